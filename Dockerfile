@@ -21,6 +21,13 @@ RUN SOURCES_OF=$(test "$(uname -m)" = aarch64 && echo faust-streaming || echo :n
         --no-deps --no-build-isolation --wheel-dir /dist -r requirements/worker.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY tidegate tidegate
+COPY app app
+COPY agents agents
+COPY tables tables
+COPY schemas schemas
+COPY pipeline pipeline
+COPY sim sim
+COPY stack stack
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . && \
     /opt/tidegate/bin/pip install --no-deps --no-index /dist/*.whl
 
@@ -28,15 +35,8 @@ FROM ${PYTHON_IMAGE}
 # A fixed uid, so that the owner of a mounted volume can be set beforehand.
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/tidegate tidegate
 COPY --from=build /opt/tidegate /opt/tidegate
-# The service tree is run from its directory, not installed: its package names are too common for that.
-WORKDIR /srv/tidegate
-COPY app app
-COPY agents agents
-COPY tables tables
-COPY schemas schemas
-COPY sim sim
+WORKDIR /var/lib/tidegate
 ENV PATH=/opt/tidegate/bin:$PATH \
-    PYTHONPATH=/srv/tidegate \
     PYTHONUNBUFFERED=1 \
     TIDEGATE_DATA_DIR=/var/lib/tidegate
 USER tidegate

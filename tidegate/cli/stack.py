@@ -1,4 +1,4 @@
-"""``tidegate stack``: the development servers of ``python -m stack``."""
+"""``tidegate stack``: the servers for development; in a checkout ``python -m stack`` is the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StackCommands(Commands):
 
 @click.group(cls=StackCommands)
 def stack() -> None:
-    """Real servers for development: up, status, down. Needs a checkout."""
+    """Real servers for development: up, status, down."""
 
 
 def _commands() -> click.Group:

@@ -91,10 +91,10 @@ def test_the_worker_names_the_variables_of_its_passwords() -> None:
 
 
 @pytest.mark.parametrize("command", [("worker",), ("sim", "run"), ("stack", "up", "kafka")], ids=" ".join)
-def test_outside_of_a_checkout_a_command_that_needs_one_says_so(
+def test_without_the_service_tree_a_command_that_needs_it_says_so(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The package alone, as the wheel holds it: no service tree can be imported."""
+    """The package without what the wheel carries in it: no service tree can be imported."""
     (tmp_path / "tidegate").symlink_to(Path("tidegate").resolve())
     code = (  # the environment may name a checkout, this one or another
         "import os, sys\n"

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
 from stack.places import CHECKOUT
 
 LINES = (CHECKOUT / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
-SERVICE_TREE = ("app", "agents", "tables", "schemas", "sim")
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 
 
 def arguments(instruction: str) -> list[list[str]]:
@@ -25,8 +26,18 @@ def test_what_is_copied_exists_and_is_not_ignored(path: str) -> None:
     assert f"!{path}" in (CHECKOUT / ".dockerignore").read_text().splitlines()
 
 
-def test_all_of_the_service_tree_is_copied() -> None:
-    assert {name for name in SERVICE_TREE if (CHECKOUT / name).is_dir()} <= set(copied())
+def test_all_that_the_wheel_holds_is_copied() -> None:
+    wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {*wheel["only-include"], PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
+    assert needed <= set(copied())
+
+
+def test_the_image_has_nothing_but_the_installed_wheel() -> None:
+    image = LINES[max(at for at, line in enumerate(LINES) if line.startswith("FROM ")) :]
+    assert [line for line in image if line.startswith("COPY ")] == [
+        "COPY --from=build /opt/tidegate /opt/tidegate"
+    ]
+    assert not [line for line in image if "PYTHONPATH" in line]
 
 
 def test_everything_is_installed_with_hashes() -> None:
