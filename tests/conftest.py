@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
 from stack.kafka import KafkaBroker
+from stack.recipes.kafka_recipe import CLASS_ARCHIVE
 from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
@@ -38,6 +39,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 _HOST: Final = pytest.StashKey[BrokerHost]()
 _ADDRESS: Final = "broker_host"
+_ARCHIVE: Final = "class_archive"
 
 _SLOW_S, _BROKER_S = 20, 3
 _TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
@@ -84,6 +86,13 @@ def pytest_configure_node(node: Any) -> None:
     if _HOST not in node.config.stash:
         node.config.stash[_HOST] = BrokerHost()
     node.workerinput[_ADDRESS] = node.config.stash[_HOST].address
+    node.workerinput[_ARCHIVE] = str(node.config.stash[_HOST].archive.file)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Brokers of a test process, and of the commands that it runs, begin with the run's archive."""
+    if told := getattr(config, "workerinput", {}).get(_ARCHIVE):
+        os.environ[CLASS_ARCHIVE] = told
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from multiprocessing.connection import Client
+from pathlib import Path
 
 import pytest
 
@@ -32,9 +33,28 @@ class Counted:
         Counted.running -= 1
 
 
+class Archive:
+    """In the place of an archive: nobody starts with it."""
+
+    begun = 0
+    closed = 0
+
+    def __init__(self, home: Path) -> None:
+        self.file = home / "archive"
+
+    def begin(self) -> None:
+        Archive.begun += 1
+
+    def close(self) -> None:
+        Archive.closed += 1
+
+
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> BrokerHost:
     monkeypatch.setattr(module, "KafkaBroker", Counted)
+    monkeypatch.setattr(module, "ClassArchive", Archive)
+    monkeypatch.setattr(Archive, "begun", 0)
+    monkeypatch.setattr(Archive, "closed", 0)
     monkeypatch.setattr(Counted, "running", 0)
     return BrokerHost()
 
@@ -42,14 +62,14 @@ def host(monkeypatch: pytest.MonkeyPatch) -> BrokerHost:
 def test_the_first_who_asks_has_it_started_and_the_others_get_the_same(host: BrokerHost) -> None:
     assert Counted.running == 0
     assert {shared_broker(host.address).bootstrap for _ in range(3)} == {"127.0.0.1:9092"}
-    assert Counted.running == 1
+    assert (Counted.running, Archive.begun) == (1, 1)
     host.close()
-    assert Counted.running == 0
+    assert (Counted.running, Archive.closed) == (0, 1)
 
 
 def test_whom_nobody_asked_has_nothing_to_stop(host: BrokerHost) -> None:
     host.close()
-    assert Counted.running == 0
+    assert (Counted.running, Archive.begun) == (0, 0)
     with pytest.raises(OSError):  # noqa: PT011 - which one is the system's affair
         Client(host.address, "AF_UNIX")
 

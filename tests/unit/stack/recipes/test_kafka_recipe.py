@@ -9,7 +9,7 @@ from stack.errors import JavaMissing
 from stack.ports import choose_port
 from stack.processes.server import Request
 from stack.recipes.catalogue import RECIPES
-from stack.recipes.kafka_recipe import Kafka, cluster_id, server_properties
+from stack.recipes.kafka_recipe import CLASS_ARCHIVE, Kafka, _archived_classes, cluster_id, server_properties
 
 
 def properties(**overrides: str) -> dict[str, str]:
@@ -54,3 +54,15 @@ def test_without_java_no_directory_is_made(tmp_path: Path, monkeypatch: pytest.M
 
 def test_recipes_are_listed_under_their_own_names() -> None:
     assert all(recipe.name == name for name, recipe in RECIPES.items())
+
+
+def test_an_archive_of_classes_is_asked_for_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(CLASS_ARCHIVE, raising=False)
+    assert _archived_classes() == ()
+    archive = tmp_path / "classes.jsa"
+    monkeypatch.setenv(CLASS_ARCHIVE, str(archive))
+    assert _archived_classes() == ()
+    archive.touch()
+    assert f"-XX:SharedArchiveFile={archive}" in _archived_classes()
