@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-for-demo
 # Test processes, with one broker for all; whoever is done first takes over half of what another has left.
 # End-to-end tests wait twice as long as they compute, so four keep two cores busy.
 # Servers in Java live for seconds there: they compile without their second, slow compiler (a broker from its start to its
@@ -13,10 +14,13 @@ PYTEST := JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 $(BIN)/python -m pytest -n 4 
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := tidegate app agents tables schemas pipeline sim stack supply tests bench examples
 
-.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak fuzz mutants lint format types pins sbom supply proto bench stack-up stack-down ci clean
+.PHONY: help doctor setup demo demo-connect demo-chaos demo-spark test unit soak fuzz mutants lint format types pins sbom supply proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+doctor: ## say what this machine has for the tests and demos, what it lacks, and what that means
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m supply.doctor
 
 setup: $(STAMP) ## create .venv with the pinned dependencies
 
@@ -31,15 +35,27 @@ $(STAMP): pyproject.toml requirements/build.txt requirements/all.txt
 	$(INSTALL) $(HASHED) -r requirements/build.txt
 	$(INSTALL) $(HASHED) -r requirements/all.txt
 	$(INSTALL) --no-deps --no-build-isolation -e .
-	touch $(STAMP)
+	touch $(DEMO_STAMP) $(STAMP)
 
-demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 --seed 1 ...")
+# The demo needs neither PySpark, which is most of what there is to install, nor what checks the code. Where
+# Maven is not installed the broker's jars are fetched by the Ivy that PySpark brings.
+FETCHES := $(shell command -v mvn)$(TIDEGATE_IVY_JAR)$(wildcard /usr/share/java/ivy.jar)
+DEMO_SETUP := $(if $(FETCHES),$(DEMO_STAMP),$(STAMP))
+
+$(DEMO_STAMP): pyproject.toml requirements/build.txt requirements/demo.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) $(HASHED) -r requirements/build.txt
+	$(INSTALL) $(HASHED) -r requirements/demo.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	touch $(DEMO_STAMP)
+
+demo: $(DEMO_SETUP) ## real flights through a real broker, audited (DEMO="--seconds 60 --seed 1 ...")
 	$(BIN)/python -m examples.demo $(DEMO)
 
 demo-connect: setup ## flights into PostgreSQL by Kafka Connect, compared and audited
 	$(BIN)/python -m examples.demo.connect $(DEMO)
 
-demo-chaos: setup ## splits, merges, killed workers, a broker that restarts, audited
+demo-chaos: $(DEMO_SETUP) ## splits, merges, killed workers, a broker that restarts, audited
 	$(BIN)/python -m examples.demo.chaos $(DEMO)
 
 demo-spark: setup ## flights through Spark into Delta tables, compared, audited and plotted

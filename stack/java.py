@@ -11,9 +11,12 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stack.errors import JavaMissing
+
+OLDEST_FOR_KAFKA: Final = 17  # brokers and Connect of Kafka 4 need it (KIP-1013)
+OLDEST_FOR_REGISTRY: Final = 21  # what Apicurio Registry 3.3 is compiled for
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _VERSION_TIMEOUT_S = 30

@@ -6,6 +6,7 @@ that pip would not choose does no harm in the list.
 
 * ``build.txt``: the build backends and what they need, installed first: nothing is built with others;
 * ``worker.txt``: what the image of the worker holds;
+* ``demo.txt``: what ``make demo`` installs, which needs neither Spark nor what checks the code;
 * ``all.txt``: what ``make setup`` installs.
 """
 
@@ -27,6 +28,7 @@ from supply.errors import SupplyError
 VERSIONS: Final = "constraints.txt"
 BUILD: Final = "requirements/build.txt"
 WORKER: Final = "requirements/worker.txt"
+DEMO: Final = "requirements/demo.txt"
 ALL: Final = "requirements/all.txt"
 
 #: Nothing of the machine that resolves gets into the files: the oldest Python that we run on, on Linux.
@@ -57,7 +59,7 @@ def read(file: Path) -> dict[str, Pin]:
 
 
 def write(checkout: Path, options: Sequence[str] = ()) -> None:
-    """Write all four files. Versions in ``constraints.txt`` stay, but for what ``options`` of uv ask for.
+    """Write all files. Versions in ``constraints.txt`` stay, but for what ``options`` of uv ask for.
 
     Raises:
         SupplyError: uv failed; its message says why.
@@ -66,6 +68,8 @@ def write(checkout: Path, options: Sequence[str] = ()) -> None:
     hashed = ("--generate-hashes", "--constraints", VERSIONS)
     _compile(checkout, ALL, "pyproject.toml", "--all-extras", *hashed)
     _compile(checkout, WORKER, "pyproject.toml", "--extra", "worker", *hashed)
+    demo = ("--extra", "worker", "--extra", "stack", "--extra", "demo")
+    _compile(checkout, DEMO, "pyproject.toml", *demo, *hashed)
     _compile(checkout, BUILD, "-", *hashed)
 
 

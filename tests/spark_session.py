@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+import pytest
 from pyspark.sql import SparkSession
 
 from stack.downloads.spark_connector import spark_connector
+from tidegate.errors import SettingsError
+from tidegate.spark.platform.java import require_java
 from tidegate.spark.platform.session import start_session
 
 _ROOT: Final = Path(__file__).parents[1]
@@ -25,9 +28,18 @@ _CONFIG: Final = {
 }
 
 
+def skip_without_java() -> None:
+    """Skip the test that is about to start Spark, by name, on a machine that has no Java for it."""
+    try:
+        require_java()
+    except SettingsError as error:
+        pytest.skip(str(error))
+
+
 @contextmanager
 def running_session(name: str) -> Iterator[SparkSession]:
     """A session on two threads, stopped at the end. Python workers find the checkout's packages."""
+    skip_without_java()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     jars = spark_connector(pyspark.__version__)
     session = start_session(name, master="local[2]", jars=jars, config=_CONFIG)

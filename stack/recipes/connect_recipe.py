@@ -11,14 +11,13 @@ from stack.coordinate import Archive, Coordinate
 from stack.downloads.archives import unpacked
 from stack.downloads.jars import JarSet, resolve
 from stack.errors import StackError
-from stack.java import find_java
+from stack.java import OLDEST_FOR_KAFKA, find_java
 from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.private import write_private
 from stack.processes.server import Request, ServerPlan
 from stack.rest import get_succeeds
 
-OLDEST_JAVA = 17  # Kafka 4's Connect needs it (KIP-1013)
 JARS = JarSet(
     "connect",
     (
@@ -72,7 +71,7 @@ class Connect:
             StackError: no broker was named and none is up, or nothing listens where it should be.
         """
         settings = {_BOOTSTRAP: _bootstrap(request), **request.settings}
-        java = find_java(OLDEST_JAVA).executable
+        java = find_java(OLDEST_FOR_KAFKA).executable
         port = choose_port(request.port)
         jars = resolve(JARS)
         request.home.mkdir(parents=True, exist_ok=True)

@@ -15,13 +15,12 @@ from confluent_kafka.admin import AdminClient
 from stack.coordinate import Coordinate
 from stack.downloads.jars import JarSet, resolve
 from stack.errors import ServerFailed, last_lines
-from stack.java import find_java
+from stack.java import OLDEST_FOR_KAFKA, find_java
 from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.private import write_private
 from stack.processes.server import Request, ServerPlan
 
-OLDEST_JAVA = 17  # Kafka 4 brokers need it (KIP-1013)
 JARS = JarSet(
     "kafka",
     (
@@ -72,7 +71,7 @@ class Kafka:
             JavaMissing, DownloadFailed, PortTaken: what their names say.
             ServerFailed: the data directory cannot be formatted.
         """
-        java = find_java(OLDEST_JAVA).executable
+        java = find_java(OLDEST_FOR_KAFKA).executable
         port = choose_port(request.port)
         controller_port = choose_port(other_than=port)
         jars = resolve(JARS)

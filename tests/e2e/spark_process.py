@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from stack.places import CHECKOUT
 from tests.e2e.live_load import LiveLoad
+from tests.spark_session import skip_without_java
 
 _LOOK_AGAIN_S: Final = 0.2
 
@@ -21,6 +22,7 @@ class SparkCommand:
     """``tidegate spark`` with these arguments, for the application of a load; its log is in ``directory``."""
 
     def __init__(self, load: LiveLoad, directory: Path, arguments: Sequence[str]) -> None:
+        skip_without_java()
         command = [sys.executable, "-m", "tidegate.cli", "spark", *arguments, "--master", "local[2]"]
         self._log = directory / f"spark-{time.monotonic_ns()}.log"
         paths = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))

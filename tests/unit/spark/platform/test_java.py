@@ -42,6 +42,19 @@ def test_a_java_that_will_not_do_is_named_with_what_to_do(
         require_java()
 
 
+def test_a_java_without_the_module_that_spark_asks_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _java(tmp_path, 'openjdk version "21"')
+    java = tmp_path / "bin" / "java"
+    java.write_text(java.read_text() + 'test "$1" != --add-modules\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(
+        SettingsError, match=r"lacks the module jdk\.incubator\.vector.*install a JDK 17 or 21"
+    ):
+        require_java()
+
+
 def test_a_java_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SettingsError, match="does not run"):

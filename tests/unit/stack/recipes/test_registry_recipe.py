@@ -30,7 +30,7 @@ def test_schemas_are_kept_in_the_data_directory() -> None:
 
 def test_settings_that_are_given_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stack.recipes.registry_recipe.unpacked", lambda archive: tmp_path)
-    monkeypatch.setattr("stack.recipes.registry_recipe.OLDEST_JAVA", 8)
+    monkeypatch.setattr("stack.recipes.registry_recipe.OLDEST_FOR_REGISTRY", 8)
     given = {"apicurio.rules.global.compatibility": "FULL"}
     plan = ApicurioRecipe().plan(Request(tmp_path / "home", tmp_path / "data", settings=given))
     assert [word for word in plan.command if "compatibility" in word] == [
@@ -42,7 +42,7 @@ def test_the_address_is_the_url_that_clients_of_confluents_registry_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stack.recipes.registry_recipe.unpacked", lambda archive: tmp_path)
-    monkeypatch.setattr("stack.recipes.registry_recipe.OLDEST_JAVA", 8)
+    monkeypatch.setattr("stack.recipes.registry_recipe.OLDEST_FOR_REGISTRY", 8)
     port = choose_port()
     plan = ApicurioRecipe().plan(Request(tmp_path / "home", tmp_path / "data", port))
     assert plan.address == f"http://127.0.0.1:{port}/apis/ccompat/v7"

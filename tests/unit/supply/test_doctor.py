@@ -1,0 +1,71 @@
+"""``make doctor``: it runs where nothing is installed, and says what is missing and what that means."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stack.places import CHECKOUT
+from supply.doctor import Finding, findings
+
+
+def _report(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: os.environ[name] for name in ("HOME",) if name in os.environ} | environment
+    return subprocess.run(
+        [sys.executable, *options, "-m", "supply.doctor"],
+        cwd=CHECKOUT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_it_runs_on_the_standard_library_alone(tmp_path: Path) -> None:
+    report = _report("-S", PATH=str(tmp_path))
+    assert not report.stderr
+    assert (
+        "note     Python packages: without what `make demo` needs, Spark, what the tests need"
+        in report.stdout
+    )
+    assert "`make setup` installs them" in report.stdout
+    assert report.returncode == 0, "what `make setup` brings is not missing yet"
+
+
+def test_what_a_machine_lacks_is_said_with_what_that_means(tmp_path: Path) -> None:
+    report = _report(PATH=str(tmp_path))
+    assert (
+        "Java for Spark: none that will do\n         `make test` skips the tests that start Spark"
+        in report.stdout
+    )
+    assert (
+        "no Maven on PATH\n         Servers' jars are fetched by the Ivy of PySpark instead" in report.stdout
+    )
+    assert "\n0 missing, " in report.stdout
+    assert report.returncode == 0
+
+
+def test_a_python_that_is_too_old_bars_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
+    first = next(findings())
+    assert first.bars
+    assert str(first).startswith(
+        "missing  Python: 3.10.4\n         tidegate needs 3.11 or newer: `make setup PYTHON="
+    )
+
+
+@pytest.mark.parametrize(
+    ("finding", "line"),
+    [
+        (Finding("a", "b"), "ok       a: b"),
+        (Finding("a", "b", "c."), "note     a: b\n         c."),
+        (Finding("a", "b", "c.", bars=True), "missing  a: b\n         c."),
+    ],
+)
+def test_a_finding_says_how_bad_it_is(finding: Finding, line: str) -> None:
+    assert str(finding) == line
