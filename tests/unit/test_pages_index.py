@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from stack.places import CHECKOUT
-from tidegate.changefeed.statement.option_catalogue import KNOWN_OPTIONS, SUPPORTED_OPTIONS
+from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS, SUPPORTED_OPTIONS
 
 _DOCS: Final = CHECKOUT / "docs"
 _INDEX: Final = _DOCS / "README.md"

@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.changefeed.statement.grammar import KEYWORDS
-from tidegate.changefeed.statement.option_catalogue import KNOWN_OPTIONS
+from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS
 from tidegate.errors import StatementError
 
 _FEED: Final = FeedId("fuzzed")

@@ -162,39 +162,32 @@ class FeedOptions:
 
         ``KeyError`` or ``ValueError`` when it is none.
         """
-        plain = (each.name for each in fields(cls) if each.name in stored and each.name not in _NAMED)
-        values = {name: _plain(stored, name) for name in plain}
-        named = {
-            "format": Format(stored["format"]),
-            "envelope": Envelope(stored["envelope"]),
-            "virtual_columns": VirtualColumns(stored.get("virtual_columns", VirtualColumns.OMITTED.value)),
-            "initial_scan": InitialScan(stored.get("initial_scan", InitialScan.NO.value)),
-            "on_oversize": OnOversize(stored.get("on_oversize", OnOversize.FAIL.value)),
-            "existing_topics": ExistingTopics(stored.get("existing_topics", ExistingTopics.REFUSE.value)),
-            "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
+        values = {
+            each.name: _restored(stored, each.name)
+            for each in fields(cls)
+            if each.name in stored or each.name in _ALWAYS_STORED
         }
         standard_headers(values.get("extra_headers", ""))
-        return cls(**{**values, **named})
+        return cls(**values)
 
 
-#: Options that are stored otherwise than they are used.
-_NAMED: Final = frozenset(
-    {
-        *("format", "envelope", "virtual_columns", "initial_scan", "on_oversize", "cursor"),
-        "existing_topics",
-    }
-)
+#: Options that every version has stored.
+_ALWAYS_STORED: Final = frozenset({"format", "envelope"})
 
 
-def _plain(stored: Mapping[str, Any], name: str) -> Any:
-    """An option that is a text, a flag or a number, as its default is."""
+def _restored(stored: Mapping[str, Any], name: str) -> Any:
+    """The value of a field out of its stored form, which its default tells."""
     match getattr(DEFAULT_OPTIONS, name):
+        case enum.Enum() as default:
+            return type(default)(stored[name])
         case bool():
             return flag(stored, name)
         case str():
             return text(stored, name)
         case None if stored[name] is None:
             return None
+        case None if name == "cursor":
+            return parse_decimal(stored[name])
         case _:
             return whole(stored, name)
 

@@ -8,69 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from tidegate.changefeed.definition.duration import parse_duration
-from tidegate.changefeed.definition.extra_headers import read_extra_headers
-from tidegate.changefeed.definition.names import avro_namespace_fault
-from tidegate.changefeed.definition.options import (
-    Envelope,
-    ExistingTopics,
-    FeedOptions,
-    Format,
-    InitialScan,
-    OnOversize,
-    VirtualColumns,
-)
+from tidegate.changefeed.definition.options import DEFAULT_OPTIONS, FeedOptions, InitialScan, OnOversize
 from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.definition.quoted_value import quoted
-from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.statement.cursor import read_cursor
-from tidegate.changefeed.statement.option_catalogue import (
-    KNOWN_OPTIONS,
-    SUPPORTED_OPTIONS,
-    KnownOption,
-    Takes,
-    find_conflict,
-)
+from tidegate.changefeed.statement.option_conflicts import find_conflict
+from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS, SUPPORTED_OPTIONS, Option, Takes
 from tidegate.errors import StatementError
-from tidegate.hlc import parse_decimal
 
 _WORD: Final = re.compile(r"\w+")
-_NUMBER: Final = re.compile(r"[0-9]{1,10}")
-_MOST_ROW_BYTES: Final = 1_000_000_000  # as large as a record of librdkafka may be
-_ENVELOPES: Final[Mapping[str, Envelope]] = {
-    "wrapped": Envelope.WRAPPED,
-    "row": Envelope.ROW,
-    "none": Envelope.ROW,
-    "deprecated_row": Envelope.ROW,
-    "diff": Envelope.WRAPPED,
-    "key_only": Envelope.KEY_ONLY,
-    "bare": Envelope.BARE,
-    "enriched": Envelope.ENRICHED,
-    "upsert": Envelope.UPSERT,
-    "debezium": Envelope.DEBEZIUM,
-}
-_FORMATS: Final[Mapping[str, Format]] = {
-    "json": Format.JSON,
-    "avro": Format.AVRO,
-    "experimental_avro": Format.AVRO,
-    "csv": Format.CSV,
-}
-_SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
-    "format": tuple(_FORMATS),
-}
-_ENRICHED_PROPERTIES: Final = ("schema", "source")
-#: Options that are a field of ``FeedOptions`` by the same name.
-_FLAGS: Final = (
-    *("connect_schema", "encode_json_value_null_as_object", "full_table_name", "key_in_value"),
-    *("mvcc_timestamp", "topic_in_value", "unordered", "updated"),
-)
-_TEXTS: Final = (
-    *("avro_schema_prefix", "confluent_schema_registry", "enriched_properties", "extra_headers"),
-    *("headers_json_column_name", "key_column", "resolved_topic", "topic_prefix"),
-)
 
 
 class OptionClause(NamedTuple):
@@ -113,20 +63,16 @@ def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
 
 
 def _options(given: Mapping[str, str]) -> FeedOptions:
-    envelope = given.get("envelope", "wrapped")
-    named: dict[str, Any] = {name: name in given for name in _FLAGS}
-    named |= {name: given.get(name, "") for name in _TEXTS}
-    return FeedOptions(
-        format=_FORMATS[given.get("format", "json")],
-        envelope=_ENVELOPES[envelope],
-        diff="diff" in given or envelope == "diff",
-        virtual_columns=VirtualColumns(given.get("virtual_columns", VirtualColumns.OMITTED.value)),
-        resolved_interval_ns=parse_duration(given["resolved"] or "0") if "resolved" in given else None,
+    named: dict[str, Any] = {
+        option.field: option.to_field(given[option.name])
+        for option in KNOWN_OPTIONS.values()
+        if option.field and option.name in given
+    }
+    return replace(
+        DEFAULT_OPTIONS,
+        diff="diff" in given or given.get("envelope") == "diff",
         initial_scan=_initial_scan(given),
-        cursor=parse_decimal(given["cursor"]) if "cursor" in given else None,
-        on_oversize=OnOversize(given.get("on_oversize", OnOversize.FAIL.value)),
         max_row_bytes=_max_row_bytes(given),
-        existing_topics=ExistingTopics(given.get("existing_topics", ExistingTopics.REFUSE.value)),
         **named,
     )
 
@@ -164,7 +110,7 @@ def _checked_value(clause: OptionClause) -> str:
     return value
 
 
-def _checked_choice(clause: OptionClause, known: KnownOption, value: str) -> str:
+def _checked_choice(clause: OptionClause, known: Option, value: str) -> str:
     if value not in known.choices:
         choices = ", ".join(f"'{choice}'" for choice in known.choices)
         raise StatementError(f"unknown {clause.name}; valid values are {choices}", clause.position)
@@ -184,47 +130,13 @@ def _check_duration(clause: OptionClause, value: str) -> None:
 
 def _read_text(clause: OptionClause, value: str, now_ns: int) -> str:
     """The value of an option whose text has a form of its own, in that form."""
+    read = KNOWN_OPTIONS[clause.name].read
+    if read is None:
+        return value
     try:
-        match clause.name:
-            case "avro_schema_prefix":
-                _check_namespace(value)
-            case "confluent_schema_registry":
-                parse_registry_uri(value)
-            case "cursor":
-                return read_cursor(value, now_ns).decimal()
-            case "enriched_properties":
-                return _enriched_properties(value)
-            case "extra_headers":
-                return read_extra_headers(value)
-            case "max_row_bytes":
-                _check_row_bytes(value)
+        return read(value, now_ns)
     except StatementError as error:
         raise StatementError(str(error), clause.position) from None
-    return value
-
-
-def _check_namespace(prefix: str) -> None:
-    fault = avro_namespace_fault(prefix)
-    if fault:
-        raise StatementError(fault)
-
-
-def _check_row_bytes(text: str) -> None:
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_ROW_BYTES:
-        raise StatementError(
-            f"max_row_bytes is {quoted(text)}, and must be a whole number of bytes from 1 to"
-            f" {_MOST_ROW_BYTES}"
-        )
-
-
-def _enriched_properties(value: str) -> str:
-    """The properties in one standard order, each once. Raises ``StatementError`` for one that is none."""
-    named = {name.strip().lower() for name in value.split(",")} - {""}
-    unknown = named.difference(_ENRICHED_PROPERTIES)
-    if unknown:
-        choices = ", ".join(f"'{choice}'" for choice in _ENRICHED_PROPERTIES)
-        raise StatementError(f"unknown enriched_properties; valid values are {choices}")
-    return ",".join(sorted(named))
 
 
 def _unknown_text(name: str) -> str:
@@ -235,15 +147,16 @@ def _unknown_text(name: str) -> str:
 
 
 def _refuse_unsupported(clause: OptionClause, value: str) -> None:
-    if clause.name not in SUPPORTED_OPTIONS:
+    option = KNOWN_OPTIONS[clause.name]
+    if option.refused:
         raise StatementError(
             f"option {clause.name} is not supported yet; supported options: {', '.join(SUPPORTED_OPTIONS)}",
             clause.position,
         )
-    supported = _SUPPORTED_VALUES.get(clause.name)
-    if supported is not None and value not in supported:
+    if value in option.refused_choices:
+        supported = (choice for choice in option.choices if choice not in option.refused_choices)
         raise StatementError(
-            f"{clause.name}={value or 'yes'} is not supported yet; supported: "
+            f"{clause.name}={value} is not supported yet; supported: "
             f"{', '.join(f'{clause.name}={choice}' for choice in supported)}",
             clause.position,
         )

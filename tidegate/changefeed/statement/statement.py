@@ -1,12 +1,16 @@
-"""Changefeed statements, parsed."""
+"""Changefeed statements, parsed.
+
+A statement is a class of its own. To add one: its rule in `grammar.py`, its class here, its reader in
+``_READERS``, and what carries it out.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
@@ -61,7 +65,11 @@ class CreateChangefeed:
     options: tuple[OptionClause, ...]
 
 
-def parse_statement(text: str) -> CreateChangefeed:
+#: What a text can be; more kinds of statements follow.
+Statement: TypeAlias = CreateChangefeed
+
+
+def parse_statement(text: str) -> Statement:
     """Parse one statement, with or without a semicolon.
 
     Raises ``StatementError`` with the position, and the line with a caret, for text that is no changefeed
@@ -70,7 +78,7 @@ def parse_statement(text: str) -> CreateChangefeed:
     try:
         _require_bounds(text)
         _require_text(text)
-        return _create(_parse(text))
+        return _statement(_parse(text))
     except StatementError as error:
         raise with_caret(error, text) from None
 
@@ -131,9 +139,14 @@ def _expected_text(terminals: Iterable[str]) -> str:
     return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
+def _statement(statement: Tree[Token]) -> Statement:
+    rule = str(statement.data)
+    if rule in _REFUSED:
+        raise _refused(rule, 0)
+    return _READERS[rule](statement)
+
+
 def _create(statement: Tree[Token]) -> CreateChangefeed:
-    if statement.data in _REFUSED:
-        raise _refused(str(statement.data), 0)
     parts: dict[str, Tree[Token]] = {part.data: part for part in statement.children}
     if "into" not in parts:
         raise StatementError(
@@ -190,3 +203,7 @@ def _folded(token: Token) -> str:
 def _unquoted(token: Token) -> str:
     quote = token[0]
     return str(token)[1:-1].replace(quote * 2, quote)
+
+
+#: By the rule of the grammar.
+_READERS: Final[Mapping[str, Callable[[Tree[Token]], Statement]]] = {"create": _create}

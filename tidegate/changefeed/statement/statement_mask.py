@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from tidegate.changefeed.statement.grammar import KEYWORDS
-from tidegate.changefeed.statement.option_catalogue import KNOWN_OPTIONS
+from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS
 
 _SHOWN: Final = 60  # characters of a word that may be of any length
 _WORDS: Final = frozenset(

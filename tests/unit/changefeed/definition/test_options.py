@@ -10,8 +10,9 @@ from hypothesis import given
 
 from tests.unit.changefeed.feeds import options
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
-from tidegate.changefeed.statement.option_catalogue import _CONFLICTS, KNOWN_OPTIONS, SUPPORTED_OPTIONS, Takes
 from tidegate.changefeed.statement.option_clauses import OptionClause, read_options
+from tidegate.changefeed.statement.option_conflicts import _CONFLICTS
+from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS, SUPPORTED_OPTIONS, Takes
 from tidegate.errors import StatementError
 from tidegate.hlc import Timestamp
 

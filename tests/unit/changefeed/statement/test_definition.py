@@ -17,7 +17,8 @@ from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition, Tab
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.registry_uri import RegistryUri, parse_registry_uri
 from tidegate.changefeed.statement.definition import define_feed
-from tidegate.changefeed.statement.option_catalogue import KNOWN_OPTIONS, find_conflict
+from tidegate.changefeed.statement.option_conflicts import find_conflict
+from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS
 from tidegate.errors import StatementError
 
 NOW_NS = 1_700_000_000_000_000_000

@@ -1,132 +1,17 @@
-"""Every option of CREATE CHANGEFEED that we know of, supported or not, and which of them exclude each other.
+"""Which options of CREATE CHANGEFEED exclude each other, and the sentence for each pair.
 
-Sources: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` and the encoders beside it; the RFC
-"Change Data Capture" for the envelope names ``none`` and ``diff``. Error texts begin as the source's do,
-because people search for them.
+Sources: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` and the encoders beside it. Error
+texts begin as the source's do, because people search for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final, TypeAlias
 
 #: Option names and values, as given; a flag's value is empty.
 Given: TypeAlias = Mapping[str, str]
 _Conflict: TypeAlias = Callable[[Given], str]
-
-
-class Takes(Enum):
-    """Whether an option has a value."""
-
-    NOTHING = "no value"
-    VALUE = "a value"
-    EITHER = "a value or none"
-
-
-@dataclass(frozen=True, slots=True)
-class KnownOption:
-    """What values an option has. Those with ``choices`` are not case-sensitive."""
-
-    takes: Takes = Takes.VALUE
-    choices: tuple[str, ...] = ()
-    duration: bool = False
-
-
-_FLAG: Final = KnownOption(Takes.NOTHING)
-_TEXT: Final = KnownOption()
-_DURATION: Final = KnownOption(duration=True)
-
-
-def _one_of(*choices: str) -> KnownOption:
-    return KnownOption(choices=choices)
-
-
-KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
-    "avro_schema_prefix": _TEXT,
-    "compression": _one_of("gzip", "zstd"),
-    "confluent_schema_registry": _TEXT,
-    "connect_schema": _FLAG,
-    "cursor": _TEXT,
-    "diff": _FLAG,
-    "encode_json_value_null_as_object": _FLAG,
-    "end_time": _TEXT,
-    "enriched_properties": KnownOption(Takes.EITHER),
-    "envelope": _one_of(
-        *("wrapped", "row", "key_only", "bare", "enriched", "upsert", "debezium"),
-        *("deprecated_row", "none", "diff"),
-    ),
-    "execution_locality": _TEXT,
-    "existing_topics": _one_of("refuse", "use"),
-    "extra_headers": _TEXT,
-    "format": _one_of("json", "avro", "experimental_avro", "csv", "parquet", "protobuf"),
-    "full_table_name": _FLAG,
-    "gc_protect_expires_after": _DURATION,
-    "headers_json_column_name": _TEXT,
-    "ignore_disable_changefeed_replication": _FLAG,
-    "initial_scan": KnownOption(Takes.EITHER, ("yes", "no", "only")),
-    "initial_scan_only": _FLAG,
-    "kafka_sink_config": _TEXT,
-    "key_column": _TEXT,
-    "key_in_value": _FLAG,
-    "lagging_ranges_polling_interval": _DURATION,
-    "lagging_ranges_threshold": _DURATION,
-    "max_row_bytes": _TEXT,
-    "metrics_label": _TEXT,
-    "min_checkpoint_frequency": _DURATION,
-    "mvcc_timestamp": _FLAG,
-    "no_initial_scan": _FLAG,
-    "on_error": _one_of("fail", "pause"),
-    "on_oversize": _one_of("fail", "key_only"),
-    "protect_data_from_gc_on_pause": _FLAG,
-    "pubsub_sink_config": _TEXT,
-    "resolved": KnownOption(Takes.EITHER, duration=True),
-    "resolved_topic": _TEXT,
-    "schema_change_events": _one_of("default", "column_changes"),
-    "schema_change_policy": _one_of("backfill", "nobackfill", "stop", "ignore"),
-    "split_column_families": _FLAG,
-    "topic_in_value": _FLAG,
-    "topic_prefix": _TEXT,
-    "unordered": _FLAG,
-    "updated": _FLAG,
-    "virtual_columns": _one_of("omitted", "null"),
-    "webhook_auth_header": _TEXT,
-    "webhook_client_timeout": _DURATION,
-    "webhook_sink_config": _TEXT,
-}
-
-#: What this version does; the others are refused by name.
-SUPPORTED_OPTIONS: Final = (
-    "avro_schema_prefix",
-    "confluent_schema_registry",
-    "connect_schema",
-    "cursor",
-    "diff",
-    "encode_json_value_null_as_object",
-    "enriched_properties",
-    "envelope",
-    "existing_topics",
-    "extra_headers",
-    "format",
-    "full_table_name",
-    "headers_json_column_name",
-    "initial_scan",
-    "initial_scan_only",
-    "key_column",
-    "key_in_value",
-    "max_row_bytes",
-    "mvcc_timestamp",
-    "no_initial_scan",
-    "on_oversize",
-    "resolved",
-    "resolved_topic",
-    "topic_in_value",
-    "topic_prefix",
-    "unordered",
-    "updated",
-    "virtual_columns",
-)
 
 _SCAN_OPTIONS: Final = ("initial_scan", "no_initial_scan", "initial_scan_only")
 _NOT_WITH_SCAN_ONLY: Final = ("end_time", "resolved", "diff", "mvcc_timestamp", "updated")
