@@ -193,8 +193,6 @@ def overlap_report(overlap: Overlap) -> OverlapReport:
 def frontier_agent(app: Shell) -> Frontiers:
     """Register the agent with the application."""
     frontiers = Frontiers(app)
-    app.feeds_report = frontiers.report
-    app.overlaps_report = frontiers.overlaps
     app.assignment.hold(app.topic_names.checkpoints, frontiers)
 
     @app.agent(app.batch_topic(app.topic_names.checkpoints), name="frontier", concurrency=1)

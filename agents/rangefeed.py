@@ -156,8 +156,6 @@ def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogParti
     State is kept in RocksDB, unless ``open_store`` opens something else.
     """
     partitions = LogPartitions(app, open_store or rocks_stores(TABLES))
-    app.partitions_report = partitions.report
-    app.ranges_report = partitions.ranges_in
     app.assignment.hold(app.topic_names.log, partitions)
 
     @app.agent(app.batch_topic(app.topic_names.log), name="rangefeed", concurrency=1)

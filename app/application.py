@@ -22,15 +22,7 @@ from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.kafka.topic_watch import TopicWatch
 from tidegate.worker.kafka.transport import BatchConsumer, BatchSchema, BatchTransport
 from tidegate.worker.operations.gc_alarm import start_gc_alarm
-from tidegate.worker.operations.report import (
-    FeedReport,
-    OverlapReport,
-    PartitionReport,
-    RegistryReport,
-    SpanReporter,
-    WorkerReport,
-    no_ranges,
-)
+from tidegate.worker.operations.report import AgentReports, RegistryReport, WorkerReport
 from tidegate.worker.operations.stall_alarm import start_stall_alarm
 from tidegate.worker.operations.status_server import StatusServer
 from tidegate.worker.process.ending import EXIT_REFUSED, end_process, leave_process
@@ -66,16 +58,15 @@ class NoTables(TableManager):
 
 
 class Application(faust.App):
-    """One worker's Faust application. ``runtime`` is set before the first partition is assigned."""
+    """One worker's Faust application.
+
+    ``runtime`` is set before the first partition is assigned, ``reports`` once the agents are registered.
+    """
 
     BootStrategy = NoFaustServers
     runtime: Runtime
     follower: JobsFollower
-    #: What the agents say of their parts; set by those that keep them.
-    partitions_report: Callable[[], tuple[PartitionReport, ...]] = staticmethod(tuple)
-    feeds_report: Callable[[], tuple[FeedReport, ...]] = staticmethod(tuple)
-    overlaps_report: Callable[[], tuple[OverlapReport, ...]] = staticmethod(tuple)
-    ranges_report: SpanReporter = staticmethod(no_ranges)
+    reports = AgentReports()
 
     def __init__(self, settings: Settings, schema_ids: SchemaIds) -> None:
         self.settings = settings
@@ -144,7 +135,7 @@ class Application(faust.App):
         )
         self.follower = JobsFollower(self.settings)
         self._watch = TopicWatch(self.runtime.admin, self.runtime.topology)
-        self._status = StatusServer(self.settings, self.report, self.ranges_report)
+        self._status = StatusServer(self.settings, self.report, self.reports.ranges_in)
         self.runtime.directory.announce(await self._status.start())
         self._alarms = [start_stall_alarm(self.report), start_gc_alarm(self.report)]
 
@@ -156,13 +147,13 @@ class Application(faust.App):
             self.topic_names.log,
             self.runtime.topology.partitions,
             self.settings.stall_alarm_ms,
-            self.partitions_report(),
-            self.feeds_report(),
+            self.reports.partitions(),
+            self.reports.feeds(),
             tuple(map(_registry_report, self._schema_ids.waiting())),
             self.settings.push_enabled,
             self.settings.push_age_ms,
             self.runtime.sinks.report(),
-            self.overlaps_report(),
+            self.reports.overlaps(),
             foreign_reports(),
         )
 

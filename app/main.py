@@ -20,6 +20,7 @@ from schemas.schema_ids import RegistrySchemaIds
 from tidegate.access.secret_store import SecretStore
 from tidegate.errors import SettingsError
 from tidegate.redaction import remember_secret
+from tidegate.worker.operations.report import AgentReports
 from tidegate.worker.process.ending import EXIT_REFUSED, end_process
 from tidegate.worker.process.settings import Settings, load_settings
 from tidegate.worker.shell import Shell
@@ -32,7 +33,7 @@ def create_app(settings: Settings) -> Application:
     configure_logs(settings)
     secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
     app = Application(settings, RegistrySchemaIds(allowed=settings.destinations, secrets=secrets))
-    add_agents(app)
+    app.reports = add_agents(app)
     return app
 
 
@@ -43,13 +44,14 @@ def _remember_secrets(settings: Settings) -> None:
             remember_secret(secret.get_secret_value())
 
 
-def add_agents(app: Shell, open_store: OpenStore | None = None) -> None:
+def add_agents(app: Shell, open_store: OpenStore | None = None) -> AgentReports:
     """Register all agents with ``app``; see ``rangefeed_agent`` for ``open_store``."""
     partitions = rangefeed_agent(app, open_store)
     control_agent(app, partitions)
     handoff_agent(app, partitions)
-    frontier_agent(app)
+    frontiers = frontier_agent(app)
     jobs_agent(app)
+    return AgentReports(partitions.report, frontiers.report, frontiers.overlaps, partitions.ranges_in)
 
 
 def run_worker(settings: Settings) -> NoReturn:

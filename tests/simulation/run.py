@@ -703,7 +703,7 @@ class Run:
         quarantined: list[str] = []
         for host in self.hosts:
             if host.process is not None and host.process.alive and host.shell is not None:
-                for report in host.shell.partitions_report():
+                for report in host.shell.reports.partitions():
                     quarantined += [f"quarantined: {hole}" for hole in report.quarantined]
         if outcome.faults:  # by itself it is none: holes heal where rows are needed, with the next snapshot
             outcome.faults += quarantined

@@ -19,13 +19,7 @@ from tidegate.client.kafka.topics import Topics
 from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.operations.report import (
-    FeedReport,
-    OverlapReport,
-    PartitionReport,
-    SpanReporter,
-    no_ranges,
-)
+from tidegate.worker.operations.report import AgentReports
 from tidegate.worker.process.ending import end_process, leave_process
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
@@ -43,10 +37,7 @@ class SimShell:
         self._group = group
         self.topic_names = Topics.of(settings)
         self.assignment = Assignment(settings.drain_timeout_ms / 1000)
-        self.partitions_report: Callable[[], tuple[PartitionReport, ...]] = tuple
-        self.feeds_report: Callable[[], tuple[FeedReport, ...]] = tuple
-        self.overlaps_report: Callable[[], tuple[OverlapReport, ...]] = tuple
-        self.ranges_report: SpanReporter = no_ranges
+        self.reports = AgentReports()
         self._member: Member | None = None
         self.begun = False
 
@@ -55,7 +46,7 @@ class SimShell:
         if not self.begun:
             leave_process("the worker stops before it began; nothing was read")
         await stop_in_order(self, self._leave_group)
-        if held := [*self.partitions_report(), *self.feeds_report()]:
+        if held := [*self.reports.partitions(), *self.reports.feeds()]:
             end_process(RuntimeError(f"a worker that has stopped holds {held}"))
         leave_process("the worker has stopped")
 
@@ -98,7 +89,7 @@ def start_worker(
         return MemoryStore(path, disk, process)
 
     schema_ids = RegistrySchemaIds(RegistryClients(process, registry), background=machine.background)
-    add_agents(shell, open_store)
+    shell.reports = add_agents(shell, open_store)
     member = new_member(shell.assignment)
     shell.become(member)
 

@@ -12,7 +12,6 @@ from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.intake import Flow
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.operations.report import FeedReport, OverlapReport, PartitionReport, SpanReporter
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
 
@@ -34,10 +33,6 @@ class Shell(Protocol):
     assignment: Assignment
     runtime: Runtime
     follower: JobsFollower
-    partitions_report: Callable[[], tuple[PartitionReport, ...]]
-    feeds_report: Callable[[], tuple[FeedReport, ...]]
-    overlaps_report: Callable[[], tuple[OverlapReport, ...]]
-    ranges_report: SpanReporter
 
     @property
     def batches(self) -> Batches: ...

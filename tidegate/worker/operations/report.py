@@ -347,5 +347,18 @@ async def no_ranges(span: Span) -> tuple[SpanReport, ...]:  # noqa: ARG001 - the
     return ()
 
 
+@dataclass(frozen=True, slots=True)
+class AgentReports:
+    """What the agents of a worker say of their parts: each is asked for the state of this moment.
+
+    Before there are agents each says that there is nothing.
+    """
+
+    partitions: Callable[[], tuple[PartitionReport, ...]] = tuple
+    feeds: Callable[[], tuple[FeedReport, ...]] = tuple
+    overlaps: Callable[[], tuple[OverlapReport, ...]] = tuple
+    ranges_in: SpanReporter = no_ranges
+
+
 #: Makes the report of this moment; called by the loop.
 Reporter = Callable[[], WorkerReport]
