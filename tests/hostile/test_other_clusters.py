@@ -148,7 +148,7 @@ def _query_asks_for_the_cluster(feed: Activate) -> None:
 
 def _query_writes_rows(feed: Activate) -> None:
     sinks = RowSinks(_connection(), None, {feed.definition.id: _STORED})
-    sinks.send(feed.definition.id, feed.definition.sink_uri, _ROWS)
+    sinks.send(feed.definition.id, feed.definition.sink, _ROWS)
 
 
 def _query_asks_for_ends(feed: Activate) -> None:

@@ -23,6 +23,7 @@ from tests.logs import Record
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.definition.options import InitialScan, OnOversize
 from tidegate.changefeed.definition.oversize import RowLimit
+from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.definition.sink_servers import other_cluster
 from tidegate.changefeed.lifecycle import takeover
 from tidegate.changefeed.lifecycle.control import Activate
@@ -270,8 +271,8 @@ def given_up_batch_passed_over() -> Iterator[None]:
 def addresses_decide_the_cluster() -> Iterator[None]:
     """Whether a feed's sink is the workers' own cluster is told by addresses, and not by what is stored."""
 
-    def address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
-        return other_cluster(sink_uri, bootstrap_servers)
+    def address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
+        return other_cluster(sink, bootstrap_servers)
 
     with _patched(tidegate.worker.output.worker_sinks, "sink_address", address):
         yield

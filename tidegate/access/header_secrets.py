@@ -11,7 +11,6 @@ from tidegate.access.secret_store import Secrets
 from tidegate.changefeed.definition.extra_headers import header_references
 from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.definition.secret_reference import secret_name
-from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.processor.batch import OutputRecord
 
 
@@ -20,7 +19,7 @@ class HeaderSecrets:
 
     def __init__(self, definition: FeedDefinition, secrets: Secrets) -> None:
         self._named = header_references(definition.options.extra_headers)
-        self._places = parse_sink_uri(definition.sink_uri).hosts if self._named else ()
+        self._places = definition.sink.hosts if self._named else ()
         self._secrets = secrets
 
     def into(self, rows: Sequence[OutputRecord], first: int = 0) -> Sequence[OutputRecord]:

@@ -103,7 +103,7 @@ def find_cluster(
     """
     feed = jobs[feed_id]
     definition = _that_has_begun(feed_id, feed)
-    servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
+    servers = other_cluster(definition.sink, connection.bootstrap_servers)
     reached = connection.to(servers, feed_id) if servers else connection
     own_id = open_admin(connection, connection.timeout_s).cluster_id()
     left = _left(feed)

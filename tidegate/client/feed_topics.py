@@ -44,7 +44,7 @@ class FeedTopics:
         if feed.defined is None or began is None or began.start is None:
             raise InputError(f"Feed {feed_id} is {feed.status.value} and {_why_no_topics(feed)}")
         succeeded = feed.status is FeedState.SUCCEEDED
-        sink = sink_servers(feed.defined.sink_uri) if began.sink_cluster else ()
+        sink = sink_servers(feed.defined.sink) if began.sink_cluster else ()
         return cls(feed.defined.options, began.start, began.targets, succeeded, sink, feed_id)
 
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
@@ -115,7 +115,7 @@ def check_destination(connection: KafkaConnection, definition: FeedDefinition) -
     Which feeds an entry admits is not looked at: it may be told to admit this one. Raises ``SinkNotAllowed``,
     and ``StatementError`` for what is no sink.
     """
-    servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
+    servers = other_cluster(definition.sink, connection.bootstrap_servers)
     if servers and connection.destinations.clusters:
         connection.destinations.require_named(servers, definition.id)
 
@@ -126,10 +126,10 @@ def check_registry(options: FeedOptions, allowed: Destinations) -> None:
     Its certificates are looked at, and whether an entry names it if there are entries of registries; the
     engine's count. Raises ``RegistryNotAllowed`` and ``StatementError``.
     """
-    if options.confluent_schema_registry:
+    if options.registry is not None:
         _registry(options, allowed)
         if allowed.registries:
-            allowed.require_registry(parse_registry_uri(options.confluent_schema_registry))
+            allowed.require_registry(options.registry)
 
 
 def _registry(options: FeedOptions, allowed: Destinations) -> SchemaReader:

@@ -17,7 +17,7 @@ from tidegate.changefeed.definition.feed import (
     FeedState,
 )
 from tidegate.changefeed.definition.internal_topics import internal_topic_fault
-from tidegate.changefeed.definition.sink import parse_sink_uri, require_shared_connection
+from tidegate.changefeed.definition.sink import require_shared_connection
 from tidegate.changefeed.definition.table_topics import named_by, table_topic
 from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
@@ -36,7 +36,7 @@ def check_sink(definition: FeedDefinition) -> None:
     if fault := size_fault(definition):
         raise FeedError(fault)
     try:
-        require_shared_connection(parse_sink_uri(definition.sink_uri))
+        require_shared_connection(definition.sink)
     except StatementError as error:
         raise FeedError(str(error)) from None
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch
+from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.definition.sink_servers import other_cluster, sink_servers
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.errors import StatementError
@@ -35,15 +36,14 @@ def begun_on(feed: FeedView) -> str | None:
     return None if feed.beginning is None else feed.beginning.sink_cluster
 
 
-def sink_address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
+def sink_address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
     """The servers to reach the sink by; none for the engine's own cluster, which has ``bootstrap_servers``.
 
-    ``cluster`` is the id that is stored for the feed. Without one the addresses have to say it. Raises
-    ``StatementError``.
+    ``cluster`` is the id that is stored for the feed. Without one the addresses have to say it.
     """
     if cluster is None:
-        return other_cluster(sink_uri, bootstrap_servers)
-    return () if cluster == OWN else sink_servers(sink_uri)
+        return other_cluster(sink, bootstrap_servers)
+    return () if cluster == OWN else sink_servers(sink)
 
 
 class SinkClusters:
@@ -56,35 +56,35 @@ class SinkClusters:
         self._bootstrap = bootstrap_servers
         self._ids: dict[Sequence[str], str] = {}
 
-    def is_home(self, sink_uri: str) -> bool:
+    def is_home(self, sink: SinkUri) -> bool:
         """Whether the engine uses an address of the sink for its own cluster: nobody has to be asked."""
-        return not other_cluster(sink_uri, self._bootstrap)
+        return not other_cluster(sink, self._bootstrap)
 
-    def cluster_of(self, sink_uri: str) -> str | None:
+    def cluster_of(self, sink: SinkUri) -> str | None:
         """The id of the sink's cluster, or ``OWN``, as it was told last; ``None`` while it is unknown.
 
         Any address but one of ``is_home`` may mean another cluster by now.
         """
-        servers = other_cluster(sink_uri, self._bootstrap)
+        servers = other_cluster(sink, self._bootstrap)
         return self._ids.get(servers) if servers else OWN
 
-    def learn(self, sink_uri: str, cluster_id: str, own_id: str) -> str:
+    def learn(self, sink: SinkUri, cluster_id: str, own_id: str) -> str:
         """Note the ids that the sink's cluster and the engine's own tell; returns as ``cluster_of``."""
         known = OWN if cluster_id == own_id else cluster_id
-        self._ids[other_cluster(sink_uri, self._bootstrap)] = known
+        self._ids[other_cluster(sink, self._bootstrap)] = known
         return known
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
         """Whether the topics of another feed are on the cluster of this one, as far as is known."""
-        cluster = self.cluster_of(definition.sink_uri)
+        cluster = self.cluster_of(definition.sink)
         if other.current_state is not None and other.current_state.targets:
             return other.current_state.sink_cluster == cluster
         if other.definition is None:
             return False
-        uri = other.definition.sink_uri
         try:
-            is_one_address = sink_servers(uri) == sink_servers(definition.sink_uri)
-            known = self.cluster_of(uri)
+            sink = other.definition.sink
+            is_one_address = sink_servers(sink) == sink_servers(definition.sink)
+            known = self.cluster_of(sink)
         except StatementError:  # it is no sink, and its feed will never run
             return False
         return is_one_address or (known is not None and known == cluster)

@@ -9,6 +9,7 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_clusters import OWN, SinkClusters, begun_on, sink_address, stored_cluster
@@ -27,46 +28,52 @@ def _on(uri: str, cluster: str | None = None) -> FeedView:
 
 
 def test_a_feed_that_is_stored_on_the_engines_own_cluster_is_there_whatever_the_addresses_are() -> None:
-    assert sink_address("kafka://old-name:9092", OWN, "new-name:9092") == ()
+    assert sink_address(parse_sink_uri("kafka://old-name:9092"), OWN, "new-name:9092") == ()
 
 
 def test_a_feed_that_is_stored_on_another_cluster_is_there_whatever_the_addresses_are() -> None:
-    assert sink_address(f"kafka://{_BOOTSTRAP}", "an-id", _BOOTSTRAP) == (_BOOTSTRAP,)
+    assert sink_address(parse_sink_uri(f"kafka://{_BOOTSTRAP}"), "an-id", _BOOTSTRAP) == (_BOOTSTRAP,)
 
 
 @pytest.mark.parametrize(
     "uri", ["kafka://127.0.0.1:9092", "kafka://localhost", "kafka://elsewhere,LOCALHOST"]
 )
 def test_without_an_id_an_address_of_the_engines_own_cluster_tells_it(uri: str) -> None:
-    assert sink_address(uri, None, _BOOTSTRAP) == ()
-    assert SinkClusters(_BOOTSTRAP).cluster_of(uri) == OWN
+    assert sink_address(parse_sink_uri(uri), None, _BOOTSTRAP) == ()
+    assert SinkClusters(_BOOTSTRAP).cluster_of(parse_sink_uri(uri)) == OWN
 
 
 def test_the_engines_own_cluster_is_known_by_its_id_at_any_address() -> None:
     clusters = SinkClusters(_BOOTSTRAP)
-    assert clusters.cluster_of("kafka://alias") is None
-    assert clusters.learn("kafka://alias", "ours", "ours") == OWN
-    assert clusters.cluster_of("kafka://alias:9092") == OWN
+    assert clusters.cluster_of(parse_sink_uri("kafka://alias")) is None
+    assert clusters.learn(parse_sink_uri("kafka://alias"), "ours", "ours") == OWN
+    assert clusters.cluster_of(parse_sink_uri("kafka://alias:9092")) == OWN
 
 
 def test_only_an_address_that_the_engine_uses_itself_means_its_own_cluster_for_good() -> None:
     clusters = SinkClusters(_BOOTSTRAP)
-    clusters.learn("kafka://alias", "ours", "ours")
-    assert [clusters.is_home(uri) for uri in (f"kafka://{_BOOTSTRAP}", "kafka://alias")] == [True, False]
-    clusters.learn("kafka://alias", "theirs", "ours")
-    assert clusters.cluster_of("kafka://alias") == "theirs"
+    clusters.learn(parse_sink_uri("kafka://alias"), "ours", "ours")
+    assert [clusters.is_home(parse_sink_uri(uri)) for uri in (f"kafka://{_BOOTSTRAP}", "kafka://alias")] == [
+        True,
+        False,
+    ]
+    clusters.learn(parse_sink_uri("kafka://alias"), "theirs", "ours")
+    assert clusters.cluster_of(parse_sink_uri("kafka://alias")) == "theirs"
 
 
 def test_another_cluster_is_known_by_its_id() -> None:
     clusters = SinkClusters(_BOOTSTRAP)
-    clusters.learn("kafka://a,b", "theirs", "ours")
-    assert [clusters.cluster_of(uri) for uri in ("kafka://b,a", "kafka://a")] == ["theirs", None]
+    clusters.learn(parse_sink_uri("kafka://a,b"), "theirs", "ours")
+    assert [clusters.cluster_of(parse_sink_uri(uri)) for uri in ("kafka://b,a", "kafka://a")] == [
+        "theirs",
+        None,
+    ]
 
 
 def test_feeds_share_topics_where_their_clusters_have_one_id() -> None:
     clusters = SinkClusters(_BOOTSTRAP)
-    clusters.learn("kafka://x", "theirs", "ours")
-    clusters.learn("kafka://alias", "ours", "ours")
+    clusters.learn(parse_sink_uri("kafka://x"), "theirs", "ours")
+    clusters.learn(parse_sink_uri("kafka://alias"), "ours", "ours")
     there = replace(_FEED.definition, sink_uri="kafka://x")
     here = replace(_FEED.definition, sink_uri="kafka://alias")
     assert clusters.share(there, _on("kafka://y", "theirs")), "by the id that is stored"
@@ -104,4 +111,4 @@ def test_a_feed_stays_on_the_cluster_that_it_began_on_however_often_it_is_moved(
 
 def test_what_is_no_sink_has_no_address() -> None:
     with pytest.raises(StatementError):
-        sink_address("ftp://x", "an-id", _BOOTSTRAP)
+        sink_address(parse_sink_uri("ftp://x"), "an-id", _BOOTSTRAP)

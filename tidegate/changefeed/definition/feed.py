@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NewType
 
 from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.definition.sink import SinkUri, parse_sink_uri
 from tidegate.changefeed.definition.sql_identifier import quoted_identifier, sql_identifier
 from tidegate.changefeed.definition.stored_fields import (
     MAX_EPOCH,
@@ -145,9 +146,10 @@ class FeedDefinition:
     """What the client asked for.
 
     ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
-    of ``repr``. ``created_ns`` is the client's wall clock. ``accepted`` is the last cluster that an operator
-    has accepted, in this epoch or an earlier one. ``goes_on`` is set for engines alone: rows of earlier
-    epochs stand on its topics, and this one adds to them what is above its start.
+    of ``repr``: it is what the user wrote, and ``sink`` is what it means. ``created_ns`` is the client's wall
+    clock. ``accepted`` is the last cluster that an operator has accepted, in this epoch or an earlier one.
+    ``goes_on`` is set for engines alone: rows of earlier epochs stand on its topics, and this one adds to
+    them what is above its start.
     """
 
     id: FeedId
@@ -160,6 +162,11 @@ class FeedDefinition:
     engine: Engine = Engine.WORKERS
     accepted: AcceptedCluster | None = None
     goes_on: bool = False
+
+    @property
+    def sink(self) -> SinkUri:
+        """Where its records go. Raises ``StatementError`` for a URI that this version cannot read."""
+        return parse_sink_uri(self.sink_uri)
 
     @property
     def accepted_epoch(self) -> FeedEpoch | None:

@@ -6,8 +6,6 @@ from typing import Final
 
 from tidegate.changefeed.definition import extra_headers
 from tidegate.changefeed.definition.feed import FeedDefinition
-from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.changefeed.definition.uri_parameters import SECRET_PARAMETERS
 from tidegate.errors import StatementError
 
@@ -20,10 +18,8 @@ def literal_secrets(definition: FeedDefinition) -> list[str]:
     options, found = definition.options, list[str]()
     try:
         found += [f"header {name}" for name in extra_headers.literal_secrets(options.extra_headers)]
-        sink = parse_sink_uri(definition.sink_uri)
-        found += [name for name, _ in sink.parameters if name in SECRET_PARAMETERS]
-        registry = options.confluent_schema_registry
-        if registry and parse_registry_uri(registry).has_literal_secret:
+        found += [name for name, _ in definition.sink.parameters if name in SECRET_PARAMETERS]
+        if options.registry is not None and options.registry.has_literal_secret:
             found.append("confluent_schema_registry")
     except (StatementError, *_UNREADABLE):
         pass  # what cannot be read is never shown
@@ -34,8 +30,7 @@ def names_secrets(definition: FeedDefinition) -> bool:
     """Whether the definition has references to secrets."""
     options = definition.options
     try:
-        registry = options.confluent_schema_registry
-        in_url = bool(registry and parse_registry_uri(registry).references)
+        in_url = options.registry is not None and bool(options.registry.references)
         return in_url or bool(extra_headers.header_references(options.extra_headers))
     except (StatementError, *_UNREADABLE):
         return False

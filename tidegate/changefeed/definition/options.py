@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from tidegate.changefeed.definition.extra_headers import standard_headers
+from tidegate.changefeed.definition.registry_uri import RegistryUri, parse_registry_uri
 from tidegate.changefeed.definition.stored_fields import flag, text, whole
 from tidegate.hlc import Timestamp, parse_decimal
 
@@ -131,6 +132,12 @@ class FeedOptions:
     on_oversize: OnOversize = OnOversize.FAIL
     max_row_bytes: int = 0
     existing_topics: ExistingTopics = ExistingTopics.REFUSE
+
+    @property
+    def registry(self) -> RegistryUri | None:
+        """The schema registry, if any. Raises ``StatementError`` for a URL that this version cannot read."""
+        text = self.confluent_schema_registry
+        return parse_registry_uri(text) if text else None
 
     @property
     def enriched_source(self) -> bool:

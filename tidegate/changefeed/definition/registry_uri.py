@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
@@ -126,6 +127,7 @@ def _hidden(name: str, value: str) -> bool:
     return name in (*SECRET_PARAMETERS, "password") and not is_reference(value)
 
 
+@lru_cache(maxsize=1_024)
 def parse_registry_uri(text: str) -> RegistryUri:
     """Read a registry's URL. Raises ``StatementError``, without a position and without secrets."""
     try:

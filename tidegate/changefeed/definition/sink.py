@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -126,6 +127,7 @@ def require_shared_connection(sink: SinkUri) -> None:
         )
 
 
+@lru_cache(maxsize=1_024)  # asked for with every batch of a feed
 def parse_sink_uri(text: str) -> SinkUri:
     """Read a sink URI. Raises ``StatementError``, without a position and without secrets."""
     try:

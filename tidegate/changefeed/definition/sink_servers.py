@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tidegate.changefeed.definition.sink import parse_sink_uri
+from tidegate.changefeed.definition.sink import SinkUri
 
 _DEFAULT_PORT: Final = "9092"
 _LOOPBACK: Final = "127.0.0.1"
@@ -16,9 +16,9 @@ def normal_servers(servers: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({_normal(server.strip()) for server in servers if server.strip()}))
 
 
-def sink_servers(sink_uri: str) -> tuple[str, ...]:
-    """The servers of a sink URI. Raises ``StatementError``."""
-    return normal_servers(parse_sink_uri(sink_uri).hosts)
+def sink_servers(sink: SinkUri) -> tuple[str, ...]:
+    """The servers of a sink."""
+    return normal_servers(sink.hosts)
 
 
 def share_a_server(some: Iterable[str], others: Iterable[str]) -> bool:
@@ -26,12 +26,9 @@ def share_a_server(some: Iterable[str], others: Iterable[str]) -> bool:
     return not set(some).isdisjoint(others)
 
 
-def other_cluster(sink_uri: str, bootstrap_servers: str) -> tuple[str, ...]:
-    """The servers of a sink that is another cluster than that of ``bootstrap_servers``; of this one, nothing.
-
-    Raises ``StatementError``.
-    """
-    servers = sink_servers(sink_uri)
+def other_cluster(sink: SinkUri, bootstrap_servers: str) -> tuple[str, ...]:
+    """The servers of a sink that is another cluster than that of ``bootstrap_servers``, else nothing."""
+    servers = sink_servers(sink)
     own = normal_servers(bootstrap_servers.split(","))
     return () if share_a_server(servers, own) else servers
 

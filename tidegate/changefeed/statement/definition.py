@@ -12,7 +12,6 @@ from tidegate.changefeed.definition.extra_headers import redacted_headers
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
 from tidegate.changefeed.definition.internal_topics import internal_topic_fault
 from tidegate.changefeed.definition.options import DEFAULT_OPTIONS, FeedOptions, Format
-from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.definition.sink import SinkUri, parse_sink_uri, require_shared_connection
 from tidegate.changefeed.definition.table_topics import table_topic, value_subject
 from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
@@ -143,8 +142,8 @@ def _option_texts(options: FeedOptions) -> list[str]:
     if options.resolved_interval_ns is not None:
         del shown["resolved_interval_ns"]
         shown["resolved"] = duration_text(options.resolved_interval_ns)
-    if options.confluent_schema_registry:
-        shown["confluent_schema_registry"] = parse_registry_uri(options.confluent_schema_registry).redacted()
+    if options.registry is not None:
+        shown["confluent_schema_registry"] = options.registry.redacted()
     if options.extra_headers:
         shown["extra_headers"] = redacted_headers(options.extra_headers)
     shown["initial_scan"] = options.initial_scan.value

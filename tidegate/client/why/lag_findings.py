@@ -51,7 +51,7 @@ def _sinks(evidence: Evidence, detached: list[DeliveryEvidence]) -> Iterator[Fin
 def _sink_of(evidence: Evidence, delivery: DeliveryEvidence) -> Finding:
     definition = evidence.feed.definition
     assert definition is not None  # a feed that runs has one
-    servers = ", ".join(sink_servers(definition.sink_uri))
+    servers = ", ".join(sink_servers(definition.sink))
     tell = _stalled if delivery.state == _STALLED else _spooling
     return Finding(
         Cause.SINK,

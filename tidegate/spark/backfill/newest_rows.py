@@ -200,9 +200,7 @@ class _StoredSink:
     def __init__(self, scan: ScanAt, topic: str) -> None:
         self._secrets = HeaderSecrets(scan.definition, SecretStore.of_environment())
         self._feed_id, self._stored, self._topic = scan.definition.id, scan.cluster, topic
-        self._sink = sink_connection(
-            scan.connection, scan.definition.sink_uri, scan.cluster, scan.definition.id
-        )
+        self._sink = sink_connection(scan.connection, scan.definition.sink, scan.cluster, scan.definition.id)
         self._producer = self._open()
         if self._stored:
             try:

@@ -294,7 +294,7 @@ class PartitionTask:
         name = told_name(feed_id, definition.accepted_epoch)
         try:
             rows = HeaderSecrets(definition, SecretStore.of_environment()).into(rows)
-            left = self._sinks.send(feed_id, definition.sink_uri, rows, name)
+            left = self._sinks.send(feed_id, definition.sink, rows, name)
         except SecretMissing as missing:
             left = self._sinks.leave(feed_id, missing)
         for stalled in left:

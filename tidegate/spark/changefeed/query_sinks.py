@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.access.destinations import Destinations
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
@@ -32,11 +33,11 @@ class QuerySinks:
 
         Raises ``SinkNotAllowed`` and ``SecretMissing``.
         """
-        return sink_connection(self._connection, definition.sink_uri, cluster, definition.id)
+        return sink_connection(self._connection, definition.sink, cluster, definition.id)
 
     def servers(self, definition: FeedDefinition, cluster: str | None = None) -> str:
         """The servers of that connection, which may not be allowed."""
-        return sink_servers(self._connection, definition.sink_uri, cluster)
+        return sink_servers(self._connection, definition.sink, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
         """A client for the topics of a cluster, one for all feeds that write there; another one when that has
@@ -52,17 +53,16 @@ class QuerySinks:
 
         Raises ``RetryError`` for one that does not answer.
         """
-        known = self._clusters.cluster_of(definition.sink_uri)
+        known = self._clusters.cluster_of(definition.sink)
         return self.learn(definition) if known is None else known
 
     def learn(self, definition: FeedDefinition) -> str:
         """The same, asked anew where an address has to tell it. Raises as ``cluster_of`` does."""
-        uri = definition.sink_uri
-        if self._clusters.is_home(uri):
+        if self._clusters.is_home(definition.sink):
             return OWN
         cluster_id = self.admin(self.connection(definition)).cluster_id()
         self._own_id = self._own_id or self.admin(self._connection).cluster_id()
-        return self._clusters.learn(uri, cluster_id, self._own_id)
+        return self._clusters.learn(definition.sink, cluster_id, self._own_id)
 
     def require_begun(self, definition: FeedDefinition, feed: FeedView) -> None:
         """Raises ``SinkHeld`` where the feed began on another cluster, in an earlier epoch."""
@@ -78,15 +78,15 @@ class QuerySinks:
 
 
 def sink_connection(
-    own: KafkaConnection, sink_uri: str, cluster: str | None, feed_id: FeedId
+    own: KafkaConnection, sink: SinkUri, cluster: str | None, feed_id: FeedId
 ) -> KafkaConnection:
     """To the sink of a feed, of which ``cluster`` is the stored id: ``own``, or to its servers with the login
     that the operator's entry has. Raises ``SinkNotAllowed`` and ``SecretMissing``."""
-    servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
+    servers = () if cluster == OWN else sink_address(sink, cluster, own.bootstrap_servers)
     return own.to(servers, feed_id) if servers else own
 
 
-def sink_servers(own: KafkaConnection, sink_uri: str, cluster: str | None) -> str:
+def sink_servers(own: KafkaConnection, sink: SinkUri, cluster: str | None) -> str:
     """The servers of a sink, of which ``cluster`` is the stored id."""
-    servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
+    servers = () if cluster == OWN else sink_address(sink, cluster, own.bootstrap_servers)
     return ",".join(servers) or own.bootstrap_servers

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_identity import held, held_backfill, uncertain, unknown
@@ -54,7 +55,7 @@ class RowSinks:
         return any(self._patience(servers) is not None for servers in self._fed)
 
     def send(
-        self, feed_id: FeedId, uri: str, rows: Sequence[OutputRecord], name: str = ""
+        self, feed_id: FeedId, sink: SinkUri, rows: Sequence[OutputRecord], name: str = ""
     ) -> Sequence[FeedId]:
         """Hand rows over; waits for room. ``name`` is what ranges call the feed, by default its id.
 
@@ -65,9 +66,9 @@ class RowSinks:
         stored = self._clusters.get(name or feed_id)
         if stored is None:
             return self.leave(feed_id, RetryError(f"{unknown(feed_id)}."))
-        servers = OWN if stored == OWN else sink_servers(self._home, uri, stored)
+        servers = OWN if stored == OWN else sink_servers(self._home, sink, stored)
         try:
-            connection = self._connection(feed_id, uri, stored)
+            connection = self._connection(feed_id, sink, stored)
         except (SinkNotAllowed, SecretMissing) as error:
             return self.leave(feed_id, error)
         self._fed[servers].add(feed_id)
@@ -116,10 +117,10 @@ class RowSinks:
             producer.abandon()
         self._producers.clear()
 
-    def _connection(self, feed_id: FeedId, uri: str, stored: str) -> KafkaConnection:
+    def _connection(self, feed_id: FeedId, sink: SinkUri, stored: str) -> KafkaConnection:
         key = feed_id, stored
         if key not in self._connections:
-            self._connections[key] = sink_connection(self._home, uri, stored, feed_id)
+            self._connections[key] = sink_connection(self._home, sink, stored, feed_id)
         return self._connections[key]
 
     def _producer(self, servers: str, connection: KafkaConnection) -> RowProducer:

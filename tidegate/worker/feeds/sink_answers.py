@@ -39,20 +39,20 @@ class FeedSinks:
         """
         begun = feed.beginning
         stored = None if begun is None else begun.sink_cluster
-        if self._clusters.is_home(definition.sink_uri) and not stored:
+        if self._clusters.is_home(definition.sink) and not stored:
             return Admitted()
         return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
 
     def cluster_of(self, definition: FeedDefinition) -> str | None:
         """The id of its sink's cluster, as it was told last; empty for the worker's own, ``None`` while it is
         not known."""
-        return self._clusters.cluster_of(definition.sink_uri)
+        return self._clusters.cluster_of(definition.sink)
 
     async def learn(self, definition: FeedDefinition) -> None:
         """Ask its sink's cluster for its id. Raises ``RetryError``."""
         cluster_id = await _id_of(self._sinks.of(definition))
         self._own_id = self._own_id or await _id_of(self._sinks.own)
-        self._clusters.learn(definition.sink_uri, cluster_id, self._own_id)
+        self._clusters.learn(definition.sink, cluster_id, self._own_id)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
         """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 from tidegate.access.destinations import ClusterEntry
 from tidegate.access.secret_store import SecretStore
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.delivery.sink_clusters import sink_address
 from tidegate.errors import SinkNotAllowed
@@ -110,7 +111,7 @@ class WorkerSinks:
         self.secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
         self._machine = machine
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, str | None, FeedId], SinkCluster] = {}
+        self._found: dict[tuple[SinkUri, str | None, FeedId], SinkCluster] = {}
         self._others: dict[tuple[str, ...], SinkCluster] = {}
         own = settings.model_copy(
             update={"bootstrap_servers": ",".join(normal_servers(settings.bootstrap_servers.split(",")))}
@@ -126,7 +127,7 @@ class WorkerSinks:
         Where no entry allows it to the feed it opens no client. Raises ``StatementError`` for what is no sink
         URI.
         """
-        key = definition.sink_uri, cluster, definition.id
+        key = definition.sink, cluster, definition.id
         with self._lock:
             found = self._found.get(key)
             if found is None:
@@ -144,8 +145,8 @@ class WorkerSinks:
             for cluster in (self.own, *self._others.values()):
                 cluster.close()
 
-    def _find(self, sink_uri: str, cluster: str | None, feed_id: FeedId) -> SinkCluster:
-        servers = sink_address(sink_uri, cluster, self._settings.bootstrap_servers)
+    def _find(self, sink: SinkUri, cluster: str | None, feed_id: FeedId) -> SinkCluster:
+        servers = sink_address(sink, cluster, self._settings.bootstrap_servers)
         if not servers:
             return self.own
         try:

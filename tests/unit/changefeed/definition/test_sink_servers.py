@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.changefeed.definition.sink_servers import (
     normal_servers,
     other_cluster,
@@ -29,7 +30,7 @@ def test_servers_have_one_form(given: str, normal: tuple[str, ...]) -> None:
 
 def test_a_sink_is_known_by_its_servers_however_they_are_written() -> None:
     uris = ("kafka://b:1,A:9092", "kafka://a,b:1?topic_prefix=x")
-    assert {sink_servers(uri) for uri in uris} == {("a:9092", "b:1")}
+    assert {sink_servers(parse_sink_uri(uri)) for uri in uris} == {("a:9092", "b:1")}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_sink_is_known_by_its_servers_however_they_are_written() -> None:
 def test_a_cluster_is_another_one_unless_a_server_is_shared(
     uri: str, bootstrap: str, servers: tuple[str, ...]
 ) -> None:
-    assert other_cluster(uri, bootstrap) == servers
+    assert other_cluster(parse_sink_uri(uri), bootstrap) == servers
 
 
 def test_one_server_belongs_to_one_cluster() -> None:

@@ -10,6 +10,7 @@ import pytest
 import tidegate.spark.changefeed.row_sinks
 from tests.destinations import DESTINATIONS
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
 from tidegate.processor.batch import OutputRecord
@@ -17,7 +18,7 @@ from tidegate.spark.changefeed.row_producer import SinkStalled
 from tidegate.spark.changefeed.row_sinks import RowSinks
 
 _CONNECTION = KafkaConnection("127.0.0.1:9", destinations=DESTINATIONS)
-_HOME, _AWAY = "kafka://127.0.0.1:9", "kafka://127.0.0.1:8"
+_HOME, _AWAY = parse_sink_uri("kafka://127.0.0.1:9"), parse_sink_uri("kafka://127.0.0.1:8")
 _ONE, _TWO, _AT_HOME = FeedId("one"), FeedId("two"), FeedId("home")
 _STORED: Mapping[str, str] = {_ONE: "an-id", _TWO: "an-id", _AT_HOME: ""}
 _ROWS = [OutputRecord("rows", 0, b"key", b"value", 1, [])]
@@ -82,8 +83,8 @@ def _sinks(stall_s: float | None = 60.0) -> RowSinks:
 
 def test_the_querys_own_cluster_is_waited_for_without_limit(producers: Producers) -> None:
     sinks, may_stall = _sinks(), []
-    for feed_id, uri in ((_AT_HOME, _HOME), (_ONE, _AWAY)):
-        sinks.send(feed_id, uri, _ROWS)
+    for feed_id, sink in ((_AT_HOME, _HOME), (_ONE, _AWAY)):
+        sinks.send(feed_id, sink, _ROWS)
         may_stall.append(sinks.may_stall)
     assert may_stall == [False, True]
     assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
@@ -94,7 +95,7 @@ def test_a_feed_that_is_stored_on_the_querys_own_cluster_is_there_whatever_its_a
 ) -> None:
     sinks = RowSinks(_CONNECTION, 60.0, {_ONE: "", _TWO: "an-id"})
     for feed_id in (_ONE, _TWO):
-        sinks.send(feed_id, "kafka://localhost:8", _ROWS)
+        sinks.send(feed_id, parse_sink_uri("kafka://localhost:8"), _ROWS)
     assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
 
 
@@ -102,8 +103,8 @@ def test_a_feed_of_which_no_cluster_is_stored_is_left_behind_whatever_its_addres
     producers: Producers, caplog: pytest.LogCaptureFixture
 ) -> None:
     sinks = RowSinks(_CONNECTION, 60.0, {_AT_HOME: ""})
-    for uri in (_HOME, _AWAY):
-        assert sinks.send(_ONE, uri, _ROWS) == [_ONE]
+    for sink in (_HOME, _AWAY):
+        assert sinks.send(_ONE, sink, _ROWS) == [_ONE]
     assert not list(sinks.acknowledge())
     assert not producers.patience, "a cluster was asked, or given rows"
     assert "feed one is given no row: the jobs topic does not say on which Kafka cluster" in caplog.text
@@ -147,8 +148,8 @@ def test_who_waits_without_limit_leaves_no_feed_behind_but_ends_the_task(produce
 def test_all_feeds_with_rows_at_a_cluster_that_stalls_are_left_behind(producers: Producers) -> None:
     producers.standing = {"127.0.0.1:8"}
     sinks = _sinks()
-    for feed_id, uri in ((_ONE, _AWAY), (_AT_HOME, _HOME), (_TWO, _AWAY)):
-        assert not sinks.send(feed_id, uri, _ROWS)
+    for feed_id, sink in ((_ONE, _AWAY), (_AT_HOME, _HOME), (_TWO, _AWAY)):
+        assert not sinks.send(feed_id, sink, _ROWS)
     assert list(sinks.acknowledge()) == [_ONE, _TWO]
 
 
@@ -179,8 +180,8 @@ def test_a_cluster_that_ends_each_producer_holds_back_its_own_feeds_alone(
 ) -> None:
     producers.ending = {"127.0.0.1:8"}
     sinks = _sinks()
-    for feed_id, uri in ((_ONE, _AWAY), (_AT_HOME, _HOME)):
-        assert not sinks.send(feed_id, uri, _ROWS)
+    for feed_id, sink in ((_ONE, _AWAY), (_AT_HOME, _HOME)):
+        assert not sinks.send(feed_id, sink, _ROWS)
     assert list(sinks.acknowledge()) == [_ONE]
     assert "The producer came to its end" in caplog.messages
 
