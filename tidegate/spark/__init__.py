@@ -1,1 +1,1 @@
-"""What the Spark jobs are made of; `pipeline/` has what `spark-submit` takes."""
+"""What the Spark jobs are made of. The entry points for `spark-submit` are in `pipeline/`."""

@@ -1,2 +1,3 @@
-"""A feed's past from the log itself: what `tidegate.spark.backfill.backfill` is made of
-(docs/backfill.md)."""
+"""A batch job that writes a feed's past from the log: what `tidegate.spark.backfill.backfill` is made of
+(docs/backfill.md).
+"""

@@ -1,4 +1,4 @@
-"""A feed's past from the log itself, as a Spark job. The steps F1 to F6 are those of docs/backfill.md."""
+"""A Spark job that writes a feed's past from the log. Steps F1 to F6 are those of docs/backfill.md."""
 
 from __future__ import annotations
 
@@ -60,17 +60,18 @@ from tidegate.spark.platform.session import Placement, start_session
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
-#: Few keys go to few tasks.
+#: Spark merges the partitions of a shuffle that has few keys, so that few tasks run.
 _SPARK_CONFIG: Final = {"spark.sql.adaptive.enabled": "true"}
-#: So many bases are tried, the highest first: each is a survey.
+#: At most so many bases are tried, the highest first. Each one costs a survey of the log.
 _BASES: Final = 4
-#: A scan of a log that is complete to longer ago than this is refused.
+#: A scan is refused when the log is complete only up to a moment that is further behind the log's end than
+#: this. A cursor that names the moment allows it.
 _BEHIND_S: Final = 60.0
 _INSTEAD: Final = (
     "Nothing was written by this run. Drop the feed, and create it with `tidegate feed create`, on other "
     "topics if an earlier run has written: the store scans its tables then."
 )
-#: Nobody reads the answers to what a backfill asks the store.
+#: Pushes are off: nobody reads the answers to what a backfill asks the store.
 _CONFIG: Final = ProcessorConfig(push=PushPolicy(enabled=False))
 
 Say = Callable[[str], object]
@@ -78,11 +79,11 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class BackfillOptions:
-    """What a backfill is made of.
+    """The settings of a backfill: what it reads, where it works, and which engine goes on with the feed.
 
-    ``work`` is the URI of a directory that Spark and every executor reach; nothing of it is needed
-    afterwards. ``then`` is the engine that goes on with the feed. Topics that are created have
-    ``output_partitions``; ``output_topics`` are patterns of those that feeds may write to.
+    ``work`` is the URI of a directory that Spark and every executor reach; nothing in it is needed
+    afterwards. ``then`` is the engine that goes on with the feed. Topics that the backfill creates have
+    ``output_partitions`` partitions. ``output_topics`` are patterns of the topics that feeds may write to.
     """
 
     connection: KafkaConnection
@@ -95,7 +96,11 @@ class BackfillOptions:
 
 
 class _Log(NamedTuple):
-    """The log as it stands, which Kafka knows by ``id``; the same in ``slices`` of time; its descriptors."""
+    """The log between two offsets of each partition.
+
+    ``id`` is the id that Kafka gives the topic. ``slices`` are the same ``records``, cut by record time.
+    ``descriptors`` are all table descriptors among them that can be read.
+    """
 
     id: str
     records: DataFrame
@@ -105,7 +110,7 @@ class _Log(NamedTuple):
 
 
 def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
-    """Step F1: the feed of the statement, defined now or by an earlier run.
+    """Step F1: define the feed of the statement, or find the one that an earlier run defined.
 
     Raises ``StatementError``, also for a feed that begins at the present.
     """
@@ -119,10 +124,10 @@ def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
 
 
 def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement, say: Say) -> None:
-    """Steps F2 to F6, in a session of its own. ``say`` is told how it gets on.
+    """Run steps F2 to F6 in a Spark session of their own. ``say`` is called with a sentence at each stage.
 
-    Raises ``InputError`` where the log holds too little, and for a feed that has failed; ``DeliveryError``,
-    ``RetryError``: run it again after these.
+    Raises ``InputError`` when the log holds too little, and for a feed that has failed. Raises
+    ``DeliveryError`` or ``RetryError`` for faults after which the same command may be run again.
     """
     keep_files_private()
     name = f"tidegate backfill {feed_id}"
@@ -135,7 +140,7 @@ def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement
 
 
 class Backfill:
-    """The backfill of one feed; for a ``with``. The feed is defined."""
+    """The backfill of one feed that is already defined. Use it in a ``with``."""
 
     def __init__(self, session: SparkSession, options: BackfillOptions, feed_id: FeedId, say: Say) -> None:
         connection, self._topics = options.connection, Topics.of(options)
@@ -147,7 +152,8 @@ class Backfill:
         admin = self._sinks.admin(connection)
         self._jobs = JobsTopic(connection, self._topics, admin, f"backfill-{feed_id}")
         self._partitions = Cluster(connection).partition_counts([self._topics.log])[self._topics.log]
-        self._shut_out: set[FeedId] = set()  # feeds that have ended, whose topics this one wants
+        # ended feeds whose topics this feed wants, with their marker writers fenced
+        self._shut_out: set[FeedId] = set()
         self._preparation = Preparation(
             self._topics,
             self._jobs,
@@ -199,7 +205,10 @@ class Backfill:
         return self._jobs.view[self._feed_id]
 
     def _require_ours(self) -> FeedDefinition:
-        """The feed's definition. Raises ``InputError`` for one that has ended, or is another engine's now."""
+        """Return the feed's definition.
+
+        Raises ``InputError`` when the feed has ended, or belongs to another engine by now.
+        """
         self._jobs.read_to_end()
         feed = self._feed
         if feed.defined is None or feed.status in ENDED:
@@ -211,14 +220,17 @@ class Backfill:
         return feed.defined
 
     def _is_written(self, definition: FeedDefinition) -> bool:
-        """Whether an earlier run has come to the end of step F5, of a scan."""
+        """Return whether an earlier run of a scan has finished step F5.
+
+        Always false for a feed without a scan.
+        """
         state, high_water = self._feed.current_state, self._feed.high_water
         if definition.options.initial_scan is InitialScan.NO or state is None or state.start is None:
             return False
         return high_water is not None and high_water >= state.start
 
     def _write(self, definition: FeedDefinition) -> Sequence[PartitionProgress]:
-        """Steps F2 to F4; returns how far the rows that are acknowledged are complete."""
+        """Run steps F2 to F4; return up to where each partition's rows are acknowledged and complete."""
         state = self._feed.current_state
         if state is None:
             self._require_topics(definition)
@@ -287,9 +299,9 @@ class Backfill:
     def _begin(
         self, definition: FeedDefinition, start: Timestamp, tables: Sequence[KnownTable], log: _Log
     ) -> StateRecord:
-        """Step F3. Raises ``FeedError`` for topics that cannot be had."""
+        """Step F3. Raises ``FeedError`` when the feed cannot have its topics."""
         self._require_ours()
-        self._require_topics(definition)  # others may have asked for them meanwhile
+        self._require_topics(definition)  # another feed may have taken them meanwhile
         ends = {partition: each.end for partition, each in log.bounds.items()}
         state = self._preparation.prepared(definition, Prepare(start, tuple(tables), ends))
         if state.state is FeedState.FAILED:
@@ -314,7 +326,7 @@ class Backfill:
         raise InputError(f"Feed {definition.id} has failed: {reason}")
 
     def _log(self, ends: Mapping[int, int] | None) -> _Log:
-        """Step F2: to the ``ends`` of an earlier run, or all that stands there now."""
+        """Step F2: read the log up to ``ends``, which an earlier run stored, or up to where it ends now."""
         topic, now = self._topics.log, self._bounds()
         bounds = now if ends is None else {number: Bounds(now[number].low, ends[number]) for number in now}
         if all(each.low >= each.end for each in bounds.values()):
@@ -338,7 +350,10 @@ class Backfill:
         return self._sinks.admin(self._options.connection).ids([log])[log]
 
     def _require_whole(self, log: _Log) -> None:
-        """Raises ``InputError`` for a log that is not what it was: what was read since may lack records."""
+        """Raise ``InputError`` when the log has lost records since ``log`` was read, or is another topic.
+
+        What was read in between may then be incomplete.
+        """
         now = self._bounds()
         if self._log_id() != log.id or any(now[number].low > log.bounds[number].low for number in now):
             raise InputError(
@@ -350,7 +365,11 @@ class Backfill:
     def _tables(
         self, definition: FeedDefinition, descriptors: Iterable[DescriptorUpdate]
     ) -> Sequence[KnownTable]:
-        """The feed's tables by their descriptors. Raises ``FeedError``."""
+        """Return the feed's tables, found by their descriptors.
+
+        Raises ``InputError`` for tables without a descriptor, ``FeedError`` for tables that the feed cannot
+        have.
+        """
         rows = rows_by(descriptors)
         known = known_tables(definition.tables, rows.catalog)
         missing = [str(name) for name in definition.tables if name not in dict(known)]
@@ -380,9 +399,10 @@ class Backfill:
     def _survey(
         self, log: _Log, definition: FeedDefinition, tables: Sequence[KnownTable], start: Timestamp | None
     ) -> tuple[OneFeed, Timestamp]:
-        """The survey of a log for a scan at ``start``, or at the last moment that it has; and its base.
+        """Return the survey of the log for a scan at ``start``, and the base of that scan.
 
-        Raises ``InputError`` for a log of which no scan can be made.
+        Without ``start`` the scan is at the last moment up to which the log is complete. The base is zero for
+        a log that holds everything. Raises ``InputError`` for a log of which no scan can be made.
         """
         run, rows = partial(self._run_over, log), rows_by(log.descriptors)
         first = survey(run, definition, tables, rows, ZERO, start)
@@ -402,7 +422,7 @@ class Backfill:
                 lower = base_of(scanned, keys, complete) if start is None else base
                 if lower == base:
                     return known, base
-                upto = complete  # scans above that are no part of one at it
+                upto = complete  # the scan is at ``complete`` now: scans above it cannot be its base
             else:
                 scanned = [each for each in scanned if each.at < base]
         if first.failure:
@@ -410,7 +430,10 @@ class Backfill:
         return first, ZERO
 
     def _require_topics(self, definition: FeedDefinition) -> None:
-        """Raises ``FeedError``, and ``InputError`` for topics whose former feed is not gone yet."""
+        """Raise ``FeedError`` for topics that the feed cannot have.
+
+        Raises ``InputError`` while a former feed may still write to them.
+        """
         if fault := self._preparation.fault(definition):
             raise FeedError(fault)
         while (former := self._preparation.former_owner(definition)) is not None:
@@ -424,7 +447,7 @@ class Backfill:
             self._shut_out.add(former)
 
     def _is_gone(self, definition: FeedDefinition) -> bool:
-        """Whether a feed that has ended can write nothing any more."""
+        """Return whether a feed that has ended can write nothing any more."""
         return definition.id in self._shut_out and self._is_forgotten(definition)
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
@@ -439,7 +462,7 @@ class Backfill:
     def _require_complete(
         self, survey: OneFeed, complete: Timestamp, start: Timestamp | None, base: Timestamp
     ) -> None:
-        """Raises ``InputError`` for a log that is not complete above ``base`` up to ``start``."""
+        """Raise ``InputError`` when the log is not complete above ``base`` up to ``start``."""
         if complete > base and (start is None or start <= complete):
             return
         if self._feed.current_state is not None:
@@ -459,7 +482,7 @@ class Backfill:
         )
 
     def _require_recent(self, survey: OneFeed, complete: Timestamp, definition: FeedDefinition) -> None:
-        """Raises ``InputError`` for a scan that would be of long ago, unless a cursor asks for it."""
+        """Raise ``InputError`` for a scan far behind the log's end, unless a cursor asks for that moment."""
         behind_s = survey.log_time_ms / 1_000 - complete.wall / NANOS_PER_SECOND
         if definition.options.cursor is None and behind_s > _BEHIND_S:
             raise InputError(
@@ -470,7 +493,7 @@ class Backfill:
 
 
 def _require_past(definition: FeedDefinition) -> None:
-    """Raises ``StatementError`` for a feed that has none."""
+    """Raise ``StatementError`` for a feed that begins at the present, and so has no past."""
     options = definition.options
     if options.cursor is None and options.initial_scan is InitialScan.NO:
         raise StatementError(
@@ -480,13 +503,15 @@ def _require_past(definition: FeedDefinition) -> None:
 
 
 def _up_to(report: PartitionProgress, start: Timestamp) -> PartitionProgress:
-    """The report of who has only the rows of a scan at ``start``."""
+    """Return the report with no resolved timestamp above ``start``, since only rows of a scan there were
+    written.
+    """
     limit = ResolvedTimestamp(start)
     return replace(report, resolved=[min(each, limit) for each in report.resolved])
 
 
 def _lack(feed: OneFeed) -> str:
-    """What a log is short of, in a sentence."""
+    """Return a sentence that says what is missing in the log."""
     if feed.lacking:
         scan = min(feed.lacking, key=lambda scan: scan.range_id)
         return (
@@ -497,7 +522,7 @@ def _lack(feed: OneFeed) -> str:
 
 
 def _descriptors(values: Iterable[bytes]) -> Iterator[DescriptorUpdate]:
-    """Those that can be read; to the processors the others are holes."""
+    """Yield the descriptors that can be read. The processors treat the others as holes."""
     for value in values:
         with suppress(MalformedEntry):
             update = decode_entry(encode_key(BROADCAST), value)

@@ -1,4 +1,4 @@
-"""The entries of the log that tasks of a backfill gather from, in any order."""
+"""Entries of the log for tasks of a backfill, which take them in any order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tidegate.raftlog.entry import DescriptorUpdate
 
 
 def readable(partitions: int, batch: pa.RecordBatch) -> Iterator[tuple[int, RangeEntry]]:
-    """Offset and entry of the records that can be read and are in their place."""
+    """Yield offset and entry of each record that can be read and stands in its range's partition.
+
+    Descriptors are left out.
+    """
     columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
     for partition, offset, key, value in zip(*columns, strict=True):
         try:

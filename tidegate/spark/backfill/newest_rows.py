@@ -1,7 +1,7 @@
-"""What a scan at a moment S would find, from the log: of each key the newest version at or below S (step F4).
+"""Finds in the log what a scan at a moment S would find: for each key its newest version at or below S (F4).
 
-Tasks of the first half find versions in the log's records; Spark brings those of a key together; tasks of the
-second half encode and write a row of each key.
+The first tasks find versions in the log's records. Spark groups these versions by key. The second tasks
+encode one row for each key and write it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from tidegate.spark.changefeed.row_producer import FeedRefused, RowProducer, Sin
 from tidegate.spark.platform.faults import fault_to_bytes, read_fault
 from tidegate.spark.platform.python_worker import settle_process
 
-#: A version, or why there can be no scan.
+#: A version in the order of the columns below, or a sentence that says why there can be no scan.
 _Found: TypeAlias = tuple[bytes, int, int, bytes, int, str | None]
 _FOUND: Final = "key binary, wall long, logical int, value binary, range_id long, fault string"
 _FOUND_SCHEMA: Final = pa.schema(
@@ -81,11 +81,12 @@ _ANSWER_SCHEMA: Final = pa.schema([("rows", pa.int64()), ("fault", pa.binary())]
 
 @dataclass(frozen=True, slots=True)
 class ScanAt:
-    """A feed's initial scan at ``start``; it travels to the tasks, secrets of ``connection`` included.
+    """A feed's initial scan at ``start``. It travels to the tasks, with the secrets of ``connection`` in it.
 
-    ``descriptors`` are all that the log has, a log of so many ``partitions``. It is complete above ``base``,
-    up to the start; what was at the base is known by scans in it (`tidegate.spark.backfill.scanned_keys`).
-    ``cluster`` is the stored id of the cluster that the feed writes to.
+    ``descriptors`` are all that the log holds, and the log has ``partitions`` partitions. The log is complete
+    above ``base`` and up to ``start``. Scans that stand in the log tell what keys held at ``base``
+    (`tidegate.spark.backfill.scanned_keys`). ``cluster`` is the stored id of the cluster that the feed writes
+    to.
     """
 
     connection: KafkaConnection
@@ -99,24 +100,24 @@ class ScanAt:
 
     @property
     def table_ids(self) -> frozenset[int]:
-        """The tables that it shows."""
+        """The ids of the tables that are scanned."""
         return frozenset(target.table_id for target in self.targets)
 
     @property
     def keys_read(self) -> tuple[Span, ...]:
-        """The keys of the indexes that are primary at its start, tenant prefix left out.
+        """The spans of the indexes that are primary at ``start``, without tenant prefixes.
 
-        A change of these keys shows in the scan, also one from before the index was the primary one.
+        A change of these keys shows in the scan, also a change from before the index became the primary one.
         """
         return tuple(keys_read(self.targets, rows_by(self.descriptors), self.start, self.start))
 
 
 def write_scan(records: DataFrame, scan: ScanAt) -> int:
-    """Write the rows of a scan of a log that is complete up to its start; returns how many.
+    """Write the scan's rows from a log that is complete up to ``start``; return how many, all acknowledged.
 
-    They are acknowledged then. Raises ``FeedError`` for a row that cannot be written, and for a log that
-    hides versions; ``DeliveryError``, ``RetryError``; ``SinkHeld`` where the sink's address means another
-    cluster than the stored one.
+    Raises ``FeedError`` for a row that cannot be written, and for a log that hides versions. Raises
+    ``DeliveryError`` and ``RetryError``, and ``SinkHeld`` when the sink's address means another cluster than
+    the stored one.
     """
     columns = records.select("partition", "offset", "key", "value")
     found = columns.mapInArrow(partial(find_versions, scan), _FOUND)
@@ -130,10 +131,10 @@ def write_scan(records: DataFrame, scan: ScanAt) -> int:
 
 
 def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The versions of the scan's tables that records of the log show, at or below its start.
+    """Yield the versions of the scan's tables that records show, above the base and at or below ``start``.
 
-    What cannot be read, or stands where it does not belong, is a hole of its range, and that is complete to
-    below it.
+    Records that cannot be read, or stand in the wrong partition, are passed over. The survey has seen them as
+    holes of their ranges, and the log counts as complete only below them.
     """
     settle_process()
     wanted, start, watched = scan.table_ids, scan.start, scan.keys_read
@@ -141,7 +142,7 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         found: list[_Found] = []
         for offset, entry in readable(scan.partitions, batch):
             if isinstance(entry, ScanChunk) and fault_of(entry):
-                continue  # it is refused by all that read it, and another one follows
+                continue  # every reader refuses this chunk, and the source sends another one
             range_id, above = entry.range_id, _known_above(entry, scan)
             for key, timestamp, value, _, _ in versions_shown(entry):
                 if above < timestamp <= start and _table_of(key) in wanted:
@@ -158,7 +159,7 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write a row for each key whose newest version is no deletion, and wait for the acknowledgements."""
+    """Write a row for each key whose newest version is not a deletion; wait until all are acknowledged."""
     settle_process()
     count, fault = 0, None
     try:
@@ -167,7 +168,7 @@ def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         fault = fault_to_bytes(refused.refusal)
     except TidegateError as error:
         fault = fault_to_bytes(error)
-    for _ in batches:  # Spark wants its records to be read
+    for _ in batches:  # Spark requires a task to read all of its records
         pass
     yield pa.record_batch([[count], [fault]], schema=_ANSWER_SCHEMA)
 
@@ -190,11 +191,11 @@ def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
 
 
 class _StoredSink:
-    """The cluster that is stored with the feed, and no other that its sink's address has come to mean.
+    """The sink of a scan: the cluster whose id is stored with the feed, whatever the address means by now.
 
-    It is asked for its id by ``topic``; the engine's own cluster is not. Every method raises as
-    ``RowProducer.send`` does, but ``SinkHeld`` or ``BrokerUnavailable`` in place of ``SinkStalled``: nobody
-    knows which rows the cluster has then, so no progress may be stored.
+    The cluster is asked for its id by ``topic``; the engine's own cluster is not asked. Methods raise what
+    ``RowProducer.send`` raises, but ``SinkHeld`` or ``BrokerUnavailable`` in place of ``SinkStalled``: which
+    rows the cluster has is unknown then, so no progress may be stored.
     """
 
     def __init__(self, scan: ScanAt, topic: str) -> None:
@@ -209,14 +210,14 @@ class _StoredSink:
                 self._end()
 
     def send(self, records: list[OutputRecord]) -> None:
-        """Hand rows over; waits for room."""
+        """Hand rows to the producer; wait while it has no room."""
         try:
             self._producer.send(self._feed_id, self._secrets.into(records))
         except SinkStalled:
             self._end()
 
     def acknowledge(self) -> None:
-        """Wait until every row is acknowledged, and by the stored cluster."""
+        """Wait until the stored cluster has acknowledged every row."""
         try:
             self._producer.acknowledge()
         except SinkStalled:
@@ -235,7 +236,10 @@ class _StoredSink:
             )
 
     def _end(self) -> NoReturn:
-        """Say why, by what another producer is told: this one has seen too many clusters, or none."""
+        """Raise why the backfill ends.
+
+        The old producer saw several clusters or none, so a new one asks for the id.
+        """
         self._producer.abandon()
         with suppress(SinkStalled):
             self._require_stored(self._open())
@@ -244,7 +248,7 @@ class _StoredSink:
 
 
 class ScannedRows:
-    """Versions that a scan found into the records that a processor makes of them."""
+    """Makes records of the versions that a scan found, by the same emitter as a processor."""
 
     def __init__(self, scan: ScanAt) -> None:
         self._scan = scan
@@ -258,7 +262,10 @@ class ScannedRows:
         self._emitter = Emitter(scan.definition.options, scan.start, destinations)
 
     def of(self, versions: list[Version]) -> list[OutputRecord]:
-        """Their records, in order. Raises ``FeedError`` for a row that cannot be read or written."""
+        """Return the records of the versions, in order.
+
+        Raises ``FeedError`` for a row that cannot be read or written.
+        """
         scan = self._scan
         decoded = self._rows.decode(versions, scan.table_ids, scanned_at=scan.start)
         into = Emission([], [])
@@ -273,8 +280,11 @@ class ScannedRows:
 
 
 def rows_by(descriptors: Iterable[DescriptorUpdate]) -> PartitionRows:
-    """What reads rows by these descriptors. A table is unfit by one that cannot be taken, unless a later one
-    can."""
+    """Return the row reader that knows these descriptors.
+
+    A table whose descriptor cannot be taken has no rows that can be read, unless a later descriptor can be
+    taken.
+    """
     rows = PartitionRows()
     for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
         with suppress(DescriptorConflict, EncodingError):
@@ -297,10 +307,11 @@ def _newest(batch: pa.RecordBatch) -> list[Version]:
 
 
 def _known_above(entry: Entry, scan: ScanAt) -> Timestamp:
-    """Above which moment versions that the entry shows count.
+    """Return the timestamp above which the versions that the entry shows count.
 
-    What the log has from below its base may be replaced or deleted by what it has lost. A chunk of a scan
-    since the base knows better.
+    It is the scan's base: a version from below may have been replaced or deleted in a part of the log that is
+    lost. For a chunk of a scan of the newest versions at a moment from the base to ``start`` it is zero,
+    since that chunk shows what its keys held then.
     """
     if isinstance(entry, ScanChunk) and is_of_newest(entry) and scan.base <= entry.upto <= scan.start:
         return ZERO
@@ -315,19 +326,23 @@ def _table_of(key: bytes) -> int | None:
 
 
 def _mutates(entry: Entry, watched: Iterable[Span]) -> bool:
-    """Whether the entry changes versions of these keys that no op names; so it may in a hole as well."""
+    """Return whether a command changes versions of these keys without an op for each.
+
+    A command that names no keys may have changed any of them.
+    """
     if not isinstance(entry, Command) or entry.trigger not in _MUTATIONS:
         return False
     return not entry.mutated or any(any(watched_parts(span, watched)) for span in entry.mutated)
 
 
 def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -> Iterator[_Found]:
-    """What a command or a Snapshot says of a change of these keys that no op names, for who brings together
-    what both say of one.
+    """Yield what a command or a Snapshot tells of a change outside the op log.
 
-    The word of a command counts (`_mutates`). Of a change that the Snapshot alone tells of nobody knows which
-    keys it was. One that is not above the base is in every chunk that counts. Where there is no base, no
-    version is older than the log: the survey has looked at every hole.
+    Both get the same key for one change, so that the grouping by key brings them together and the command
+    wins: it says which keys it changed (`_mutates`). A change that only a Snapshot tells of is a fault, since
+    nobody knows which keys it changed. A change at or below the base does no harm, since every chunk that
+    counts is from after it. Without a base no version is older than the log, and the survey has looked at
+    every hole.
     """
     if scan.base == ZERO:
         return
@@ -341,7 +356,10 @@ def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -
 
 
 def _change(range_id: RangeId, raft_index: RaftIndex) -> bytes:
-    """A key that no row has; no command has index 0, which stands for one of a range that this came from."""
+    """Return a key for a change that no row has.
+
+    No command has index 0. A Snapshot uses it for a change in a range that its own range came from.
+    """
     return b"\0" + range_id.to_bytes(8, "big", signed=True) + raft_index.to_bytes(8, "big")
 
 

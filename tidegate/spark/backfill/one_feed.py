@@ -1,4 +1,4 @@
-"""One feed over a log as it stands: the processors' rounds, batch after batch."""
+"""Runs one feed over the whole log by the processors' rounds, batch after batch."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.partition_round import Query
 
-#: A table that there is none of: what watches its keys is given no row.
+#: The id of no table: a feed of it watches keys and is given no row.
 _NO_TABLE: Final = 0
-_KEY_BYTES: Final = 8  # of a range id, before the request
+_KEY_BYTES: Final = 8  # the range id in front of each request
 
 
 class OneFeed:
-    """A feed that is active from the first record on, and what becomes of it
-    (`tidegate.spark.changefeed.batch_driver.Feeds`).
+    """A feed that is active from the log's first record on, and what partitions say of it.
 
-    ``lacking`` are the scans that would bring what the log lacks of it; nobody is asked. ``failure`` is why a
-    partition has failed it, or empty.
+    It is the ``Feeds`` of a batch driver (`tidegate.spark.changefeed.batch_driver.Feeds`). ``lacking`` are
+    scans that would bring its missing versions; nobody runs them. ``failure`` says why a partition has failed
+    the feed; it is empty otherwise.
     """
 
     def __init__(self, activation: Activate, partitions: int, cluster: str = OWN) -> None:
@@ -54,20 +54,20 @@ class OneFeed:
         self._claims = RangeClaims()
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """The feed, once."""
+        """Return the feed's activation for all partitions, once."""
         untold, self._untold = self._untold, ()
         return [(self._activation, untold)] if untold else ()
 
     def paused(self) -> frozenset[FeedId]:
-        """None: its sink is waited for."""
+        """Return no feed: a backfill waits for its sink."""
         return frozenset()
 
     def clusters(self) -> dict[str, str]:
-        """Where its rows go."""
+        """Return the id of the cluster that the feed's rows go to."""
         return {self._activation.feed_id: self._cluster}
 
     def take(self, answers: Iterable[Answer]) -> None:
-        """Note how far partitions are, and why they have failed the feed."""
+        """Note how far partitions are, and why they failed the feed."""
         told = list(answers)
         self.reports += self._claims.count(
             [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
@@ -86,14 +86,14 @@ class OneFeed:
                     self.records += figures["records"]
 
     def publish(self) -> None:
-        """Nothing of this is told to anybody."""
+        """Do nothing: the backfill itself stores progress and writes markers, in step F5."""
 
     def complete_to(self, start: Timestamp) -> Timestamp:
-        """How far the log is complete above ``start``, for all keys of the feed's tables; or ``start``.
+        """Return up to when the log is complete for all keys of the feed's tables; at least ``start``.
 
-        Progress is that of whole tables, so a range holds it back that has no keys but those of an index
-        which the feed does not watch. Of ranges that claim the same keys the slowest counts, whoever is
-        right: nobody sees here which of them came later.
+        Progress counts for whole tables: a range that only has keys of an index that the feed does not watch
+        holds it back too. When several ranges claim the same keys the slowest one counts, since nobody here
+        knows which one is newer.
         """
         tables = {table_id_of(span.start) for target in self._activation.targets for span in target.spans}
         watched = list(map(table_span, sorted(tables)))
@@ -111,7 +111,7 @@ class OneFeed:
 
     @property
     def log_time_ms(self) -> int:
-        """The time of the log's last records."""
+        """The record time of the log's last records, in milliseconds."""
         return max((report.log_time_ms for report in self.reports), default=0)
 
     def _note_failure(self, body: bytes) -> None:
@@ -128,8 +128,10 @@ class OneFeed:
 def watching(
     definition: FeedDefinition, tables: Sequence[KnownTable], rows: PartitionRows, base: Timestamp = ZERO
 ) -> Activate:
-    """The feed as one that lacks whatever was written above ``base`` to keys that the tables' rows may have,
-    and is given no row. ``rows`` has the tables' descriptors.
+    """Return a feed that watches all keys that rows of the tables may have, and is given no row.
+
+    Everything written above ``base`` to these keys counts as missing unless the log has it. ``rows`` has the
+    tables' descriptors.
     """
     options = replace(definition.options, cursor=base, initial_scan=InitialScan.NO)
     targets = tuple(
@@ -146,11 +148,11 @@ def survey(
     base: Timestamp,
     start: Timestamp | None,
 ) -> OneFeed:
-    """Have a log surveyed above ``base``, for a scan at ``start`` or, without one, at the last moment that it
-    is complete to. ``run`` runs a feed over the log.
+    """Survey a log above ``base``, for a scan at ``start``. ``run`` runs a feed over the log.
 
-    At a moment before a table's first descriptor nobody knows which index has the rows: where the scan is at
-    such a one, all keys of the tables are watched.
+    Without ``start`` the scan is at the last moment up to which the log is complete. Before a table's first
+    descriptor nobody knows which index holds the rows: a scan at such a moment watches all keys of the
+    tables.
     """
     found = run(watching(definition, tables, rows, base))
     complete = found.complete_to(base)
@@ -162,8 +164,10 @@ def survey(
 
 
 def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
-    """The keys of each index that some descriptor calls primary: a new index of others is built by changes
-    that no op tells of, and those hide no row. All keys of a table without a descriptor that can be read.
+    """Return the keys of each index that some descriptor of the table calls primary.
+
+    A new secondary index is built by changes that no op tells of, and these hide no row. A table without a
+    descriptor that can be read counts with all of its keys.
     """
     versions = () if rows.unfit(table_id) else rows.catalog.descriptors()
     indexes = dict.fromkeys(each.primary_index_id for each in versions if each.id == table_id)
@@ -171,11 +175,12 @@ def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
 
 
 def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:
-    """Run the feed over the log from its beginning, a batch for each slice; its rows are acknowledged then.
+    """Run the feed over the log from its beginning, one batch for each slice; all of its rows are
+    acknowledged.
 
-    ``cluster`` is the id of the cluster that it writes to, empty for the query's own.
-
-    State goes to a directory of this run, ``query.root``, which is removed. Raises what a task has met.
+    ``cluster`` is the id of the cluster that the feed writes to, empty for the query's own. State goes to
+    ``query.root``, a directory of this run alone, which is removed at the end. Raises the fault that a task
+    met.
     """
     filesystem, root = fs.FileSystem.from_uri(query.root)
     feed = OneFeed(activation, query.partitions, cluster)
@@ -185,7 +190,8 @@ def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cl
         for number, records in enumerate(slices):
             if number == len(slices) - 1:
                 feed.reports = []
-                driver = BatchDriver(query, ledger, feed)  # which asks how far all ranges are
+                # a new driver asks every partition for its whole checkpoint
+                driver = BatchDriver(query, ledger, feed)
             driver(records, number)
     finally:
         with suppress(FileNotFoundError):

@@ -1,8 +1,9 @@
-"""What scans that others have asked for tell of the past that a log has lost (docs/backfill.md).
+"""What earlier scans in the log tell about a past that the log has lost (docs/backfill.md).
 
-A chunk of a scan of the newest versions at or below U says of all keys in its span what they were at U. So a
-log that is complete above a moment B has all that a scan at S would show, if every key is in such a chunk
-with B <= U <= S: B is its *base*.
+A chunk of a scan of the newest versions at or below U says what every key in its span held at U. Let the log
+be complete above a moment B. If every key is in such a chunk with B <= U <= S, the log has all that a scan at
+S would show. B is the *base* of that scan. For example, with a chunk of all keys at 12:00 in a log that is
+complete above 12:00, scans at 12:00 or later can be made.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidegate.spans import Span, SpanFrontier
 from tidegate.spark.backfill.log_entries import readable
 from tidegate.spark.platform.python_worker import settle_process
 
-#: More than the clocks of the source's nodes are apart.
+#: The clocks of the source's nodes differ by less than this.
 _CLOCKS_NS: Final = NANOS_PER_SECOND
 _FOUND: Final = "start binary, end binary, wall long, logical int"
 _FOUND_SCHEMA: Final = pa.schema(
@@ -32,16 +33,16 @@ _FOUND_SCHEMA: Final = pa.schema(
 
 
 class ScannedKeys(NamedTuple):
-    """Keys of which the log says what they were at a moment."""
+    """Keys of which the log says what they held at a moment."""
 
     span: Span
     at: Timestamp
 
 
 def is_of_newest(entry: Entry) -> bool:
-    """Whether the entry shows the newest version of each key in its span, whatever was before.
+    """Return whether the entry shows the newest version of each key in its span, however old.
 
-    One with rows that it cannot have shows nothing.
+    A chunk with rows that it cannot have shows nothing.
     """
     if not isinstance(entry, ScanChunk) or entry.after is not None or entry.all_versions:
         return False
@@ -51,18 +52,19 @@ def is_of_newest(entry: Entry) -> bool:
 def scanned_keys(
     records: DataFrame, partitions: int, watched: Sequence[Span], shortened: Sequence[int]
 ) -> list[ScannedKeys]:
-    """What the log has of the watched keys, tenant prefixes left out; a pass over all of it.
+    """Return what scans in the log say of the watched keys, tenant prefixes left out.
 
-    Of the ``shortened`` partitions the beginning is lost. Scans at a moment before all of them begin do not
-    count: what changed the past of their keys since, beside the op log, may be lost. So a chunk at or above a
-    base of those that count is no older either.
+    Reads the whole log once. The ``shortened`` partitions have lost their beginning. A scan counts only if
+    its moment is more than a second above the time of the first record that each of them has left: a change
+    outside the op log that came after an older scan may be lost. The same then holds for the base, and for
+    each chunk that counts with it.
     """
     shorter = records.where(sql.col("partition").isin(*shortened))
     firsts = [
         row[1] for row in shorter.groupBy("partition").agg(sql.expr("min(unix_millis(timestamp))")).collect()
     ]
     if len(firsts) < len(shortened):
-        return []  # nothing is left of one
+        return []  # a partition has no record left
     since = Timestamp(max(firsts) * NANOS_PER_MS + _CLOCKS_NS) if firsts else ZERO
     columns = records.select("partition", "offset", "key", "value")
     found = columns.mapInArrow(partial(find_chunks, partitions, watched), _FOUND).distinct().collect()
@@ -76,7 +78,7 @@ def scanned_keys(
 def find_chunks(
     partitions: int, watched: Sequence[Span], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The task: of each chunk the parts that are watched, and its moment."""
+    """Yield, in a task, the watched parts of each chunk's span and the chunk's moment."""
     settle_process()
     for batch in batches:
         found = [
@@ -90,7 +92,7 @@ def find_chunks(
 
 
 def base_of(scanned: Iterable[ScannedKeys], watched: Iterable[Span], upto: Timestamp) -> Timestamp:
-    """The highest base of a scan at ``upto``; zero where some watched key was in no scan up to there."""
+    """Return the highest base of a scan at ``upto``; zero if no scan up to then covers some watched key."""
     newest = SpanFrontier(watched, ZERO)
     newest.forward_all([(each.span, each.at) for each in scanned if each.at <= upto])
     return newest.minimum

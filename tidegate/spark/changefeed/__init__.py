@@ -1,1 +1,1 @@
-"""The feeds of an application as one Spark query."""
+"""One Spark query that runs all feeds of an application that are Spark's."""

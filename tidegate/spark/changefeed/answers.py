@@ -1,4 +1,4 @@
-"""What a partition answers of a round: from its task to the driver (docs/spark.md, step T6)."""
+"""What a partition answers in a round: from its task to the driver (docs/spark.md, step T6)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,25 @@ _ARROW: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("b
 
 
 class Answer(NamedTuple):
-    """One thing that a partition has to say of a round. ``kind`` is one of:
+    """One answer of a partition in a round; ``kind`` says what ``body`` holds.
 
-    ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``stalled`` (a feed whose sink does not acknowledge its rows, and that is left behind),
-    ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
-    ``next_offset`` in the log, ``seconds`` and ``cpu_s`` by stage, which another attempt has others of, and
-    every few seconds ``status``: counts, by the names of their metrics), or ``aside`` (JSON: a record to be
-    kept aside). Or it is all that the partition says, and nothing of the round is stored: ``fault``
-    (`tidegate.spark.platform.faults`), or ``refused`` (JSON: a feed of which a row is refused for good, and
-    why).
+    * ``head``: the name of the file that holds the partition's state
+    * ``checkpoint``
+    * ``exchange``: a claim or a hand-off
+    * ``request`` to the source: key, then value
+    * ``ack``
+    * ``stalled``: a feed whose sink does not acknowledge its rows, and that is detached (step S1)
+    * ``incident``
+    * ``figures``, JSON: ``rows`` that were written, ``records`` that were read, ``next_offset`` in the log,
+      ``seconds`` and ``cpu_s`` by stage, which differ between attempts, and every few seconds ``status``,
+      counts by the names of their metrics
+    * ``aside``, JSON: a record to be kept aside
+
+    One of these three stands alone, and nothing of the partition's round is stored:
+
+    * ``fault`` (`tidegate.spark.platform.faults`)
+    * ``refused``, JSON: a feed of which a row is refused for good, and why
+    * ``broke``: a step met an exception that nobody foresaw
     """
 
     partition: int
@@ -35,37 +44,42 @@ class Answer(NamedTuple):
 
 
 def as_arrow(answers: list[Answer]) -> pa.RecordBatch:
-    """The answers as Spark takes them from a task."""
+    """Return the answers in the form that Spark takes from a task."""
     return pa.RecordBatch.from_pylist([answer._asdict() for answer in answers], _ARROW)
 
 
 class RoundAnswers:
-    """All answers of partition ``partition``. Those that steps give are made when nothing changes them any
-    more: a feed that is left behind does (step S1).
+    """Collects all answers of partition ``partition``.
+
+    The results of steps are kept until nothing can change them any more: when a feed is detached, results of
+    earlier steps change (step S1).
     """
 
     def __init__(self, partition: int, *, whole_checkpoints_only: bool) -> None:
         self.said: list[Answer] = []
-        #: The steps that are kept, without rows and rows of state.
+        #: Results of steps that are not answered yet, without their rows and changes of state.
         self.steps: list[StepResult] = []
         self._partition = partition
         self._checkpoints = not whole_checkpoints_only
 
     @property
     def tell_news(self) -> bool:
-        """Whether there is something among them that somebody should look at."""
+        """Whether one of the answers is an incident, which somebody should look at."""
         return any(answer.kind == "incident" for answer in self.said)
 
     def say(self, kind: str, body: bytes) -> None:
-        """Answer this."""
+        """Add an answer."""
         self.said.append(Answer(self._partition, kind, body))
 
     def keep(self, step: StepResult) -> None:
-        """Answer later what the step has to say."""
+        """Keep the result of a step, to answer it later."""
         self.steps.append(step)
 
     def let_go(self) -> None:
-        """Say what the kept steps have to say. All rows of theirs that may be given up are acknowledged."""
+        """Answer the kept results.
+
+        Every row that may be given up is acknowledged by now, so no result changes any more.
+        """
         for step in self.steps:
             self._say_all_of(step)
         self.steps.clear()

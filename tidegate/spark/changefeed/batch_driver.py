@@ -8,7 +8,7 @@
     B6  persist each feed's high-water, and write its marker
     B7  store the account of the batch
 
-Each round is stored before it runs. A batch that is run again is told the same rounds.
+What a round tells partitions is stored before the round runs. A batch that runs again has the same rounds.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from tidegate.spark.changefeed.refused_files import refused_records
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
 from tidegate.spark.platform.faults import read_fault
 
-#: How long to wait before something that is away is asked for once more.
+#: How long to wait before a call to something that does not answer is made again.
 _AGAIN_S: Final = 5.0
-#: What a partition says that has to run once more.
+#: The answers of a partition that has to run the round once more.
 _UNDONE: Final = ("fault", "refused", "broke")
 _RECORDS: Final = ("partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value")
 
@@ -52,26 +52,26 @@ ResultT = TypeVar("ResultT")
 
 
 class Feeds(Protocol):
-    """What a batch needs of the feeds that the query runs."""
+    """The feeds that the query runs, as a batch needs them."""
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """What partitions are to be told now; does whatever else is due about feeds that begin or end."""
+        """Return what to tell which partitions now; do whatever else is due for feeds that begin or end."""
 
     def paused(self) -> frozenset[FeedId]:
-        """The feeds that are to be given nothing, for their sinks do not follow."""
+        """Return the feeds that get no rows now, since their sinks do not take rows."""
 
     def clusters(self) -> Mapping[str, str]:
-        """The ids of the clusters that feeds write to, empty for the query's own."""
+        """Return the ids of the clusters that feeds write to, empty for the query's own."""
 
     def take(self, answers: Iterable[Answer]) -> None:
-        """Note acknowledgements and checkpoints of a round that is done."""
+        """Note the acknowledgements and checkpoints of a finished round."""
 
     def publish(self) -> None:
-        """Persist high-waters, write requests and markers."""
+        """Write requests to the source, persist high-waters and write markers."""
 
 
 class Observer(Protocol):
-    """Is told how batches get on (`tidegate.spark.changefeed.progress`)."""
+    """Is told how far batches are (`tidegate.spark.changefeed.progress`)."""
 
     def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None: ...
     def spent(self, stage: str, seconds: float) -> None: ...
@@ -79,11 +79,14 @@ class Observer(Protocol):
 
 
 class QueryEnding(Exception):
-    """No batch begins any more."""
+    """Raised in place of a batch, since the query was asked to end."""
 
 
 class BatchDriver:
-    """The function of ``foreachBatch``: runs batches one after the other, each maybe more than once."""
+    """The function of ``foreachBatch``: runs batches one after the other.
+
+    Spark may run a batch more than once.
+    """
 
     def __init__(
         self,
@@ -93,26 +96,26 @@ class BatchDriver:
         look: Callable[[], object] = lambda: None,
         observer: Observer | None = None,
     ) -> None:
-        """``look`` raises where the log is another one; it is called before each batch."""
+        """``look`` is called before each batch, and raises when the log has become another topic."""
         self._query = query
         self._ledger = ledger
         self._feeds = feeds
         self._look = look
         self._observer = observer
         self._aside = refused_records(query)
-        #: What ended the query, if it was a batch.
+        #: The exception with which a batch ended the query, if one did.
         self.failure: Exception | None = None
-        self._unheard = True  # no partition has said how all of its ranges are
-        self._paused = frozenset[FeedId]()  # as some partition knows it
+        self._unheard = True  # no round has asked partitions for their whole checkpoints yet
+        self._paused = frozenset[FeedId]()  # feeds that some partition has detached
         self._exchanges: list[bytes] = []
         self._running = Lock()
         self._ending = Event()
         self._last: int | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
-        """Run the batch. Raises what a task or the driver has met; the query ends with it.
+        """Run the batch. Raises what a task or the driver met; the query ends with it.
 
-        What is away is waited for.
+        A broker, registry or file system that does not answer is waited for.
         """
         with self._running:
             self._require_wanted()
@@ -123,9 +126,10 @@ class BatchDriver:
                 raise
 
     def end(self, patience_s: float) -> int | None:
-        """Let no batch begin, and wait so long for the one that runs: one that is cut off is run again.
+        """Let no further batch begin, and wait at most ``patience_s`` seconds for the one that runs.
 
-        Returns the last batch that is done, for which Spark's own commit is still to come.
+        Spark runs a batch again that is cut off. Returns the last finished batch, which Spark itself may not
+        have committed yet.
         """
         self._ending.set()
         if self._running.acquire(timeout=patience_s):
@@ -154,7 +158,7 @@ class BatchDriver:
         self._last = batch
 
     def _next(self, round_id: RoundId, account: Account, *, stepped: bool) -> Round | None:
-        """The next round of the batch, as an earlier run of the batch was told it, or a new one."""
+        """Return the next round of the batch: the stored one if the batch ran before, else a new one."""
         round_ = self._ledger.told(round_id)
         if round_ is not None:
             return self._without_dropped(round_, account)
@@ -167,8 +171,11 @@ class BatchDriver:
         return round_
 
     def _without_dropped(self, round_: Round, account: Account) -> Round:
-        """The round of records, which tells of feeds that end as well: one of them may be why it has to run
-        once more. The other feeds' rows are the same for that.
+        """Return the round with every feed's end told, if it is the round of records; any other round as it
+        is.
+
+        A feed that was dropped may be the reason why the round has to run once more. Rows of the other feeds
+        stay the same.
         """
         if not round_.records:
             return round_
@@ -179,11 +186,11 @@ class BatchDriver:
         return amended
 
     def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:
-        """Run the round. A partition that misses something that is away runs once more, until it is back; one
-        where a row was refused for good does too, and fails its feed this time (step S6), and one where a
-        step broke, more carefully.
+        """Run the round until every partition has answered; return the round as it last ran, and the answers.
 
-        Raises what no waiting mends.
+        A partition whose fault may pass runs again until it has passed. A partition where a row was refused
+        for good runs again and fails the feed (step S6). A partition where a step broke runs again with more
+        caution. Raises a fault that no waiting mends.
         """
         answers: list[Answer] = []
         due: frozenset[int] | None = None
@@ -209,7 +216,10 @@ class BatchDriver:
             round_ = self._without_dropped(round_, account)
 
     def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
-        """What the call returns, made again while something is away. Making it again must do no harm."""
+        """Return what the call returns.
+
+        A call that raises ``RetryError`` is made again, which must do no harm.
+        """
         while True:
             try:
                 return call()
@@ -217,7 +227,7 @@ class BatchDriver:
                 self._wait_for(away)
 
     def _wait_for(self, *faults: TidegateError) -> None:
-        """Raises the first that no waiting mends."""
+        """Wait before the next try. Raises the first of the faults that no waiting mends."""
         for fault in faults:
             if not isinstance(fault, RetryError):
                 raise fault
@@ -234,7 +244,7 @@ class BatchDriver:
         told = self._controls(account)
         if told:
             return self._round(round_id, told)
-        if self._paused - self._feeds.paused():  # partitions without records have to ask for scans as well
+        if self._paused - self._feeds.paused():  # partitions without records have to ask for scans too
             return self._round(round_id, dict.fromkeys(range(self._query.partitions), Instructions()))
         return replace(self._round(round_id, {}), records=True)
 
@@ -244,7 +254,7 @@ class BatchDriver:
     def _controls(
         self, account: Account, only: type[ControlMessage] | UnionType = ControlMessage
     ) -> dict[int, Instructions]:
-        """What partitions are to be told of feeds now, by messages of these types."""
+        """Return the messages of the types ``only`` that partitions have to be told about feeds now."""
         told: dict[int, list[Told]] = defaultdict(list)
         offset = account.controls
         for message, partitions in self._feeds.announcements():
@@ -273,9 +283,9 @@ class BatchDriver:
     def _run(
         self, round_: Round, records: DataFrame, account: Account, due: frozenset[int] | None
     ) -> list[Answer]:
-        """One Spark job, for the partitions that are ``due``, or all that have something to do.
+        """Run one Spark job: for the partitions ``due``, or for all that have something to do.
 
-        What its tasks say is of the attempt that succeeded, and of that alone.
+        Spark returns the answers of the task attempt that succeeded, and of no other.
         """
         session = records.sparkSession
         session.sparkContext.setJobDescription(
@@ -324,7 +334,7 @@ class BatchDriver:
 
 
 def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:
-    """The round for the next attempt of these partitions."""
+    """Return the round with these refusals noted, for the next attempt of their partitions."""
     refused = {partition: dict(feeds) for partition, feeds in round_.refused.items()}
     for answer in answers:
         feed_id, reason = json.loads(answer.body)
@@ -333,7 +343,10 @@ def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:
 
 
 def _with_cautions(round_: Round, broken: Mapping[int, StepBroke]) -> Round:
-    """The same, for partitions in which a step broke. Raises it where more caution cannot help."""
+    """Return the round with more caution for partitions in which a step broke.
+
+    Raises the ``StepBroke`` when more caution cannot help.
+    """
     cautions = {
         partition: round_.cautions.get(partition, Caution()).after(broke)
         for partition, broke in broken.items()
@@ -342,7 +355,7 @@ def _with_cautions(round_: Round, broken: Mapping[int, StepBroke]) -> Round:
 
 
 def _stage(round_: Round) -> str:
-    """What a round is about, in a word."""
+    """Return in a word what a round is about."""
     if round_.records:
         return "records"
     told = round_.instructions.values()

@@ -1,4 +1,4 @@
-"""The streaming query: the log topic by Spark's Kafka source, batch after batch to the driver's rounds."""
+"""The streaming query: Spark's Kafka source reads the log topic, and each batch goes to the batch driver."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.platform.kafka_source import log_stream
 
-#: More catch-up scans under way in a partition than a worker has, for an answer takes a batch or two.
+#: A partition has more catch-up scans under way than a worker's, since an answer takes a batch or two.
 _CATCH_UP: Final = CatchUpLimits(scans=64)
 _LAST_BATCH_S: Final = 60.0
 _COMMIT_S: Final = 10.0
-#: What of Spark writes that a query ended, that a batch took longer than its interval, and that records are
-#: lost. Names have changed with Spark 4.1.
+#: The parts of Spark that log that a query ended, that a batch took longer than its interval, or that records
+#: are lost. tidegate says all of this itself. The names changed with Spark 4.1.
 _TOLD_OTHERWISE: Final = (
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
@@ -44,20 +44,20 @@ _TOLD_OTHERWISE: Final = (
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
     "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
 )
-#: What of Spark writes that it was interrupted, or that there was nothing to be interrupted.
+#: The parts of Spark that log that they were interrupted, or that there was nothing to interrupt.
 _TROUBLED_BY_ENDS: Final = ("org.apache.spark.scheduler.DAGScheduler", "org.apache.hadoop.util.Shell")
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """What a query is made of.
+    """The settings of a query: what it reads, where it keeps its state, and how fast it goes.
 
-    ``checkpoint`` is a directory that Spark and every executor can reach, a path or URI. It holds Spark's own
-    checkpoint and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch (0: all
-    there is); ``available_now`` ends with the last record that is there at the beginning, else a batch begins
-    every ``interval_s``. ``sink_stall_s`` is how long another cluster may acknowledge nothing before the
-    feeds that write there are left behind. ``output_topics`` are patterns of the topics that feeds may write
-    to.
+    ``checkpoint`` is a directory that Spark and every executor can reach, a path or URI. It holds Spark's
+    checkpoint directory and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch
+    (0: all there is). With ``available_now`` the query ends at the last record that is there when it begins;
+    otherwise a batch begins every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may
+    acknowledge nothing before its feeds are detached. ``output_topics`` are patterns of the topics that feeds
+    may write to.
     """
 
     connection: KafkaConnection
@@ -76,7 +76,7 @@ class QueryOptions:
 
 
 class ReadyQuery(NamedTuple):
-    """A query that may run: its topics are there and its checkpoint is its own."""
+    """A query that may run: its topics exist, and its checkpoint directory belongs to it."""
 
     options: QueryOptions
     topics: Topics
@@ -85,11 +85,11 @@ class ReadyQuery(NamedTuple):
 
 
 def ready_query(options: QueryOptions) -> ReadyQuery:
-    """Look at what can refuse the query before Spark starts, and create the topics that are missing.
+    """Check everything that can refuse the query before Spark starts, and create the topics that are missing.
 
-    Raises ``SettingsError`` for patterns that are none, ``TopologyError`` for topics that do not fit,
-    ``InputError`` where there is no log, and as ``Checkpoint.require`` does for a checkpoint directory that
-    is not this query's or not whole.
+    Raises ``SettingsError`` for bad patterns, ``TopologyError`` for topics that do not fit, ``InputError``
+    when there is no log, and as ``Checkpoint.require`` does for a checkpoint directory that belongs to
+    another query or is not whole.
     """
     topics, connection = Topics.of(options), options.connection
     OutputNamespace.of(options.output_topics)
@@ -110,8 +110,9 @@ def ready_query(options: QueryOptions) -> ReadyQuery:
 def changefeed_query(
     session: SparkSession, ready: ReadyQuery, metrics: Metrics | None = None
 ) -> Iterator[StreamingQuery]:
-    """The running query of an application's feeds; it is stopped at the end of the ``with``, behind the batch
-    that runs then if that takes no longer than a minute.
+    """Yield the running query of an application's feeds, and stop it at the end of the ``with``.
+
+    The batch that runs then is waited for, for a minute at most.
     """
     options, topics, log, checkpoint = ready
     _keep_traces_out(session)
@@ -162,7 +163,7 @@ def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:
 
 
 def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
-    """What a batch ended with; else Spark has ended the query, whose own words are those of Java."""
+    """Return the exception with which a batch ended the query; else one with Spark's own words."""
     if driver.failure is not None:
         return driver.failure
     words = str(ended).strip().partition("\n")[0]
@@ -172,8 +173,10 @@ def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
 
 
 def _keep_traces_out(session: SparkSession) -> None:
-    """What ends a batch is raised where the query is waited for, and what the log has lost is told by the
-    tasks; Spark and Py4J would write both first, with the traces of two languages.
+    """Keep Spark and Py4J from logging faults that tidegate reports itself.
+
+    A fault that ends a batch is raised where the query is waited for, and tasks report what the log has lost.
+    Spark and Py4J would log both before, with traces of two languages.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     _set_levels(session, _TOLD_OTHERWISE)

@@ -1,11 +1,11 @@
-"""The checkpoint directory of a query: what it belongs to, and whether its two halves belong together.
+"""The checkpoint directory of a query: which query it belongs to, and whether its two halves fit together.
 
     <checkpoint>/spark/               Spark's: offsets/<batch> before a batch, commits/<batch> behind it
     <checkpoint>/tidegate/query.json  the application and the topics: stored before Spark begins
     <checkpoint>/tidegate/            the rest of it: see `ledger`, `refused_files`, and
                                       `tidegate.spark.platform.state_files`
 
-All of this is looked at before Spark starts, and nothing is changed while it is refused.
+All of this is checked before Spark starts. A directory that is refused is not changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.spark.platform import checked_json
 from tidegate.spark.platform.state_files import BUILD_ANEW, StateFiles
 from tidegate.spark.platform.whole_files import TORN, read_whole, write_whole
 
-#: The name of our half.
+#: The name of tidegate's half.
 OURS: Final = "tidegate"
 _LOOK_AGAIN_S: Final = 0.1
 _NOTHING_DONE: Final = "Nothing was read or written."
@@ -33,9 +33,10 @@ _NOTHING_DONE: Final = "Nothing was read or written."
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """What a checkpoint belongs to. The ids are Kafka's: another topic of the same name has another one.
+    """The query that a checkpoint directory belongs to.
 
-    ``jobs_id`` is empty before the topic of the feeds is created.
+    The ids are Kafka's: a topic that is created again under the same name has another id. ``jobs_id`` is
+    empty before the jobs topic is created.
     """
 
     app_id: str
@@ -46,7 +47,9 @@ class QueryIdentity:
 
 
 class Checkpoint(NamedTuple):
-    """A directory that may be used: ``uri`` for Spark, ``path`` on ``filesystem`` for ourselves."""
+    """A checkpoint directory: ``uri`` is its name for Spark, ``path`` its place on ``filesystem`` for
+    tidegate.
+    """
 
     uri: str
     filesystem: fs.FileSystem
@@ -54,23 +57,23 @@ class Checkpoint(NamedTuple):
 
     @property
     def spark(self) -> str:
-        """Spark's half, as a URI."""
+        """The URI of Spark's half."""
         return f"{self.uri}/spark"
 
     @property
     def root(self) -> str:
-        """Our half, as a URI."""
+        """The URI of tidegate's half."""
         return f"{self.uri}/{OURS}"
 
     @property
     def ours(self) -> str:
-        """Our half, on the file system."""
+        """The path of tidegate's half on the file system."""
         return f"{self.path}/{OURS}"
 
     def require(self, identity: QueryIdentity) -> bool:
-        """Whether a query has used the directory; it is this one then, and can go on.
+        """Return whether a query has used the directory. It is this query then, and can go on.
 
-        Raises ``StateError`` or ``TopologyError`` with what to do where it cannot.
+        Raises ``StateError`` or ``TopologyError``, which say what to do, when it cannot go on.
         """
         spark = _SparkHalf.of(self)
         stored = self._identity()
@@ -82,7 +85,10 @@ class Checkpoint(NamedTuple):
         return True
 
     def claim(self, identity: QueryIdentity) -> None:
-        """Say whose the directory is. Raises ``SettingsError`` where nothing can be written."""
+        """Store that the directory belongs to this query.
+
+        Raises ``SettingsError`` when it cannot be written.
+        """
         try:
             make_private_uri(self.uri)
             self.filesystem.create_dir(self.ours)
@@ -94,7 +100,9 @@ class Checkpoint(NamedTuple):
             ) from None
 
     def wait_for_commit(self, batch: int | None, patience_s: float) -> None:
-        """Return once Spark has committed the batch, or after that time: it is run once more then."""
+        """Return once Spark has committed the batch, or after ``patience_s`` seconds; Spark runs the batch
+        again then.
+        """
         given_up_at = time.monotonic() + patience_s
         while batch is not None and time.monotonic() < given_up_at:
             finished = _SparkHalf.of(self).finished
@@ -153,7 +161,10 @@ class Checkpoint(NamedTuple):
 
 
 class _SparkHalf(NamedTuple):
-    """How far Spark came: the batch that it began last, ``None`` before the first, and finished last."""
+    """How far Spark is: the batch that it began last, and the one that it finished last.
+
+    ``None`` is for none.
+    """
 
     begun: int | None
     finished: int | None
@@ -168,13 +179,16 @@ class _SparkHalf(NamedTuple):
 
     @property
     def to_run(self) -> int:
-        """The batch that Spark runs next, maybe once more."""
+        """The batch that Spark runs next, which it may have begun before."""
         assert self.begun is not None
         return self.begun + 1 if self.finished == self.begun else self.begun
 
 
 def checkpoint_at(uri: str) -> Checkpoint:
-    """The directory of a URI, looked at by nobody yet. Raises ``SettingsError`` for one that is of no use."""
+    """Return the directory of a URI, without looking into it.
+
+    Raises ``SettingsError`` for a URI of no use.
+    """
     root = uri.rstrip("/")
     try:
         filesystem, path = fs.FileSystem.from_uri(root)
@@ -187,7 +201,7 @@ def checkpoint_at(uri: str) -> Checkpoint:
 
 
 def _newest(filesystem: fs.FileSystem, directory: str) -> int | None:
-    """The highest number among a directory's files."""
+    """Return the highest number among the names of a directory's files."""
     found = filesystem.get_file_info(fs.FileSelector(directory, allow_not_found=True))
     stems = (PurePosixPath(info.path).name.removesuffix(".json") for info in found)
     return max((int(stem) for stem in stems if stem.isdecimal()), default=None)

@@ -1,6 +1,6 @@
-"""One feed's progress and markers: steps M1 to M3 of docs/delivery.md, by the driver.
+"""One feed's progress and markers, written by the driver: steps M1 to M3 of docs/delivery.md.
 
-The transactional ids are the same as the worker's for this feed (``tidegate.delivery.producer_ids``): whoever
+The transactional ids are those that a worker uses for this feed (``tidegate.delivery.producer_ids``): whoever
 runs the feed next, on either engine, fences whoever ran it before.
 """
 
@@ -23,7 +23,7 @@ from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.marker_producers import MarkerProducer, Marking
 
-#: Where partitions, (topic, number), end for an uncommitted reader. Raises ``RetryError``.
+#: Asks where partitions, each (topic, number), end for an uncommitted reader. Raises ``RetryError``.
 Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
 
 
@@ -31,23 +31,23 @@ _log = logging.getLogger("tidegate.spark")
 
 
 class FeedProducers(NamedTuple):
-    """Of a feed's progress, which is open; and of its markers."""
+    """A feed's two producers: ``home``, which is open, writes its progress, and ``markers`` its markers."""
 
     home: TransactionalProducer
     markers: MarkerProducer
 
     def close(self) -> None:
-        """Let go of the brokers."""
+        """Close both."""
         self.markers.close()
         self.home.close()
 
 
 class FeedMarkers:
-    """The frontier of one epoch of one feed, made durable and told to its consumers.
+    """The frontier of one epoch of one feed, which it persists and tells to the feed's consumers by markers.
 
-    ``producers`` write progress to ``jobs``, and markers; ``ends`` asks the cluster of the feed's topics
-    where partitions end, transactions that are open included. ``schema_id`` asks the feed's registry.
-    ``feed`` is what the jobs topic told after the producer of progress was opened.
+    ``producers`` write progress to the topic ``jobs``, and markers. ``ends`` asks the cluster of the feed's
+    topics where partitions end, open transactions included. ``schema_id`` asks the feed's schema registry.
+    ``feed`` is what the jobs topic holds, read after the producer of progress was opened.
     """
 
     def __init__(
@@ -72,31 +72,32 @@ class FeedMarkers:
         aside, targets = feed.definition.options.resolved_topic, feed.current_state.targets
         self._aside = MarkersAside(aside, targets) if aside else None
         self._among: MarkersAmongRows | None = None
-        #: Persisted by an earlier owner, and maybe not written.
+        #: A high-water that an earlier owner persisted, maybe without writing its marker.
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
 
     @property
     def epoch(self) -> int:
-        """Of the feed's definition."""
+        """The epoch of the feed's definition."""
         return self._definition.epoch
 
     @property
     def held(self) -> str:
-        """Why no marker can be written, where the sink's address means another cluster; else empty."""
+        """Why no marker can be written while the sink's address means another cluster; empty otherwise."""
         return self._producers.markers.held
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1. The report names this epoch of the feed, and its rows are acknowledged."""
+        """Step M1. The report names this epoch of the feed, and the rows up to it are acknowledged."""
         self._frontier.apply_columns(
             report.partition, report.offset, report.starts, report.ends, report.resolved
         )
 
     def publish(self) -> ProgressRecord | None:
-        """Steps M2 and M3; returns the progress where there is some. Raises ``DeliveryError`` when fenced."""
+        """Steps M2 and M3; return the progress if some was written. Raises ``DeliveryError`` when fenced."""
         writer = self._producers.markers
         marks = self._marks and not self._is_at_fault and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
-        marker = (due or self._owed) if marks else None  # what is due says all that the other would
+        # a due marker is at least as high, and covers what is owed
+        marker = (due or self._owed) if marks else None
         progress = self._persist(again=marker is not None and not writer.is_proved)
         if marker is not None:
             writer.prove()
@@ -104,7 +105,7 @@ class FeedMarkers:
         return progress
 
     def close(self) -> None:
-        """Let go of the producers."""
+        """Close the producers."""
         self._producers.close()
 
     @property
@@ -128,7 +129,11 @@ class FeedMarkers:
             self._frontier.marked(due)
 
     def _marking(self, marker: ResolvedTimestamp) -> Marking:
-        """Offsets are asked for when the marker is written: behind all rows that it covers (M3a)."""
+        """Return what makes the marker's records.
+
+        Records for a topic of their own ask for offsets when the marker is written, behind all rows that it
+        covers (M3a).
+        """
         aside = self._aside
         if aside is not None:
             return lambda: sent(aside.records(marker, self._ends(aside.places)))
@@ -143,7 +148,7 @@ class FeedMarkers:
         return among
 
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
-        """Step M3. Raises ``RetryError`` for what waiting may mend."""
+        """Step M3. Raises ``RetryError`` for a fault that may pass."""
         try:
             self._producers.markers.write(self._marking(marker), partial(self._marked, marker, due))
         except RetryError as error:
@@ -153,5 +158,5 @@ class FeedMarkers:
 
     @property
     def _is_at_fault(self) -> bool:
-        """Whether there will be no further marker, for rows are gone that one has promised."""
+        """Whether the feed writes no marker any more, since rows are gone that an earlier marker promised."""
         return self._aside is not None and bool(self._aside.fault)

@@ -1,4 +1,4 @@
-"""What partitions have met that somebody should look at, as lines of the driver's log."""
+"""Writes incidents of partitions, which somebody should look at, as lines of the driver's log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _log = logging.getLogger("tidegate.spark")
 
 
 def tell_incident(body: bytes) -> None:
-    """Log what an answer of the kind ``incident`` says."""
+    """Log an answer of the kind ``incident``."""
     incident = json.loads(body)
     _log.error(
         "log partition %d, offset %d: %s", incident["partition"], incident["offset"], incident["cause"]

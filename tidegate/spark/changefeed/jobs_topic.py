@@ -1,4 +1,4 @@
-"""The jobs topic as a query's driver has it: read from its beginning on, and written to."""
+"""The jobs topic as a query's driver uses it: it reads all records from the first one on, and writes some."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from tidegate.client.kafka.transaction import (
 from tidegate.errors import RetryError
 from tidegate.verify import TopicPartition
 
-#: The one query of an application.
+#: The name by which an application's only query writes.
 QUERY: Final = "spark-jobs"
 _LIMIT_BYTES: Final = 1_000_000
 _OTHERS_S: Final = 15.0
 
 
 class JobsTopic:
-    """The application's feeds. What writes shuts out whoever wrote by the same name, ``writer``."""
+    """The feeds of an application.
+
+    Opening it fences every earlier process that wrote by the same name, ``writer``.
+    """
 
     def __init__(
         self, connection: KafkaConnection, topics: Topics, admin: TopicAdmin, writer: str = QUERY
@@ -48,20 +51,20 @@ class JobsTopic:
 
     @property
     def view(self) -> JobsView:
-        """The feeds, as of the last reading."""
+        """The feeds as of the last reading."""
         return self._reading.view
 
     def read(self) -> None:
-        """Take in what has come. Raises ``StateError`` for records of a newer version."""
+        """Take in the records that have come. Raises ``StateError`` for records of a newer version."""
         self._reading.poll(0)
         while not self._reading.complete:
             self._reading.poll()
 
     def read_to_end(self) -> None:
-        """Read all that stands there now, open transactions included, once they have ended.
+        """Read all that stands on the topic now. Transactions that are open now are waited for.
 
-        Raises ``RetryError`` when that takes long: who has died amid one has to be started again, or Kafka to
-        give it up.
+        Raises ``RetryError`` when a transaction stays open for long: its writer died, and has to be started
+        again, or Kafka has to abort the transaction.
         """
         place = (self.name, 0)
         end = self._admin.ends([place])[place]
@@ -83,20 +86,20 @@ class JobsTopic:
         self.writer.commit(records)
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the clients."""
         self.writer.close()
         self._reader.close()
 
 
 def open_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
-    """A producer that has fenced every earlier one of its id."""
+    """Return an open producer, which has fenced every earlier producer of its transactional id."""
     opened = new_producer(connection, transactional_id)
     opened.open()
     return opened
 
 
 def new_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
-    """A producer that is still to be opened."""
+    """Return a producer that is not open yet."""
     watch = ClusterWatch(logging.getLogger("tidegate.kafka"))
     config = {**transactional(transactional_id, _LIMIT_BYTES), "logger": watch}
     producer = connection.open(Producer, config)

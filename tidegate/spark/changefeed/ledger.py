@@ -1,9 +1,9 @@
-"""The driver's account of a query: rounds before they run, and what is true once a batch is done.
+"""The driver's account of a query: what each round tells, and what is true after each batch.
 
     <root>/rounds/<round>.json   what the round is told, stored before it runs
     <root>/batches/<batch>.json  stored as the last thing of a batch: which files hold the partitions' states
 
-A batch that is run again finds the account of the one before it, and the rounds that it was told already.
+A batch that runs again finds the account of the batch before it, and what its rounds were told.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _KEPT_BATCHES: Final = 2  # Spark may run the last one again, from the one befor
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where a query stands after a batch.
+    """The state of a query after a batch.
 
-    ``heads`` are the names of the files with the partitions' states, ``told`` how many messages about feeds
-    and how many exchanges each partition was told so far.
+    ``heads`` are the names of the files that hold the partitions' states. ``controls`` is how many messages
+    about feeds the query has told so far, ``exchanges`` how many claims and hand-offs each partition was
+    told.
     """
 
     heads: dict[int, str] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Account:
 
 
 class Ledger:
-    """The account below ``root``, a directory of ``filesystem``."""
+    """The stored accounts and rounds of a query, below ``root``, a directory of ``filesystem``."""
 
     def __init__(self, filesystem: fs.FileSystem, root: str) -> None:
         self._filesystem = filesystem
@@ -46,7 +47,10 @@ class Ledger:
             filesystem.create_dir(directory)
 
     def account(self, batch: int) -> Account:
-        """What was true after ``batch``; nothing yet for one below 0. Raises ``StateError``."""
+        """Return what was true after ``batch``; an empty account for a batch below 0.
+
+        Raises ``StateError`` when the account is missing or damaged.
+        """
         if batch < 0:
             return Account()
         path = self._batch_path(batch)
@@ -60,7 +64,7 @@ class Ledger:
         return _account(stored, path)
 
     def close_batch(self, batch: int, account: Account) -> None:
-        """Store the account of a batch that is done, and forget the rounds of old ones."""
+        """Store the account of a finished batch, and remove the files of old batches."""
         body = {
             "heads": {str(partition): name for partition, name in sorted(account.heads.items())},
             "controls": account.controls,
@@ -70,13 +74,13 @@ class Ledger:
         self._forget(batch - _KEPT_BATCHES)
 
     def told(self, round_id: RoundId) -> Round | None:
-        """What the round was told by an earlier run of its batch."""
+        """Return the round as an earlier run of its batch stored it, or ``None``."""
         path = self._round_path(round_id)
         stored = read_whole(self._filesystem, path)
         return None if stored is None else read_round(stored, path)
 
     def tell(self, round_: Round) -> None:
-        """Store what a round is told."""
+        """Store what a round tells partitions."""
         write_whole(self._filesystem, self._round_path(round_.id), round_.to_bytes())
 
     def _forget(self, batch: int) -> None:

@@ -1,6 +1,6 @@
-"""Notices a log that changes under a running query: made anew, or with more partitions.
+"""Notices when the log topic changes under a running query: it is made anew, or gets more partitions.
 
-Spark knows topics by name, and reads on in either case.
+Spark knows topics by name, and would read on in either case.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _LOOK_AGAIN_S: Final = 5.0
 
 
 class Log(NamedTuple):
-    """The log topic: how many partitions it has, and its id, which another topic of its name has not."""
+    """The log topic: its partition count, and its id, which no other topic of the same name has."""
 
     partitions: int
     id: str
 
 
 class LogWatch:
-    """Compares the topic with what it was when the query began; before batches, and not before each."""
+    """Compares the log topic with what it was when the query began: before batches, every few seconds."""
 
     def __init__(self, admin: TopicAdmin, topic: str, known: Log) -> None:
         self._admin = admin
@@ -32,7 +32,10 @@ class LogWatch:
         self._next_s = -math.inf
 
     def look(self) -> None:
-        """Raises ``StateError`` or ``TopologyError`` for a log that is another one, ``RetryError``."""
+        """Raise ``StateError`` or ``TopologyError`` when the log is another topic or has other partitions.
+
+        Raises ``RetryError`` when the brokers do not answer.
+        """
         if time.monotonic() < self._next_s:
             return
         partitions = self._admin.partitions(self._topic)

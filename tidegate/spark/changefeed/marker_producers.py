@@ -1,4 +1,4 @@
-"""Who writes a feed's markers, step M3 of docs/delivery.md: the query's own cluster, or that of the sink."""
+"""Writes a feed's markers (step M3 of docs/delivery.md), on the query's own cluster or on the sink's."""
 
 from __future__ import annotations
 
@@ -14,45 +14,46 @@ from tidegate.client.kafka.transaction import GivenUpError, Record, Transactiona
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld, TidegateError
 
-#: So long a batch waits for another cluster, if that has answered the last time.
+#: How long a batch waits for another cluster, if that answered the last time; seconds.
 _PATIENCE_S: Final = 10.0
-#: Before a transaction that has failed there is begun again by a new producer.
+#: How long to wait, after a transaction on another cluster failed, before a new producer begins it again.
 _AGAIN_S: Final = 5.0
 
-#: Makes the records of one transaction, by the thread that writes them. Raises ``RetryError``.
+#: Makes the records of one transaction, in the thread that writes them. Raises ``RetryError``.
 Marking: TypeAlias = Callable[[], Sequence[Record]]
 
 _log = logging.getLogger("tidegate.spark")
 
 
 def _unchecked(_: TransactionalProducer) -> None:
-    """Nobody knows of another cluster."""
+    """Check nothing: no other cluster is known."""
 
 
 class MarkerProducer(Protocol):
     """Writes one feed's markers, one after the other."""
 
     def get_ready(self) -> bool:
-        """Fence earlier writers where that is still to be done; whether it can write now.
+        """Fence earlier writers if that is still to be done; return whether a marker can be written now.
 
-        Raises ``RecordRefused`` when a topic takes no marker, and so does `write`.
+        Raises ``RecordRefused`` when a topic takes no marker, as `write` does.
         """
 
     @property
     def held(self) -> str:
-        """Why nothing can be written, where the sink's address means another cluster; else empty."""
+        """Why nothing can be written while the sink's address means another cluster; empty otherwise."""
 
     @property
     def is_proved(self) -> bool:
-        """Whether progress was persisted since it has fenced earlier writers; `prove` says so (M2b)."""
+        """Whether progress was persisted after this producer fenced earlier writers (M2b). See `prove`."""
 
     def prove(self) -> None:
-        """Progress was persisted just now."""
+        """Note that progress was persisted just now."""
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
-        """Write a marker; ``done`` is called when it is committed, maybe by a later `get_ready`.
+        """Write a marker. ``done`` is called once it is committed, maybe by a later `get_ready`.
 
-        What fails is not called done, though it may be committed; a marker that is as high has to be written.
+        After a failure ``done`` is not called, though the marker may be committed: a marker that is at least
+        as high has to be written then.
         """
 
     def close(self) -> None:
@@ -60,7 +61,10 @@ class MarkerProducer(Protocol):
 
 
 class OwnMarkerProducer:
-    """Markers on the query's own cluster, by the producer of the progress. It is waited for."""
+    """Writes markers on the query's own cluster, by the producer of the feed's progress.
+
+    Batches wait for it.
+    """
 
     is_proved: Final = True
     held: Final = ""
@@ -69,11 +73,11 @@ class OwnMarkerProducer:
         self._producer = producer
 
     def get_ready(self) -> bool:
-        """It is."""
+        """Return true: the producer is open."""
         return True
 
     def prove(self) -> None:
-        """One producer writes both: who is fenced writes neither."""
+        """Do nothing: one producer writes progress and markers, so a fenced one writes neither."""
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
         """See ``MarkerProducer``. Raises ``DeliveryError`` when fenced, and what the marking raises."""
@@ -81,16 +85,17 @@ class OwnMarkerProducer:
         done()
 
     def close(self) -> None:
-        """The producer is not ours."""
+        """Do nothing: the producer belongs to the feed's progress."""
 
 
 class OtherMarkerProducer:
-    """Markers on another cluster, by a thread of the feed: batches do not wait while that cluster is away.
+    """Writes markers on another cluster, in a thread of the feed: batches do not wait while that cluster is
+    away.
 
-    Whatever fails there costs a producer, which ``new_producer`` makes; it is opened by the thread (M2a).
-    Before the first one the thread shuts out who writes by the id of versions before (M2d).
-    ``check`` raises ``SinkHeld`` for one that talks to another cluster than that of the feed's topics (M2c);
-    ``held`` is its sentence while it does.
+    ``new_producer`` makes a producer, which the thread opens (M2a). A producer that fails is replaced. Before
+    it opens the first one, the thread fences the transactional id of earlier versions (M2d). ``check`` raises
+    ``SinkHeld`` for a producer that talks to another cluster than that of the feed's topics (M2c); ``held``
+    has the sentence as long as it does.
     """
 
     def __init__(
@@ -106,8 +111,8 @@ class OtherMarkerProducer:
         self._name = name
         self._new_producer = new_producer
         self._ids = ids
-        self._is_former_out = False  # whoever wrote markers with the id of before
-        self._former: TransactionalProducer | None = None  # shuts them out
+        self._is_former_out = False  # whether the transactional id of earlier versions is fenced
+        self._former: TransactionalProducer | None = None  # fences that id
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"markers of {name}")
         self._producer: TransactionalProducer | None = None
         self._work: Future[object] | None = None
@@ -126,7 +131,8 @@ class OtherMarkerProducer:
                 if not self._is_former_out:
                     self._former = self._new_producer(self._ids.former)
                 self._producer = self._new_producer(self._ids.present)
-            except RetryError as error:  # no entry allows the cluster, or a secret of its login is missing
+            # no entry of the operator allows the cluster, or a secret of its login is missing
+            except RetryError as error:
                 self.held = str(error)
                 self._fail(error)
                 return False
@@ -138,14 +144,14 @@ class OtherMarkerProducer:
         self.is_proved = True
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
-        """See ``MarkerProducer``; only when it is ready."""
+        """See ``MarkerProducer``. Call it only after ``get_ready`` has returned true."""
         assert self._producer is not None
         self._done = done
         self._begin(partial(self._commit, self._producer, marking))
         self._has_finished()
 
     def close(self) -> None:
-        """See ``MarkerProducer``. What was begun is left for the next writer to abort."""
+        """See ``MarkerProducer``. The next writer aborts an open transaction."""
         for producer in (self._former, self._producer):
             if producer is not None:
                 producer.give_up()
@@ -157,18 +163,18 @@ class OtherMarkerProducer:
         if former is not None:
             self._check(former)
             former.open()
-            self._check(former)  # it may have been another cluster that answered
+            self._check(former)  # another cluster may have answered
             self._is_former_out = True
-        self._check(producer)  # before another cluster hears of the transactional id
+        self._check(producer)  # before another cluster is told the transactional id
         producer.open()
         self._is_open = True
 
     def _commit(self, producer: TransactionalProducer, marking: Marking) -> None:
-        self._check(producer)  # before the ends are asked for, too
+        self._check(producer)  # also before the marking asks where partitions end
         try:
             producer.commit_once(marking())
         except RecordRefused:
-            self._check(producer)  # another cluster may have refused it
+            self._check(producer)  # another cluster may be the one that refused
             raise
 
     def _begin(self, work: Callable[[], object]) -> None:
@@ -179,7 +185,7 @@ class OtherMarkerProducer:
             self._patient = self._work.done()
 
     def _has_finished(self) -> bool:
-        """Whether nothing is under way; takes in how it ended."""
+        """Return whether nothing is under way; take in how the last work ended."""
         if self._work is None:
             return True
         if not self._work.done():

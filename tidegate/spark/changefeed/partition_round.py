@@ -2,14 +2,14 @@
 
     T1  load the state as of the last round, unless this Python worker has it
     T2  take up messages about feeds, and other partitions' claims and hand-offs
-    T3  step the records, one Arrow batch after the other, and whatever ranges were behind with
-    T4  produce the rows, and wait until every one of them is acknowledged, or its feed left behind (S1)
-    T5  store what the state has changed by, under a name of the round and this attempt
+    T3  step the records, one Arrow batch after the other, and the backlog of ranges
+    T4  produce the rows, and wait until every one is acknowledged, or its feed is detached (S1)
+    T5  store the changes of the state, under a name of the round and this attempt
     T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
 
-A task that is run again, or twice at the same time, begins with the same state, is told the same, and reads
-the same records: it produces exact copies. It may leave other feeds behind, so each attempt stores a file of
-its own, which its answer names.
+A task that runs again, or twice at the same time, begins with the same state, is told the same, and reads the
+same records, so it writes exact copies of the same rows. It may detach other feeds. So each attempt stores a
+file of its own, which its answer names.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ from tidegate.spark.platform.state_files import LoadedRows, StateFiles, apply_ch
 from tidegate.spark.platform.task_clock import TaskClock
 from tidegate.verify import TopicPartition
 
-#: Records of the log as a task is given them.
+#: The columns of the log's records in a task.
 TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
 _STATUS_S: Final = 5.0
-#: A round that may have to leave feeds behind waits for the acknowledgements of so many steps at a time.
+#: A round that may detach feeds waits for acknowledgements after so many steps.
 _KEPT_STEPS: Final = 100
 
 _log = logging.getLogger("tidegate.spark")
@@ -76,12 +76,14 @@ _log = logging.getLogger("tidegate.spark")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What all rounds of a query have in common; it travels to the tasks, secrets of ``connection`` included.
+    """The settings that all rounds of a query share.
 
-    ``id`` is of this run of the query: what Python workers hold is not for another. ``root`` is the directory
-    of its state, a path or URI. ``whole_checkpoints_only`` for who does not look at how far partitions are
-    before the end: a batch of a whole log would have many. ``sink_stall_s`` is how long a feed's cluster, if
-    that is not the query's own, may acknowledge nothing before the feed is left behind; without it for ever.
+    They travel to the tasks, with the secrets of ``connection`` in them. ``id`` is the id of this run of the
+    query: no other run may use what Python workers keep. ``root`` is the directory of its state, a path or
+    URI. With ``whole_checkpoints_only`` no step answers a checkpoint, only a round that asks for whole ones;
+    a batch of a whole log would answer many that nobody reads. ``sink_stall_s`` is how long a cluster other
+    than the query's own may acknowledge nothing before its feeds are detached; without it such a cluster is
+    waited for without limit.
     """
 
     id: str
@@ -105,7 +107,7 @@ class LogEntryRecord(NamedTuple):
 
 @dataclass(slots=True)
 class _Held:
-    """A partition as a Python worker keeps it between rounds; ``changed`` counts since ``base``."""
+    """A partition's state as a Python worker keeps it between rounds."""
 
     head: str
     processor: PartitionProcessor
@@ -114,17 +116,17 @@ class _Held:
     used_at: float = 0.0
 
 
-#: By query and partition. A Python worker runs one task at a time.
+#: The partitions that this process keeps, by query and partition. It runs one task at a time.
 _held: dict[tuple[str, int], _Held] = {}
-#: A partition that another Python worker has had rounds of for so long is not kept; seconds.
+#: How long a partition is kept without a round here; another Python worker may have its rounds by then.
 _KEPT_S: Final = 600.0
 
 
 def _forget_others(query_id: str, now_s: float) -> None:
-    """Free the partitions of queries that are over, and those that other Python workers go on with.
+    """Free the partitions of other queries, and those that had no round here for ``_KEPT_S`` seconds.
 
-    An application runs one query at a time, and each survey of a backfill is a query of its own. A partition
-    that was idle for long is loaded from its files again.
+    An application runs one query at a time, and each survey of a backfill is a query of its own. A freed
+    partition is loaded from its files again when it has another round here.
     """
     for address, held in list(_held.items()):
         if address[0] != query_id or now_s - held.used_at > _KEPT_S:
@@ -132,7 +134,9 @@ def _forget_others(query_id: str, now_s: float) -> None:
 
 
 class PartitionTask:
-    """Runs round ``round_`` for partition ``partition``, whose state is ``head``: empty for none."""
+    """Runs round ``round_`` for log partition ``partition``, whose state is in the file ``head``, or empty
+    without one.
+    """
 
     def __init__(self, query: Query, round_: Round, partition: int, head: str, clock: TaskClock) -> None:
         self.clock = clock
@@ -147,7 +151,7 @@ class PartitionTask:
         self._processor.pass_over(self._caution.refused)
         self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
         self._answers = RoundAnswers(partition, whole_checkpoints_only=query.whole_checkpoints_only)
-        self._left: set[FeedId] = set()  # by this round
+        self._left: set[FeedId] = set()  # feeds that this round has detached
         self._sinks = RowSinks(query.connection, query.sink_stall_s, round_.clusters)
         self._everything = False
         self._rows = self._records = 0
@@ -183,7 +187,10 @@ class PartitionTask:
         self._settle()
 
     def step(self, records: list[LogRecord]) -> None:
-        """Step T3, and what T4 begins with. What retention removed unread is a hole, as in the worker."""
+        """Step T3, and the beginning of T4.
+
+        Records that retention removed unread are a hole, as in the worker.
+        """
         self._records += len(records)
         expected = self._processor.next_offset or 0
         if records[-1].offset + 1 - expected == len(records):
@@ -194,7 +201,7 @@ class PartitionTask:
         self._settle()
 
     def finish(self) -> list[Answer]:
-        """Steps T4 to T6. Raises ``FeedRefused``; then nothing of the round is stored."""
+        """Steps T4 to T6. Raises ``FeedRefused``, and then nothing of the round is stored."""
         self._acknowledge()
         if self._everything:
             self._answers.say("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
@@ -205,11 +212,11 @@ class PartitionTask:
         return self._answers.said
 
     def close(self) -> None:
-        """Give up rows that are not acknowledged: those of a task that has failed."""
+        """Give up the rows of a task that has failed: those that are not acknowledged."""
         self._sinks.close()
 
     def _acknowledge(self) -> None:
-        """The end of step T4, for what was stepped so far."""
+        """The end of step T4, for the rows so far."""
         for feed_id in self._sinks.acknowledge():
             self._leave_behind(feed_id)
         self.clock.lap("wait")
@@ -223,13 +230,18 @@ class PartitionTask:
             "seconds": self.clock.seconds,
             "cpu_s": self.clock.cpu_s,
         }
-        if self._answers.tell_news or time.monotonic() >= self._held.status_at:  # it looks at every range
+        # the status looks at every range
+        if self._answers.tell_news or time.monotonic() >= self._held.status_at:
             self._held.status_at = time.monotonic() + _STATUS_S
             figures["status"] = _status(self._processor.status())
         return figures
 
     def _step_over_gaps(self, records: list[LogRecord]) -> None:
-        """Offsets that have no record may be a transaction's; below the log's start they may be lost."""
+        """Step records among which offsets are missing.
+
+        Offsets without a record may be those of transaction markers. Below the log's first offset they may be
+        records that are lost, which are a hole.
+        """
         log_start, first = self._log_start(), 0
         expected = self._processor.next_offset or 0
         for index, record in enumerate(records):
@@ -245,7 +257,7 @@ class PartitionTask:
             self._take(self._processor.step(some))
 
     def _log_start(self) -> int:
-        """Where the partition begins now."""
+        """Return the first offset that the partition has now."""
         place = TopicPartition(self._query.log, self._partition)
         return Cluster(self._query.connection).bounds([place])[place].low
 
@@ -253,7 +265,7 @@ class PartitionTask:
         """Step T1."""
         query, address = self._query, (self._query.id, self._partition)
         _forget_others(query.id, time.monotonic())
-        held = _held.pop(address, None)  # put back once the round is done: a task that fails leaves none
+        held = _held.pop(address, None)  # put back once the round is done: a failed task keeps nothing
         if held is not None and held.head == head and head:
             return held
         if not head:
@@ -267,7 +279,7 @@ class PartitionTask:
             raise self._files.refused(head, mismatch) from None
         if (
             state.base < RoundId(self._round.id.batch, 0).name
-        ):  # else the batch may begin again from older files
+        ):  # a batch that runs again may need files that are older than this base
             self._files.remove_before(state.base)
         return _Held(head, processor, state)
 
@@ -302,14 +314,18 @@ class PartitionTask:
         self._rows += len(rows)
 
     def _leave_behind(self, feed_id: FeedId) -> None:
-        """Step S1. A feed that has failed since is named by checkpoints from before that."""
+        """Step S1: detach a feed whose rows are not acknowledged.
+
+        A feed that has failed in this round is detached too: kept checkpoints from before its failure name
+        it, and are changed by that.
+        """
         self._left.add(feed_id)
         if self._processor.is_active(feed_id):
             self._answers.say("stalled", feed_id.encode())
         self._pause(feed_id)
 
     def _fail_refused(self) -> None:
-        """Step S6. No row of such a feed comes out of this attempt, so none is refused again."""
+        """Step S6. This attempt emits no row of such a feed, so no row is refused again."""
         for feed_id, reason in self._round.refused.get(self._partition, {}).items():
             if self._processor.is_active(feed_id):
                 self._take(self._processor.fail_delivery(feed_id, RowRefused(reason), ()))
@@ -324,13 +340,14 @@ class PartitionTask:
                 self._pause(feed_id)
 
     def _pause(self, feed_id: FeedId) -> None:
-        """Let the feed lack all of the round, and be given nothing."""
+        """Detach the feed: all of the round is missing versions to it, and it is given no rows."""
         self._take(self._processor.detach(feed_id, self._answers.steps))
         self._take(self._processor.stall(feed_id))
 
     def _settle(self) -> None:
-        """Let go of what the steps so far have to say, where it cannot change any more; else see that it does
-        not come to be too much.
+        """Answer the steps so far if nothing can change their results any more.
+
+        Otherwise wait for acknowledgements when many steps are kept, so that memory is bounded.
         """
         if not self._sinks.may_stall:
             self._let_go()
@@ -343,7 +360,10 @@ class PartitionTask:
         self._answers.let_go()
 
     def _frame(self, feed_id: FeedId, result: StepResult) -> None:
-        """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
+        """Put schema ids into the feed's rows. A schema that is refused fails the feed.
+
+        A registry that does not answer fails the task, which runs again.
+        """
         rows = result.unframed.pop(feed_id)
         url = self._processor.definition_of(feed_id).options.confluent_schema_registry
         try:
@@ -355,7 +375,8 @@ class PartitionTask:
 
     def _store(self) -> str:
         state = self._held.state
-        name = f"{self._round.id.name}-{uuid.uuid4().hex[:8]}"  # another attempt may have stalled elsewhere
+        # another attempt may have detached other feeds
+        name = f"{self._round.id.name}-{uuid.uuid4().hex[:8]}"
         apply_changes(state.rows, self._changes)
         changed = state.changed + len(self._changes)
         if not state.base or changed > max(_FEW_CHANGES, len(state.rows)):
@@ -373,7 +394,7 @@ class PartitionTask:
 def run_partition(
     query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The task of the partition whose records ``batches`` are, in the columns ``TASK_COLUMNS``."""
+    """Run the task of one partition with records: ``batches`` hold them, in the columns ``TASK_COLUMNS``."""
     clock = TaskClock()
     found = (_records_of(batch, clock) for batch in batches if batch.num_rows)
     first = next(found, None)
@@ -390,7 +411,7 @@ def run_told(
     heads: Mapping[int, str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """The task of a partition without records: ``batches`` hold its index among ``partitions``."""
+    """Run the tasks of partitions without records: ``batches`` hold their indexes in ``partitions``."""
     for batch in batches:
         for index in batch.column(0).to_pylist():
             yield _answers(query, round_, heads, partitions[index], (), TaskClock())
@@ -411,7 +432,10 @@ def _answers(
     records: Iterable[list[LogRecord]],
     clock: TaskClock,
 ) -> pa.RecordBatch:
-    """All of the task. A fault is an answer too: Spark would only try the same again, at once."""
+    """Run the whole task and return its answers.
+
+    A fault is an answer too: after an exception Spark would only try the same again, at once.
+    """
     try:
         _require_partition(query, partition)
         settle_process()
@@ -457,7 +481,7 @@ def _require_partition(query: Query, partition: int) -> None:
 
 
 def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:
-    """The records at these offsets, for ranges that were behind."""
+    """Yield the records at these offsets, which ranges need for their backlog."""
     if not offsets:
         return
     place = TopicPartition(query.log, partition)

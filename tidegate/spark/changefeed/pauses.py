@@ -1,4 +1,4 @@
-"""How long feeds pause whose sinks do not answer (docs/spark.md, steps S2 to S4)."""
+"""How long feeds pause while their sinks do not take rows (docs/spark.md, steps S2 to S4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
 
-#: The first pause of a feed, and the longest: each time that its sink is tried in vain a batch waits for it.
+#: The first and the longest pause of a feed. After each pause its sink is tried, and a batch waits for it.
 FIRST_PAUSE_S: Final = 15.0
 _LONGEST_S: Final = 300.0
 
@@ -19,15 +19,17 @@ class _Pause(NamedTuple):
 
 
 class Pauses:
-    """Of feeds; ``clock`` is monotonic, seconds."""
+    """The pauses of feeds. ``clock`` is monotonic and counts seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._pauses: dict[FeedId, _Pause] = {}
 
     def begin(self, feed_id: FeedId) -> float | None:
-        """The feed's sink was tried in vain: it pauses for the seconds that come out, twice as long as before
-        when that was soon after its last pause. ``None`` for a feed that pauses already.
+        """Begin a pause, since the feed's sink was tried in vain; return its length in seconds.
+
+        A pause that begins soon after the last one is twice as long, up to 300 s: for example 15, 30, 60.
+        Returns ``None`` for a feed that pauses already.
         """
         now, last = self._clock(), self._pauses.get(feed_id)
         if last is not None and now < last.until:
@@ -38,6 +40,6 @@ class Pauses:
         return length_s
 
     def feeds(self) -> frozenset[FeedId]:
-        """Those that pause now."""
+        """Return the feeds that pause now."""
         now = self._clock()
         return frozenset(feed_id for feed_id, pause in self._pauses.items() if now < pause.until)

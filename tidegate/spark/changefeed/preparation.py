@@ -1,4 +1,6 @@
-"""What a feed needs before it may start: topics that are its own, and schemas that its registry takes."""
+"""Prepares a feed before it may start: topics that no other feed writes to, and schemas that its registry
+takes.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,11 @@ from tidegate.spark.changefeed.query_sinks import QuerySinks
 
 
 class Preparation:
-    """Of the feeds in ``jobs``. Topics that are created have ``output_partitions``; ``is_gone`` tells
-    whether a feed that has ended is gone: no log partition has it, nobody writes its markers. ``namespace``
-    is the operator's bound of topics. Close it.
+    """Prepares the feeds of ``jobs``. Close it.
+
+    Topics that it creates have ``output_partitions`` partitions. ``is_gone`` tells whether an ended feed can
+    write nothing any more: no log partition has it, and nobody writes its markers. ``namespace`` says which
+    topics the operator lets feeds write to.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class Preparation:
         self._registries = SchemaRegistries(sinks.destinations)
 
     def fault(self, definition: FeedDefinition) -> str:
-        """Why the feed cannot be, or nothing."""
+        """Return why the feed cannot run, or an empty text."""
         try:
             check_sink(definition)
             cluster = self._sinks.learn(definition)
@@ -65,13 +69,17 @@ class Preparation:
         return ""
 
     def former_owner(self, definition: FeedDefinition) -> FeedId | None:
-        """The feed that must be gone from every partition before this one may have its topics."""
-        self._sinks.cluster_of(definition)  # it has to be known
+        """Return the ended feed that must be gone before this one may have its topics, or ``None``."""
+        self._sinks.cluster_of(definition)  # ``share`` needs the cluster
         topics, shares = wanted_topics(definition), partial(self._sinks.share, definition)
         return former_owner(definition, topics, self._jobs.view, self._is_gone, shares)
 
     def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
-        """The state in which the feed starts, its topics created; or in which it has failed."""
+        """Create the feed's topics; return the state in which the feed starts, or in which it has failed.
+
+        Raises ``RetryError`` when something does not answer and no partition is held for the feed: it is in a
+        later epoch, or is a backfill's. A feed that holds partitions fails then.
+        """
         try:
             self._register_markers(definition)
             cluster = prepare.cluster
@@ -90,18 +98,18 @@ class Preparation:
             )
             return starting_state(definition, prepare, targets, cluster, topics)
         except RetryError as error:
-            if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # nobody is held
+            if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # no partition is held
                 raise
             return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
         except (FeedError, TopologyError, StatementError) as error:
             return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
 
     def schema_id(self, url: str, schema: SubjectSchema) -> int:
-        """The id of a schema in the registry at ``url``, which is asked once."""
+        """Return the id of a schema in the registry at ``url``, which is asked once."""
         return self._registries.of(url).id_of(schema)
 
     def close(self) -> None:
-        """Let go of the registries."""
+        """Close the clients of the registries."""
         self._registries.close()
 
     def _announce(
@@ -116,7 +124,10 @@ class Preparation:
         return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))
 
     def _register_markers(self, definition: FeedDefinition) -> None:
-        """What the registry refuses is known before the feed runs, also where it has no markers."""
+        """Register the schemas of markers, so that a refusal is known before the feed runs.
+
+        This also checks the registry of a feed that has no markers.
+        """
         if url := definition.options.confluent_schema_registry:
             self._registries.of(url).check()
             for schema in marker_schemas(definition):

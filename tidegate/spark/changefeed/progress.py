@@ -1,6 +1,7 @@
-"""How a query gets on, for people: a line of the log every few seconds, and metrics.
+"""Tells people how far a query is: a log line every few seconds, and metrics.
 
-The names are the worker's where the thing is the same (docs/operations.md). Every metric stands in this file.
+The names are the worker's where the thing is the same (docs/operations.md). Every metric is defined in this
+file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidegate.hlc import Timestamp
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.platform.metrics_server import serve_scrapes
 
-#: A line as often as this, and not for every batch.
+#: A line is written at most as often as this; seconds.
 _LINE_S: Final = 5.0
 _MS: Final = 10**6
 
@@ -39,14 +40,14 @@ _PARTITION_GAUGES: Final = {
     "refused_chunks": "Pieces of answers to scans that were refused, and are asked for again",
 }
 
-#: Where each partition of the log ends; raises ``RetryError``.
+#: Asks where each partition of the log ends. Raises ``RetryError``.
 Ends = Callable[[], Mapping[int, int]]
 
 _log = structlog.get_logger("tidegate.spark")
 
 
 class Metrics:
-    """What Prometheus is told, in a registry of its own."""
+    """The query's metrics for Prometheus, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -92,7 +93,7 @@ class Metrics:
         }
 
     def serve(self, host: str, port: int, access: HttpAccess, files: tuple[Path, Path] | None = None) -> int:
-        """Answer scrapes until the process ends, by TLS where its files are given; returns the port.
+        """Serve the metrics until the process ends, by TLS when its files are given; return the port.
 
         Raises ``OSError`` for a port that cannot be had, and for files of no use.
         """
@@ -100,7 +101,7 @@ class Metrics:
 
 
 class QueryProgress:
-    """Adds up what rounds answer. The batches' thread calls it."""
+    """Adds up the figures that rounds answer. The thread that runs batches calls it."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class QueryProgress:
         self._forget()
 
     def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None:
-        """A round is done; ``stage`` says what it was about."""
+        """Count a finished round; ``stage`` says what it was about."""
         self._rounds += 1
         self._metrics.rounds.inc()
         self.spent(stage, seconds)
@@ -131,12 +132,12 @@ class QueryProgress:
                     self._metrics.incidents.labels(answer.partition).inc()
 
     def spent(self, stage: str, seconds: float) -> None:
-        """Time of the batch went into ``stage``."""
+        """Count time of the batch that went into ``stage``."""
         self._seconds[stage] += seconds
         self._metrics.seconds.labels(stage).inc(seconds)
 
     def batch_done(self, batch: int) -> None:
-        """A batch is durable."""
+        """Count a durable batch, and write a line if one is due."""
         self._batches += 1
         self._metrics.batches.inc()
         now_s = time.monotonic()
@@ -182,7 +183,9 @@ class QueryProgress:
         )
 
     def _lag(self) -> int | None:
-        """Of all partitions; ``None`` while the log's ends cannot be had."""
+        """Return how many records all partitions are behind; ``None`` when the ends of the log are not
+        known.
+        """
         try:
             ends = self._ends()
         except RetryError:
@@ -193,6 +196,6 @@ class QueryProgress:
         return sum(lags.values())
 
     def _forget(self) -> None:
-        """The next line tells of what came since this one."""
+        """Begin to count for the next line."""
         self._batches = self._rounds = self._records = self._rows = 0
         self._seconds: defaultdict[str, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""The feeds that a query runs, as the jobs topic tells of them: how they begin, get on and end."""
+"""The feeds that a query runs, as the jobs topic has them: how they begin, go on and end."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ _log = logging.getLogger("tidegate.spark")
 
 
 class QueryFeeds:
-    """The feeds of an application that run on Spark. Topics that are created have ``output_partitions``.
+    """The feeds of an application that run on Spark.
 
-    A new feed is registered once every partition is where the log ended when the query began: it starts at
-    the present then, with the tables' descriptors known.
-
-    Close it. It is used by the thread that runs the query's batches.
+    The thread that runs the query's batches uses it. Close it. Topics that it creates have
+    ``output_partitions`` partitions. A new feed is registered only once every partition has reached the
+    offset where the log ended when the query began. So the feed starts at the present, and the tables'
+    descriptors are known.
     """
 
     def __init__(
@@ -103,23 +103,27 @@ class QueryFeeds:
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._claims = RangeClaims()
         self._pauses = Pauses()
-        self._postponed = Pauses()  # of feeds that have not begun
-        self._fenced: set[FeedId] = set()  # feeds that have ended: at home
-        self._shut_out: set[FeedId] = set()  # and at their sinks, where topics of theirs are wanted
+        self._postponed = Pauses()  # the pauses of feeds that cannot begin yet
+        self._fenced: set[FeedId] = set()  # ended feeds whose writer of progress is fenced
+        # ended feeds whose writers of markers are fenced, at the sink too, since another feed wants their
+        # topics
+        self._shut_out: set[FeedId] = set()
         self._requests: list[bytes] = []
-        #: What workers have to know of feeds that have ended, or failed here and were moved to them.
+        #: Answers that workers have to know: of feeds that have ended, or that failed here and were moved to
+        #: them.
         self._untold: list[Ack] = []
-        #: The epochs of feeds before which workers may have failed them, which is known here now.
+        #: Epochs of feeds for which it is known whether workers failed the feed in an earlier epoch.
         self._learnt: set[tuple[FeedId, FeedEpoch]] = set()
-        #: Of those that are not known yet: the answers that have to be seen before.
+        #: For epochs of which that is not known yet: a reading of the answers up to now.
         self._unseen: dict[tuple[FeedId, FeedEpoch], AcksUntilNow] = {}
-        #: Where the log ended when the query began, for partitions that have not come there.
+        #: Where the log ended when the query began, for each partition that is not there yet.
         self._present = _ends(query)
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """What partitions are to be told of feeds that begin or end; stores what is due meanwhile.
+        """Return what partitions have to be told about feeds that begin or end; store what is due meanwhile.
 
-        Raises ``StateError`` for a stored state that no step can have left, ``RetryError`` for who is away.
+        Raises ``StateError`` for a stored state that no step can have left, and ``RetryError`` when something
+        does not answer.
         """
         self._jobs.read()
         feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
@@ -129,20 +133,21 @@ class QueryFeeds:
         return [(step.message, step.partitions) for step in steps if step is not None]
 
     def paused(self) -> frozenset[FeedId]:
-        """The feeds that are given nothing now, for their sinks do not follow."""
+        """Return the feeds that are given no rows now, since their sinks do not take rows."""
         return self._pauses.feeds()
 
     def clusters(self) -> dict[str, str]:
-        """The ids of the clusters that feeds write to, as they are stored; empty for the query's own.
+        """Return the stored ids of the clusters that feeds write to, empty for the query's own.
 
-        Of all feeds that have begun: partitions may have one that was moved away, or has ended, for a while.
-        They are named as ranges name them: what partitions have of an epoch on a former cluster has none.
+        All feeds that have begun are named, since partitions may still have a feed that was moved or has
+        ended. The names are those that ranges use for feeds. Ranges may have versions of an epoch on a former
+        cluster: for these no cluster is named.
         """
         begun = ((name_on_its_cluster(feed), begun_on(feed)) for _, feed in self._jobs.view.feeds())
         return {name: cluster for name, cluster in begun if name is not None and cluster is not None}
 
     def take(self, answers: Iterable[Answer]) -> None:
-        """Note what a round that is done has to say: its rows are acknowledged."""
+        """Take the answers of a finished round, whose rows are acknowledged."""
         for answer in answers:
             match answer.kind:
                 case "ack":
@@ -160,8 +165,8 @@ class QueryFeeds:
                     tell_incident(answer.body)
 
     def publish(self) -> None:
-        """Write the requests to the source, and what workers have to know of feeds; persist each feed's
-        high-water, and write its marker.
+        """Write requests to the source, and acknowledgements for workers; then persist high-waters and
+        write markers.
         """
         records = [self._request(body) for body in self._requests]
         acks = self._topics.control_acks
@@ -172,17 +177,17 @@ class QueryFeeds:
         self._markers.publish()
 
     def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
-        """Of the feeds that run, as they are persisted."""
+        """Return the persisted high-water of each feed that runs."""
         return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers.feeds()}
 
     def close(self) -> None:
-        """Let go of the brokers and registries."""
+        """Close the clients of brokers and registries."""
         self._markers.close()
         self._jobs.close()
         self._preparation.close()
 
     def _advance_if_it_can(self, feed_id: FeedId) -> Announce | None:
-        """A feed whose sink is away is registered, or taken over, later: no partition waits for it yet."""
+        """Advance a feed. One whose sink does not answer is postponed, if no partition waits for it yet."""
         try:
             return self._advance(feed_id)
         except RetryError as away:
@@ -195,10 +200,10 @@ class QueryFeeds:
             return None
 
     def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
-        """The state of a feed says what it waits for.
+        """Store in the feed's state what it waits for.
 
-        Of one that began in an earlier epoch not before it is taken over: the state of the earlier epoch says
-        where it began, and a newer one would stand in its place.
+        For a feed that began in an earlier epoch this waits until the feed is taken over: the state of the
+        earlier epoch says where it began, and a new state would replace it.
         """
         state = waiting(definition, why, feed.stored_topics)
         may_store = feed.beginning is None or feed.current_takeover is not None
@@ -217,7 +222,7 @@ class QueryFeeds:
             )
 
     def _advance(self, feed_id: FeedId) -> Announce | None:
-        """Go on with one feed until somebody has to be told, or there is nothing to do."""
+        """Advance one feed until partitions have to be told something, or there is nothing to do."""
         preparation = self._preparation
         while True:
             feed = self._jobs.view[feed_id]
@@ -253,11 +258,11 @@ class QueryFeeds:
         return next_step(feed, answers(definition.epoch), partitions, former_answers(feed, answers))
 
     def _learn_failures(self, definition: FeedDefinition) -> None:
-        """Learn, once, whether partitions of workers have failed the feed in an earlier epoch (step H4 of
-        docs/hand-over.md): no jobs agent looks at that any more.
+        """Learn, once, whether partitions of workers failed the feed in an earlier epoch (step H4 of
+        docs/hand-over.md).
 
-        Nothing is learnt yet while readers do not see all that workers have answered: the feed is looked at
-        again with the next batch, and holds nobody.
+        No jobs agent looks at those answers any more. While a transaction hides what workers have answered,
+        nothing is learnt: the next batch looks again, and no partition is held meanwhile.
         """
         epoch = definition.id, definition.epoch
         if epoch in self._learnt:
@@ -294,13 +299,17 @@ class QueryFeeds:
         self._markers.fence(definition)
         self._jobs.read_to_end()
         feed = self._jobs.view[definition.id]
-        if feed.defined == definition and feed.current_takeover is None:  # else it was moved on meanwhile
+        # otherwise the feed was moved on meanwhile
+        if feed.defined == definition and feed.current_takeover is None:
             taken = takeover(definition, feed.state, feed.progress, feed.takeover)
             self._jobs.store(taken)
             _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
 
     def _fenced_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
-        """What to do next; nobody writes markers of a feed that partitions are about to forget (step E2)."""
+        """Return the feed's next step.
+
+        Before partitions forget a feed, whoever writes its markers is fenced (step E2).
+        """
         step = self._step(feed, definition)
         if needs_fence(feed, step) and definition.id not in self._fenced:
             self._markers.fence(definition)
@@ -308,14 +317,16 @@ class QueryFeeds:
         return step
 
     def _waits_for_topics(self, definition: FeedDefinition) -> bool:
-        """Whether a feed that has ended may still write to the topics that this one wants."""
+        """Return whether an ended feed may still write to the topics that this one wants."""
         while (owner := self._preparation.former_owner(definition)) is not None:
             if not self._gives_way(owner, definition):
                 return True
         return False
 
     def _gives_way(self, owner: FeedId, heir: FeedDefinition) -> bool:
-        """Shut out the former owner of topics, once no partition has it any more (step E5)."""
+        """Fence the former owner of topics, once no partition has it any more (E5); return whether that
+        was possible.
+        """
         former = self._jobs.view[owner].definition
         if former is None or not self._is_forgotten(former):
             return False
@@ -324,11 +335,11 @@ class QueryFeeds:
         return True
 
     def _is_gone(self, definition: FeedDefinition) -> bool:
-        """Whether a feed that has ended can write nothing any more."""
+        """Return whether an ended feed can write nothing any more."""
         return definition.id in self._shut_out and self._is_forgotten(definition)
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
-        """Whether no partition has a feed that has ended, whoever ran it."""
+        """Return whether no partition has the ended feed any more, whichever engine ran it."""
         acks = self._acknowledgements(definition.id, definition.epoch)
         if definition.engine is not Engine.SPARK:
             for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
@@ -361,8 +372,10 @@ class QueryFeeds:
 
 
 def name_on_its_cluster(feed: FeedView) -> str | None:
-    """What ranges call a feed whose rows are for the cluster that it is on; ``None`` where it is to come to
-    another one, and nobody has taken that over."""
+    """Return what ranges call a feed whose rows go to the cluster that its definition means.
+
+    Returns ``None`` for a feed that is to move to another cluster and is not taken over yet.
+    """
     defined = feed.defined
     if defined is None or awaited(defined, feed.takeover) is not None:
         return None
@@ -370,11 +383,14 @@ def name_on_its_cluster(feed: FeedView) -> str | None:
 
 
 def _may_wait(step: Step) -> bool:
-    """Whether nobody is held for what the step is about. Partitions are from their registration on."""
+    """Return whether the step may wait because no partition is held for the feed.
+
+    Partitions are held from the feed's registration on.
+    """
     match step:
         case TakeOver() | Announce(message=Register()):
             return True
-        case Prepare(targets=targets):  # it began in an earlier epoch, and goes on in the past
+        case Prepare(targets=targets):  # a feed that began in an earlier epoch goes on in the past
             return bool(targets)
         case _:
             return False

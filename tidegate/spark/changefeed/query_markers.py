@@ -1,4 +1,4 @@
-"""The markers of all feeds that a query runs: who begins them, who is fenced by whom, and when they end."""
+"""The markers of all feeds that a query runs: opens their writers, fences others, and closes them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_p
 from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer, OwnMarkerProducer
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 
-#: Another cluster is asked again after that.
+#: How long another cluster may take to fence the writers of an ended feed; seconds.
 _SINK_S: Final = 10.0
 
 _log = logging.getLogger("tidegate.spark")
 
 
 class QueryMarkers:
-    """The markers of the feeds in ``jobs`` that are the engine's. ``schema_id`` asks a schema registry."""
+    """Writes the markers of those feeds in ``jobs`` that run on ``engine``.
+
+    ``schema_id`` asks a schema registry.
+    """
 
     def __init__(
         self,
@@ -56,10 +59,10 @@ class QueryMarkers:
         self._markers: dict[FeedId, FeedMarkers] = {}
 
     def begin(self, feed_ids: Iterable[FeedId]) -> None:
-        """Step M0, for those of the feeds that have a start: before a checkpoint that names them comes.
+        """Step M0, for those of the feeds that have a start, before a checkpoint names them.
 
-        Markers of feeds that are gone, or another engine's, or in another epoch, are let go of. Raises
-        ``RetryError`` as ``JobsTopic.read_to_end`` does.
+        Closes the markers of feeds that have ended, that another engine runs, or that are in another epoch.
+        Raises ``RetryError`` as ``JobsTopic.read_to_end`` does.
         """
         for feed_id, markers in list(self._markers.items()):
             feed = self._jobs.view[feed_id]
@@ -74,18 +77,18 @@ class QueryMarkers:
             self._begin(opened)
 
     def feeds(self) -> tuple[FeedId, ...]:
-        """Those that have markers."""
+        """Return the feeds that have markers here."""
         return tuple(self._markers)
 
     def fence(self, definition: FeedDefinition) -> None:
-        """Shut out whoever has run the feed (step H2 of docs/hand-over.md, E2 of docs/delivery.md)."""
+        """Fence whoever has run the feed (step H2 of docs/hand-over.md, E2 of docs/delivery.md)."""
         open_producer(self._connection, progress_id(self._app_id, definition.id)).close()
 
     def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
-        """Shut out whoever may write markers of a feed that has ended (step E5 of docs/delivery.md).
+        """Fence whoever may write markers of an ended feed (step E5 of docs/delivery.md).
 
-        Its sink may be another cluster, that of the ``heir`` of its topics. Raises ``RetryError`` while that
-        does not answer.
+        Its sink may be another cluster: that of ``heir``, the feed that gets its topics. Raises
+        ``RetryError`` while that cluster does not answer.
         """
         self.fence(definition)
         cluster = self._sinks.cluster_of(heir)
@@ -97,16 +100,17 @@ class QueryMarkers:
             _shut_out_within(fencing, fences, servers, _SINK_S)
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1. The rows that the report tells of are acknowledged."""
+        """Step M1. The rows up to the report are acknowledged."""
         for active in report.feeds:
             markers = self._markers.get(active.feed_id)
             if markers is not None and markers.epoch == active.epoch:
                 markers.apply(report)
 
     def publish(self) -> None:
-        """Steps M2 and M3. A feed that has ended, or that another engine has taken over, is let go of.
+        """Steps M2 and M3.
 
-        Raises ``DeliveryError`` where another query runs these feeds.
+        Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
+        marker is refused fails. Raises ``DeliveryError`` when another query runs these feeds.
         """
         for feed_id, markers in list(self._markers.items()):
             try:
@@ -128,18 +132,21 @@ class QueryMarkers:
                 self._tell_held(feed_id, markers.held)
 
     def close(self) -> None:
-        """Let go of the brokers."""
+        """Close the clients of brokers."""
         for markers in self._markers.values():
             markers.close()
 
     def _tell_held(self, feed_id: FeedId, sentence: str) -> None:
-        """The state of a feed that runs says whether it is held."""
+        """Store in the state of a running feed whether it is held, and why."""
         state = self._jobs.view[feed_id].current_state
         if state is not None and state.state in LIVE and state.error != sentence:
             self._jobs.store(replace(state, error=sentence))
 
     def _begin(self, opened: Mapping[FeedId, FeedProducers]) -> None:
-        """Once all are open: what a fenced predecessor left open would hide what another has persisted."""
+        """Begin the markers of the feeds once all producers are open.
+
+        A fenced predecessor's open transaction would hide from a reader what another one has persisted.
+        """
         self._jobs.read_to_end()
         for feed_id, producers in opened.items():
             feed = self._jobs.view[feed_id]
@@ -163,20 +170,20 @@ class QueryMarkers:
         return FeedProducers(home, OtherMarkerProducer(definition.id, there, ids, check))
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
-        """Step M2c: asked by the producer itself, and by the client that asks for ends."""
+        """Step M2c: ask for the cluster's id by the producer itself, and by the client that asks for ends."""
         topic, admin = state.targets[0].topic, self._admin(definition, state.sink_cluster)
         questions = partial(producer.cluster_id, topic), partial(admin.only_cluster, topic)
         require_cluster(questions, state.sink_cluster, self._held(definition, state.sink_cluster))
 
     def _ends(self, definition: FeedDefinition, state: StateRecord | None) -> Ends:
-        """How to ask where the feed's topics end: on the cluster that is stored (M3a)."""
+        """Return what asks where partitions of the feed's topics end, on the stored cluster (M3a)."""
         if state is None or not state.sink_cluster:
             return self._admin(definition, None if state is None else state.sink_cluster).ends
         stored, say = state.sink_cluster, self._held(definition, state.sink_cluster)
         return lambda places: ends_on(stored, self._admin(definition, stored), places, say)
 
     def _held(self, definition: FeedDefinition, stored: str) -> Callable[[str], str]:
-        """What is said of another cluster that is found."""
+        """Return what makes the sentence for another cluster that is found at the sink's address."""
         say = held_backfill if definition.engine is Engine.BACKFILL else held
         return partial(say, definition.id, self._sinks.servers(definition, stored), stored)
 
@@ -190,7 +197,10 @@ class QueryMarkers:
 def _shut_out_within(
     fencing: Callable[[], None], fences: Sequence[TransactionalProducer], servers: str, patience_s: float
 ) -> None:
-    """Do it, and close the fences. Raises ``RetryError`` when that is not done within so many seconds."""
+    """Fence the writers and close the fences.
+
+    Raises ``RetryError`` when that takes longer than ``patience_s``.
+    """
     timer = threading.Timer(patience_s, _give_up, (fences,))
     timer.start()
     try:

@@ -14,7 +14,10 @@ from tidegate.errors import SinkHeld
 
 
 class QuerySinks:
-    """The clusters, by the servers that sink URIs name. ``patience_s`` is how long each is waited for."""
+    """The Kafka clusters of a query's sinks, by the servers that sink URIs name.
+
+    ``patience_s`` is how long each is waited for.
+    """
 
     def __init__(self, connection: KafkaConnection, patience_s: float) -> None:
         self._connection = connection
@@ -25,23 +28,26 @@ class QuerySinks:
 
     @property
     def destinations(self) -> Destinations:
-        """What the operator lets feeds name."""
+        """The destinations that the operator lets feeds name."""
         return self._connection.destinations
 
     def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
-        """To the feed's sink, of which ``cluster`` is the stored id; without one the addresses decide.
+        """Return the connection to the feed's sink; ``cluster`` is the sink's stored id.
 
-        Raises ``SinkNotAllowed`` and ``SecretMissing``.
+        Without ``cluster`` the addresses decide which cluster it is. Raises ``SinkNotAllowed`` and
+        ``SecretMissing``.
         """
         return sink_connection(self._connection, definition.sink, cluster, definition.id)
 
     def servers(self, definition: FeedDefinition, cluster: str | None = None) -> str:
-        """The servers of that connection, which may not be allowed."""
+        """Return the servers of that connection, also when it is not allowed."""
         return sink_servers(self._connection, definition.sink, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
-        """A client for the topics of a cluster, one for all feeds that write there; another one when that has
-        seen another cluster."""
+        """Return a client for the topics of a cluster; feeds that write there share it.
+
+        A client that has seen another cluster is replaced.
+        """
         servers = connection.bootstrap_servers
         admin = self._admins.get(servers)
         if admin is None or admin.is_over:
@@ -49,15 +55,16 @@ class QuerySinks:
         return admin
 
     def cluster_of(self, definition: FeedDefinition) -> str:
-        """The id of the cluster that the feed's sink is; empty for the query's own, whatever its addresses.
+        """Return the id of the cluster that the feed's sink is on; empty for the query's own, whatever its
+        addresses.
 
-        Raises ``RetryError`` for one that does not answer.
+        Raises ``RetryError`` for a cluster that does not answer.
         """
         known = self._clusters.cluster_of(definition.sink)
         return self.learn(definition) if known is None else known
 
     def learn(self, definition: FeedDefinition) -> str:
-        """The same, asked anew where an address has to tell it. Raises as ``cluster_of`` does."""
+        """Return the same id, asked for again if only an address tells it. Raises as ``cluster_of`` does."""
         if self._clusters.is_home(definition.sink):
             return OWN
         cluster_id = self.admin(self.connection(definition)).cluster_id()
@@ -65,7 +72,9 @@ class QuerySinks:
         return self._clusters.learn(definition.sink, cluster_id, self._own_id)
 
     def require_begun(self, definition: FeedDefinition, feed: FeedView) -> None:
-        """Raises ``SinkHeld`` where the feed began on another cluster, in an earlier epoch."""
+        """Raise ``SinkHeld`` when the feed began, in an earlier epoch, on another cluster than its sink
+        means now.
+        """
         begun, found = feed.beginning, self.cluster_of(definition)
         if begun is not None and begun.sink_cluster != found:
             servers = self.servers(definition)
@@ -73,20 +82,25 @@ class QuerySinks:
             raise SinkHeld(held(definition.id, servers, stored, there))
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""
+        """Return whether the topics of ``other`` are on the cluster of this feed's topics, as far as is
+        known.
+        """
         return self._clusters.share(definition, other)
 
 
 def sink_connection(
     own: KafkaConnection, sink: SinkUri, cluster: str | None, feed_id: FeedId
 ) -> KafkaConnection:
-    """To the sink of a feed, of which ``cluster`` is the stored id: ``own``, or to its servers with the login
-    that the operator's entry has. Raises ``SinkNotAllowed`` and ``SecretMissing``."""
+    """Return the connection to the sink of a feed; ``cluster`` is the sink's stored id.
+
+    That is ``own``, or a connection to the sink's servers with the login of the operator's entry. Raises
+    ``SinkNotAllowed`` and ``SecretMissing``.
+    """
     servers = () if cluster == OWN else sink_address(sink, cluster, own.bootstrap_servers)
     return own.to(servers, feed_id) if servers else own
 
 
 def sink_servers(own: KafkaConnection, sink: SinkUri, cluster: str | None) -> str:
-    """The servers of a sink, of which ``cluster`` is the stored id."""
+    """Return the servers of a sink; ``cluster`` is its stored id."""
     servers = () if cluster == OWN else sink_address(sink, cluster, own.bootstrap_servers)
     return ",".join(servers) or own.bootstrap_servers

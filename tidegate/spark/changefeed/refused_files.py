@@ -1,5 +1,7 @@
-"""Records that met an exception nobody foresaw, kept aside in a query's checkpoint directory by its driver
-(docs/security.md#records-that-are-kept-aside)."""
+"""Keeps records on which an exception came up that nobody foresaw, in the query's checkpoint directory.
+
+The query's driver writes them (docs/security.md#records-that-are-kept-aside).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from tidegate.processor.refused import Source
 from tidegate.spark.changefeed.checkpoint import OURS
 from tidegate.spark.changefeed.partition_round import Query
 
-#: What is being written; its next writer replaces what a dead one has left.
+#: The name of a file while it is written. The next writer replaces what a dead one left.
 _UNFINISHED: Final = ".unfinished"
 
 
 class RemoteFiles:
-    """See ``tidegate.client.refused_records.RefusedFiles``: a directory of any file system."""
+    """A directory of any file system. See ``tidegate.client.refused_records.RefusedFiles``."""
 
     def __init__(self, filesystem: fs.FileSystem, directory: str) -> None:
         self._filesystem = filesystem
@@ -26,22 +28,22 @@ class RemoteFiles:
 
     @classmethod
     def of_checkpoint(cls, uri: str) -> RemoteFiles:
-        """Those of the query whose checkpoint directory this is; nothing is created."""
+        """Return the files of the query with this checkpoint directory; nothing is created."""
         return cls.below(f"{uri.rstrip('/')}/{OURS}")
 
     @classmethod
     def below(cls, root: str) -> RemoteFiles:
-        """Those below the directory of a query's state."""
+        """Return the files below the directory of a query's state."""
         filesystem, path = fs.FileSystem.from_uri(root)
         return cls(filesystem, f"{path}/{DIRECTORY}")
 
     def sizes(self) -> Mapping[str, int]:
-        """The names of the files, with their bytes."""
+        """Return the names of the files with their sizes in bytes."""
         found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
         return {each.base_name: each.size for each in found if each.type == fs.FileType.File}
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         with self._filesystem.open_input_stream(f"{self._directory}/{name}") as stream:
             return bytes(stream.read())
 
@@ -59,6 +61,9 @@ class RemoteFiles:
 
 
 def refused_records(query: Query) -> RefusedRecords:
-    """What the driver of a query keeps, in the directory of its state, which is opened for each record."""
+    """Return the refused records that a query's driver keeps, in the directory of the query's state.
+
+    The directory is opened for each record.
+    """
     topics = {Source.LOG: query.log, Source.ROW: query.log}
     return RefusedRecords(lambda: RemoteFiles.below(query.root), topics)

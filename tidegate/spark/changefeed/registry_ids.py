@@ -1,4 +1,4 @@
-"""The ids of schemas, as a Python worker asks for them: one client for all of its tasks."""
+"""Asks for the ids of schemas in a Python worker, by one client for all of its tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _log = logging.getLogger("tidegate.spark")
 
 @cache
 def _registries(allowed: Destinations) -> SchemaRegistries:
-    # Its HTTP client is half of what a Python worker would import, and few feeds have a registry.
+    # Imported here, since its HTTP client would be half of all that a Python worker imports, and few feeds
+    # have a registry.
     from tidegate.registry.known_registries import SchemaRegistries
 
     return SchemaRegistries(allowed)
@@ -32,10 +33,11 @@ def _registries(allowed: Destinations) -> SchemaRegistries:
 def schema_ids(
     allowed: Destinations, url: str, schemas: Iterable[SubjectSchema]
 ) -> Mapping[SubjectSchema, int]:
-    """The ids, from a registry that is among the ``allowed``.
+    """Return the ids of the schemas, from a registry that is among the ``allowed``.
 
-    One that does not answer is asked for a while: another run of the task would write the rows before them
-    twice. Raises ``FeedError`` for schemas and registries that can never be used, ``RetryError``.
+    A registry that does not answer is asked again for a while, since another run of the task would write the
+    rows before these a second time. Raises ``FeedError`` for schemas and registries that can never be used,
+    and ``RetryError``.
     """
     given_up_at = time.monotonic() + _REGISTRY_S
     while True:
@@ -45,7 +47,7 @@ def schema_ids(
         except StatementError as error:
             raise FeedError(str(error)) from None
         except RegistryNotAllowed:
-            raise  # the entries are those that the query was started with
+            raise  # only a new start of the query reads other entries
         except RetryError as away:
             if time.monotonic() > given_up_at:
                 raise

@@ -1,8 +1,8 @@
-"""What the driver has the tasks of one round do, as values that a restart reads again.
+"""What the tasks of one round do, as values that are stored and that a restart reads again.
 
-A micro-batch is a sequence of rounds, each one Spark job in which every log partition that has something to
-do is one task. What a round is told is stored before it runs: a batch that is run again is told the same, at
-the same places, and so writes the same bytes (docs/spark.md).
+A micro-batch is a sequence of rounds. Each round is one Spark job, in which every log partition that has
+something to do is one task. What a round tells partitions is stored before the round runs. A batch that runs
+again tells them the same at the same places, and so writes the same bytes (docs/spark.md).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tidegate.spark.platform.state_files import BUILD_ANEW
 
 
 class RoundId(NamedTuple):
-    """The rounds of a query, in their order: ``batch`` is Spark's batch id."""
+    """The place of a round among all rounds of a query; ``batch`` is Spark's batch id."""
 
     batch: int
     number: int
 
     @property
     def name(self) -> str:
-        """How files of the round are named; names sort as rounds do."""
+        """The name of the round's files. Names sort as rounds do, for example ``0000000012-00003``."""
         return f"{self.batch:010d}-{self.number:05d}"
 
 
 class Told(NamedTuple):
-    """A message for a partition, at its place in the sequence of those that the partition was ever told."""
+    """A message for a partition, and its number among all messages that the partition was ever told."""
 
     offset: int
     message: bytes
@@ -39,11 +39,11 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What one partition does in a round beside stepping its records.
+    """The work of one partition in a round, beside stepping its records.
 
-    ``controls`` are messages about feeds (``tidegate.changefeed.lifecycle.control``), ``exchanges`` claims
-    and hand-offs of other partitions' ranges; both are taken up before records. ``everything`` asks for the
-    whole checkpoint, for a driver that has none.
+    ``controls`` are messages about feeds (``tidegate.changefeed.lifecycle.control``). ``exchanges`` are
+    claims and hand-offs of other partitions' ranges. Both are taken up before records. ``everything`` asks
+    for the whole checkpoint, for a driver that has none.
     """
 
     controls: tuple[Told, ...] = ()
@@ -53,13 +53,13 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: what partitions are told, and whether the batch's records are stepped in it.
+    """One round: what partitions are told, and whether they step the batch's records.
 
-    ``paused`` are feeds that are given nothing, for their sinks do not follow. ``clusters`` are the ids of
-    the clusters that feeds write to, by what ranges call the feeds, as the jobs topic has them now; they
-    are not stored with the round. Nor is ``refused``: by partition the feeds of which an earlier attempt had
-    a row refused for good, and why; nor ``cautions``: how partitions are stepped in which an earlier attempt
-    broke.
+    ``paused`` are feeds that get no rows, since their sinks do not take rows. Three fields are not stored
+    with the round. ``clusters`` are the ids of the clusters that feeds write to, as the jobs topic has them
+    now, by the names that ranges use for feeds. ``refused`` has, for each partition, the feeds of which an
+    earlier attempt had a row refused for good, and why. ``cautions`` say how to step partitions in which an
+    earlier attempt broke.
     """
 
     id: RoundId
@@ -71,7 +71,7 @@ class Round:
     cautions: Mapping[int, Caution] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The stored form."""
+        """Return the stored form."""
         told = {
             str(partition): {
                 "controls": [_told(each) for each in instructions.controls],
@@ -90,7 +90,10 @@ class Round:
 
 
 def read_round(stored: bytes, where: str) -> Round:
-    """The round of its stored form, which stands at ``where``. Raises ``StateError`` for anything else."""
+    """Return the round of its stored form, which stands at ``where``.
+
+    Raises ``StateError`` for anything else.
+    """
 
     def read(body: dict[str, Any]) -> Round:
         return Round(

@@ -1,6 +1,7 @@
-"""Rows of one task to Kafka: idempotent, in order, without expiry; and a wait until all are acknowledged.
+"""Writes rows of one task to Kafka: idempotent, in order and without expiry; waits until all are
+acknowledged.
 
-Spark's own Kafka sink has no column for the record time, which is part of what a row is.
+Spark's own Kafka sink has no column for the record time, which is part of a row.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ from tidegate.processor.batch import OutputRecord
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
 _ASK_S: Final = 5.0
-#: So many times as long as without any acknowledgement is the end of a round waited for while some come.
+#: At the end of a round a cluster that acknowledges a few rows is waited for so many times ``stall_s``.
 _TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
     **ROW_DELIVERY,
-    "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
+    "delivery.report.only.error": True,  # a call for each delivered row would cost as much as the row
     "message.max.bytes": LIMIT_OF_SPARK.max_bytes,
-    "linger.ms": 100,  # nobody waits for a row before the end of the round, which does not wait for this
+    "linger.ms": 100,  # nobody waits for a single row, and the end of a round flushes at once
 }
 
 _log = logging.getLogger("tidegate.spark")
 
 
 class SinkStalled(Exception):
-    """A cluster does not acknowledge rows: nobody knows which of those since the last wait it has."""
+    """A cluster does not acknowledge rows: which of the rows since the last wait it has is unknown."""
 
 
 class FeedRefused(Exception):
-    """A row of feed ``feed_id`` is refused for good: the feed has to fail."""
+    """A row of feed ``feed_id`` is refused for good, so the feed has to fail."""
 
     def __init__(self, feed_id: FeedId, refusal: RowRefused) -> None:
         super().__init__(str(refusal))
@@ -53,11 +54,11 @@ class FeedRefused(Exception):
 
 
 class RowProducer:
-    """A Python worker's producer for one cluster. It must not be used again once it has raised
-    ``FeedRefused`` or ``BrokerUnavailable``.
+    """A Python worker's row producer for one cluster.
 
-    ``stall_s``: for so long it waits for any acknowledgement at all; without it for ever. ``watched``: the
-    address may come to mean another cluster (docs/delivery.md#another-cluster-at-a-sinks-address).
+    It must not be used again once it has raised ``FeedRefused`` or ``BrokerUnavailable``. ``stall_s`` is how
+    many seconds it waits without any acknowledgement; without it, it waits without limit. ``watched`` says
+    that the address may come to mean another cluster (docs/delivery.md#another-cluster-at-a-sinks-address).
     """
 
     def __init__(
@@ -70,25 +71,25 @@ class RowProducer:
         self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
         self._refused: FeedRefused | None = None
-        self._undelivered = ""  # what was said of a row that is not at fault, and not there either
+        self._undelivered = ""  # why a row was not delivered, for a reason that is not the row's
         self._trouble = ""
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
     def cluster_id(self, topic: str) -> str:
-        """The id of the cluster at the address, which has the topic; before anything is sent.
+        """Return the id of the cluster at the address, asked for by ``topic``.
 
-        From then on another cluster there is noticed. Raises ``SinkStalled`` where there is no answer, and
-        for one that has changed.
+        Call it before anything is sent. From then on another cluster at the address is noticed. Raises
+        ``SinkStalled`` when the cluster does not answer, or has changed.
         """
         self._topic = topic
         self._require_same()
         return self._watch.cluster_id
 
     def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
-        """Hand rows over; waits for room.
+        """Hand rows to the client; wait while it has no room.
 
-        Raises ``FeedRefused`` for one that is refused for good, ``SinkStalled`` where there comes to be no
-        room, ``BrokerUnavailable`` when the producer has come to its end, or a row is not delivered, and no
+        Raises ``FeedRefused`` for a row that is refused for good, and ``SinkStalled`` when no room comes.
+        Raises ``BrokerUnavailable`` when the producer has come to its end or a row is not delivered, and no
         row is at fault.
         """
         produce, delivered = self._producer.produce, partial(self._delivered, feed_id)
@@ -116,7 +117,8 @@ class RowProducer:
     def acknowledge(self) -> None:
         """Wait until every row is acknowledged.
 
-        Raises as ``send`` does; ``SinkStalled`` when no more of them are acknowledged, or too few in all.
+        Raises as ``send`` does. Raises ``SinkStalled`` when acknowledgements stop, or when they are too few
+        in all.
         """
         began = moved_at = time.monotonic()
         least = len(self._producer)
@@ -133,9 +135,9 @@ class RowProducer:
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
     def abandon(self) -> None:
-        """Throw away what is not acknowledged; nothing may be sent by it any more.
+        """Throw away the rows that are not acknowledged. Nothing may be sent by this producer any more.
 
-        What is on its way may still arrive: from the first of the rows on, in their order.
+        Rows on their way may still arrive: the first of them, in order, up to some row.
         """
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
 
@@ -154,8 +156,9 @@ class RowProducer:
             raise SinkStalled
 
     def _require_same(self) -> None:
-        """Asked behind acknowledgements and refusals, which do not say whose they are: all are of the same
-        cluster.
+        """Raise ``SinkStalled`` unless the address still means the same cluster.
+
+        Acknowledgements and refusals do not say which cluster they come from, so this is asked after them.
         """
         if not self._watch.is_the_same(self._producer, self._topic, _ASK_S):
             raise SinkStalled
@@ -164,14 +167,18 @@ class RowProducer:
         self._trouble = error.str()
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:
-        """Call what serves delivery reports, and raises what has ended the producer."""
+        """Call a function of the client that serves delivery reports; raise what has ended the producer."""
         try:
             return call(seconds)
-        except (KafkaException, SystemError) as failure:  # the client may lose what it was about to raise
+        # the client may lose the error that it was about to raise
+        except (KafkaException, SystemError) as failure:
             return self._come_to_the_end(str(failure))
 
     def _come_to_the_end(self, cause: str) -> NoReturn:
-        """See whether a row is why: each is told what became of it (step R5). Raises what ``send`` does."""
+        """Raise why the producer has ended: a row that is at fault, or ``BrokerUnavailable`` (step R5).
+
+        Purging gives a delivery report for each row, which may tell of a row at fault.
+        """
         self._producer.purge()
         while len(self._producer):
             with suppress(KafkaException, SystemError):
@@ -197,14 +204,17 @@ class RowProducer:
         self._refused = self._refused or FeedRefused(feed_id, refusal)
 
     def _require_delivered(self) -> None:
-        """No report may have told of an error: the client does not raise for each of them."""
+        """Raise when a delivery report told of an error; the client itself does not raise for each of
+        them.
+        """
         self._require_taken()
         if self._undelivered:
             self._come_to_the_end(self._undelivered)
 
     def _require_taken(self) -> None:
-        """A refusal counts once no other cluster can have said it (steps 4b and 4c). Without an answer the
-        next producer has the row refused again.
+        """Raise a noted refusal, once it is certain that no other cluster made it (steps 4b and 4c).
+
+        When that is not certain ``SinkStalled`` is raised, and a later producer has the row refused again.
         """
         if self._refused is not None and self._topic:
             self._require_same()

@@ -1,4 +1,4 @@
-"""The clusters that the rows of one task go to, and which of them do not follow (docs/spark.md, step S1)."""
+"""The clusters that the rows of one task go to, and which of them take no rows (docs/spark.md, step S1)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tidegate.spark.changefeed.pauses import FIRST_PAUSE_S
 from tidegate.spark.changefeed.query_sinks import sink_connection, sink_servers
 from tidegate.spark.changefeed.row_producer import RowProducer, SinkStalled
 
-#: Producers that have nothing on its way, by brokers, patience, and whether they are watched. A Python worker
-#: runs one task at a time.
+#: Row producers without unacknowledged rows, by brokers, patience, and whether they are watched. A Python
+#: worker runs one task at a time.
 _idle: dict[tuple[str, float | None, bool], RowProducer] = {}
-#: When a cluster has last not followed: the next task here does not wait for it all over again. By when its
-#: feeds are tried again it does.
+#: When each cluster last stalled. The next tasks of this Python worker do not wait for it again, until its
+#: feeds are tried again.
 _stalled_at: dict[str, float] = {}
 _log = logging.getLogger("tidegate.spark")
 
 
 class RowSinks:
-    """The clusters, by their brokers. One other than ``home`` may stall: it is waited for ``stall_s``.
+    """The clusters of a task's rows, by their brokers. Any but ``home`` is waited for ``stall_s`` seconds.
 
-    ``clusters`` are the stored ids of feeds' clusters, ``OWN`` for ``home``, by what ranges call the feeds
-    (``told_name``): one that has come to another cluster is called another name. A feed that has none there
-    is given nothing: an address alone does not say which cluster its topics are on.
+    ``clusters`` are the stored ids of the feeds' clusters, ``OWN`` for ``home``, by the names that ranges use
+    for feeds (``told_name``). A feed that has moved to another cluster has another name. A feed without an
+    entry gets no rows, since an address alone does not say which cluster its topics are on.
 
-    Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
-    come out of `send` and `acknowledge`, and the task waits for that cluster no more. Without ``stall_s``,
-    as in a backfill, no feed is left behind: what would be said of one is raised, and the task is run again.
+    When a cluster stalls, no row of its feeds since the last wait is certain. `send` and `acknowledge` return
+    these feeds, to be detached, and the task waits for that cluster no more. Without ``stall_s``, as in a
+    backfill, no feed is detached: the reason is raised instead, and the task runs again.
     """
 
     def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[str, str]) -> None:
@@ -47,21 +47,22 @@ class RowSinks:
         self._connections: dict[tuple[FeedId, str], KafkaConnection] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
         self._given_up: set[str] = set()
-        self._found: dict[str, str] = {}  # the ids that clusters other than ``home`` have told
+        self._found: dict[str, str] = {}  # the ids of clusters other than ``home``, as they answered
 
     @property
     def may_stall(self) -> bool:
-        """Whether there are rows whose cluster may turn out to stall."""
+        """Whether there are rows whose cluster may stall."""
         return any(self._patience(servers) is not None for servers in self._fed)
 
     def send(
         self, feed_id: FeedId, sink: SinkUri, rows: Sequence[OutputRecord], name: str = ""
     ) -> Sequence[FeedId]:
-        """Hand rows over; waits for room. ``name`` is what ranges call the feed, by default its id.
+        """Hand rows over; wait for room.
 
-        Returns the feeds that have to be left behind: nothing is certain of these any more, their sink's
-        address means another cluster than the one that is stored, or none is stored. Raises ``FeedRefused``
-        as ``RowProducer.send`` does, and ``RetryError`` for a cluster that is waited for without limit.
+        ``name`` is the name that ranges use for the feed, by default its id. Returns the feeds that have to
+        be detached: their cluster stalls, their sink's address means another cluster than the stored one, or
+        no cluster is stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``RetryError`` for a
+        cluster that is waited for without limit.
         """
         stored = self._clusters.get(name or feed_id)
         if stored is None:
@@ -90,8 +91,9 @@ class RowSinks:
         return ()
 
     def acknowledge(self) -> Iterator[FeedId]:
-        """Wait until all rows are acknowledged but those of the feeds that come out, which have to be left
-        behind. Raises as ``send`` does; then the producers are not used again.
+        """Wait until all rows are acknowledged; yield the feeds for which that is given up, to be detached.
+
+        Raises as ``send`` does, and then the producers are not used again.
         """
         for servers, producer in list(self._producers.items()):
             try:
@@ -108,10 +110,10 @@ class RowSinks:
         self._fed.clear()
 
     def close(self) -> None:
-        """Throw away what is not acknowledged, where the task has failed.
+        """Throw away the unacknowledged rows of a task that has failed.
 
-        The next attempt writes it again. A producer that nobody closes would go on with the rows of this one,
-        behind newer rows of that one.
+        The next attempt writes them again. A producer that stays open would go on with these old rows behind
+        newer rows of that attempt.
         """
         for producer in self._producers.values():
             producer.abandon()
@@ -124,7 +126,10 @@ class RowSinks:
         return self._connections[key]
 
     def _producer(self, servers: str, connection: KafkaConnection) -> RowProducer:
-        """Raises ``SinkStalled`` for a cluster that has stalled in this task, or just now in another."""
+        """Return the producer for a cluster.
+
+        Raises ``SinkStalled`` if the cluster stalled in this task, or just now in another.
+        """
         patience = self._patience(servers)
         producer = self._producers.get(servers)
         if producer is None:
@@ -143,15 +148,17 @@ class RowSinks:
         )
 
     def _kind(self, servers: str) -> tuple[str, float | None, bool]:
-        """What a producer is kept by."""
+        """Return the key by which an idle producer is kept."""
         return servers or self._home.bootstrap_servers, self._patience(servers), servers != OWN
 
     def _patience(self, servers: str) -> float | None:
         return None if servers == OWN else self._stall_s
 
     def _ended(self, servers: str, ended: BrokerUnavailable) -> Sequence[FeedId]:
-        """The producer has come to its end, and no row is why: maybe the next ones do as well. No batch waits
-        for that but one that waits for the cluster in any case.
+        """Give the cluster's feeds up, since its producer has come to its end and no row is the reason.
+
+        The next producers may come to the same end, so no batch waits for them. For a cluster that batches
+        always wait for, this raises ``ended``.
         """
         if self._patience(servers) is None:
             raise ended
@@ -159,7 +166,7 @@ class RowSinks:
         return self._give_up(servers)
 
     def leave(self, feed_id: FeedId, why: RetryError) -> Sequence[FeedId]:
-        """Leave a feed behind; raises ``why`` in a backfill, where none is."""
+        """Return the feed, to be detached. In a backfill, which detaches no feed, this raises ``why``."""
         if self._stall_s is None:
             raise why
         _log.warning("%s", why)

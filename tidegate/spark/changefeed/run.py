@@ -1,4 +1,4 @@
-"""Runs the feeds of an application as a Spark query, and creates those that a statement asks for."""
+"""Runs an application's feeds as a Spark query, and creates feeds from statements."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def create_feed(
 ) -> FeedId:
     """Define a feed, which the engine takes up; or find the one that this statement has defined before.
 
-    So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well, and
-    what ``require`` raises. ``namespace`` is the operator's bound of topics.
+    So a command may be run again as it is. Raises ``StatementError``, also for a changed definition, and what
+    ``require`` raises. ``namespace`` says which topics the operator lets feeds write to.
     """
     now_ns = time.time_ns()
     definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=engine)
@@ -67,7 +67,10 @@ def _elsewhere(feed_id: FeedId, feed: FeedView, engine: Engine) -> str:
 
 
 def _asks_for_the_same(one: FeedDefinition | None, statement: str) -> bool:
-    """Whoever runs it, and in whatever epoch. A time in the statement may be one before now: it is then."""
+    """Return whether the statement defines the same feed, whatever its engine and epoch.
+
+    A time in the statement that is relative to now is taken relative to when the feed was created.
+    """
     if one is None:
         return False
     other = define_feed(statement, one.id, one.created_ns).definition
@@ -82,7 +85,7 @@ def run_changefeeds(
 ) -> None:
     """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
 
-    Raises what the query ended with. Only the main thread may call it.
+    Raises the exception that the query ended with. Only the main thread may call it.
     """
     keep_files_private()
     session = start_session(

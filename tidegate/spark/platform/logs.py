@@ -1,6 +1,6 @@
-"""Log lines of the driver: ours by structlog, those of clients by the standard library, one format.
+"""Log lines of the driver: structlog writes tidegate's, the standard library those of clients, in one format.
 
-Spark's own come from Java, by log4j, in a format of their own.
+Spark's own lines come from Java, by log4j, in their own format.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ def configure_logs(level: str, *, as_json: bool) -> None:
 
 
 def _redacted(_: object, __: str, line: Any) -> Any:
-    """The line as it leaves the process."""
+    """Return the line without secrets, as it leaves the process."""
     return redacted(line)

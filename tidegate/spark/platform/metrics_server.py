@@ -1,4 +1,4 @@
-"""``/metrics`` of a Spark query: bounded connections, and answers to those alone who may ask."""
+"""Serves ``/metrics`` of a Spark query: on a bounded number of connections, and only to those who may ask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REASONS: Final = {401: "Unauthorized", 403: "Forbidden"}
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each connection, up to a bound; each connection is ended after a time."""
+    """An HTTP server with a thread for each connection. Connections are bounded in number and in time."""
 
     daemon_threads = True
     tls: ssl.SSLContext | None = None
@@ -31,13 +31,13 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments, **named)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start the thread of a connection, or close one that is beyond the bound."""
+        """Start a thread for a connection, or close a connection above the bound."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread began that would release it
+        except BaseException:  # no thread has started that would release it
             self._room.release()
             raise
 
@@ -52,19 +52,19 @@ class _Server(ThreadingMixIn, WSGIServer):
         if self.tls is not None:
             try:
                 request = self.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-            except OSError:  # the client has broken off already
+            except OSError:  # the client has closed the connection already
                 self.shutdown_request(request)
                 return
         end = threading.Timer(self.connection_s, _abort, (request,))
         end.daemon = True
         end.start()
         try:
-            super().process_request_thread(request, client_address)  # its first byte asks for the handshake
+            super().process_request_thread(request, client_address)  # the first read does the TLS handshake
         finally:
             end.cancel()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that breaks off is no news."""
+        """Write no line when a client closes the connection early."""
 
 
 class _Server6(_Server):
@@ -72,7 +72,7 @@ class _Server6(_Server):
 
 
 class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+    def log_message(self, format: str, *args: Any) -> None:  # the name in the base class
         """Write no line for a scrape."""
 
 
@@ -84,7 +84,7 @@ def serve_scrapes(
     files: tuple[Path, Path] | None = None,
     connection_s: float = CONNECTION_S,
 ) -> int:
-    """Answer until the process ends; ``files`` are certificate and key. Returns the port.
+    """Answer scrapes until the process ends; return the port. ``files`` are certificate and key.
 
     Raises ``OSError`` for a port that cannot be had, and for files of no use.
     """

@@ -1,4 +1,4 @@
-"""The Python process that runs tasks, one after the other, for as long as Spark keeps it."""
+"""Settings of the Python process that runs tasks, one after the other, for as long as Spark keeps it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from functools import cache
 from typing import Final
 from zipimport import zipimporter
 
-#: Batches make and drop many small objects, none of them in cycles (as in app/worker.py).
+#: Batches make and drop many small objects, and none of these are in cycles (as in app/worker.py).
 _GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 
 @cache
 def settle_process() -> None:
-    """Once in a Python worker: what was imported stays, so the garbage collector need never look at it.
+    """Spare a Python worker needless work; does something only at its first call.
 
-    And archives stay as they are. Spark has Python forget before every task what it knows of its path, and
-    for PySpark's archive and Spark's jars that is to read their tables of contents again, once for each
-    package in them: a quarter of a second of processor time.
+    The garbage collector need not look at what was imported, since that stays. Spark has Python forget,
+    before every task, what it knows of its path. For PySpark's archive and Spark's jars Python then reads
+    their tables of contents again, once for each package in them: a quarter of a second of processor time. So
+    archives are not forgotten here.
     """
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -28,4 +29,4 @@ def settle_process() -> None:
 
 
 def _forget_nothing() -> None:
-    """In place of reading an archive again."""
+    """Do nothing, in place of forgetting an archive's table of contents."""

@@ -1,4 +1,4 @@
-"""The Spark session of tidegate's jobs: the connector that they need, and the Java and Python to run on."""
+"""Starts the Spark session of tidegate's jobs, with the Kafka connector and the right Java and Python."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from tidegate.spark.platform.java import require_java
 
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-#: Options of sources that Spark must not show in plans: the default, and what
-#: `tidegate.spark.platform.kafka_source` adds.
+#: Options of sources that Spark must not show in plans: Spark's default, and those that
+#: `tidegate.spark.platform.kafka_source` sets.
 _SECRETS: Final = "(?i)url|password|jaas|keystore"
 _LOOPBACK: Final = "127.0.0.1"
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -24,20 +24,25 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where Spark runs: ``master`` as Spark names it, empty for what ``spark-submit`` says; and the
-    connector's ``jars``, empty to have Spark resolve it."""
+    """The place where Spark runs, and its Kafka connector.
+
+    ``master`` is as Spark names it; empty stands for what ``spark-submit`` says. ``jars`` are the
+    connector's; when empty, Spark resolves the connector.
+    """
 
     master: str = ""
     jars: Sequence[Path] = ()
 
 
 def connector() -> str:
-    """The Maven coordinates of the Kafka connector for the PySpark that is installed."""
+    """Return the Maven coordinates of the Kafka connector for the installed PySpark."""
     return f"{_CONNECTOR}:{pyspark.__version__}"
 
 
 def submitted() -> bool:
-    """Whether ``spark-submit`` runs this process: where Spark runs, and with which jars, is its to say."""
+    """Return whether ``spark-submit`` runs this process: it says then where Spark runs, and with which
+    jars.
+    """
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -48,13 +53,12 @@ def start_session(
     jars: Sequence[Path] | None = (),
     config: Mapping[str, str] = _NOTHING,
 ) -> SparkSession:
-    """A session with the Kafka connector: from ``jars``, or else resolved by its Maven coordinates, unless
-    ``spark-submit`` has been told of it; ``None`` for a session that needs none.
+    """Return a session with the Kafka connector.
 
-    Without ``master`` it is where ``spark-submit`` says, or on this machine. Python workers run the Python
-    of this process unless ``PYSPARK_PYTHON`` names another.
-
-    Raises ``SettingsError`` for a Java that will not do.
+    The connector comes from ``jars``, or Spark resolves its Maven coordinates, unless ``spark-submit`` was
+    given it. With ``jars=None`` the session has none. Without ``master`` Spark runs where ``spark-submit``
+    says, or on this machine. Python workers run the Python of this process unless ``PYSPARK_PYTHON`` names
+    another. Raises ``SettingsError`` for a Java that Spark cannot use.
     """
     if not submitted():
         require_java()
@@ -62,7 +66,7 @@ def start_session(
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-        if master.startswith("local"):  # else Spark's driver and its web pages are open to the network
+        if master.startswith("local"):  # otherwise the network reaches Spark's driver and its web pages
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
@@ -70,7 +74,8 @@ def start_session(
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.sql.adaptive.enabled", "false")  # streams have it not, and say so
+    # streams do not support it, and would log that
+    builder = builder.config("spark.sql.adaptive.enabled", "false")
     for key, value in config.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish: whoever runs finishes what it is at, and ends then."""
+"""Turns SIGINT and SIGTERM into an event, so that the process finishes its current work before it ends."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """Set by the signals, as long as the ``with`` lasts. Only the main thread may enter it.
+    """Yield an event that these signals set, for as long as the ``with`` lasts.
 
-    Spark's own handler of SIGINT would speak to Java amid another call.
+    Only the main thread may enter it. Spark's own handler of SIGINT would call Java in the middle of another
+    call.
     """
     asked = threading.Event()
     before = {number: signal.signal(number, lambda *_: asked.set()) for number in _SIGNALS}

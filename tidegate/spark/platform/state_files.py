@@ -1,11 +1,12 @@
-"""The state of log partitions as files beside the query's checkpoint, one for each round that changed it.
+"""The state of log partitions, in files of the query's checkpoint directory: one for each round that changed
+it.
 
-A file holds the rows that its round changed, and names the one before it; now and then one holds all rows.
-It is written under another name and moved into place, so that it is there whole or not at all. Which file is
-the newest is not found by looking: the driver's ledger says it, so that a file which is gone is missed.
+A file holds the rows of state that its round changed, and names the file before it. Now and then a file holds
+all rows. It is written under another name and moved into place, so it is there as a whole or not at all.
+Nobody looks for the newest file: the driver's ledger names it, so that a missing file is noticed.
 
-A file begins with a hash of all that follows, which is an Arrow file: these have no check sums. Files of
-before are Arrow files from their first byte on, and are taken as they are.
+A file begins with a hash of all that follows, which is an Arrow file, since Arrow files have no check sums.
+Files of earlier versions are Arrow files from their first byte on, and are accepted without a hash.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from pyarrow import fs
 from tidegate.errors import StateError, StateMismatch, brief
 from tidegate.processor.batch import StateTable
 
-#: Rows of state by table and key; ``None`` for one that is removed.
+#: Rows of state, by table and key. In changes ``None`` stands for a row that is removed.
 Rows: TypeAlias = Mapping[tuple[StateTable, bytes], bytes]
 Changes: TypeAlias = Mapping[tuple[StateTable, bytes], bytes | None]
 
-#: What can be done about a checkpoint directory that is of no use any more.
+#: The end of a sentence: what to do when a checkpoint directory cannot be used any more.
 BUILD_ANEW: Final = (
     "start on a new checkpoint directory: the state is built anew from the log, and what is missing there is "
     "scanned for"
 )
 _VERSION: Final = b"1"
-#: What a file begins with that has a hash behind it.
+#: The first bytes of a file with a hash; the hash follows.
 _HASHED: Final = b"tidegate state 2"
 _HASH_BYTES: Final = 32
-#: What the name of a file begins with until it is whole.
+#: The first character of a file's name until the file is whole.
 _BEING_WRITTEN: Final = "."
-#: What an Arrow file begins with.
+#: The first bytes of an Arrow file.
 _ARROW: Final = b"ARROW1"
 _SCHEMA: Final = pa.schema(
     [("table", pa.dictionary(pa.int8(), pa.string())), ("key", pa.binary()), ("value", pa.binary())]
@@ -46,15 +47,18 @@ _SCHEMA: Final = pa.schema(
 
 
 class StoredRows(NamedTuple):
-    """One file: ``previous`` is the name of the one that it changes; empty where it holds all rows."""
+    """The content of one file. ``previous`` names the file that it changes; empty when it holds all rows."""
 
     previous: str
     changes: Changes
 
 
 class LoadedRows(NamedTuple):
-    """The state as of one file; ``base`` is the file with all rows that it begins with, ``changed`` how many
-    changes stand in the files on top of that."""
+    """The state as of one file.
+
+    ``base`` is the file with all rows that the state begins with. ``changed`` is how many changes the files
+    after it hold.
+    """
 
     rows: dict[tuple[StateTable, bytes], bytes]
     base: str
@@ -62,7 +66,7 @@ class LoadedRows(NamedTuple):
 
 
 def apply_changes(rows: dict[tuple[StateTable, bytes], bytes], changes: Changes) -> None:
-    """Make ``rows`` what they are after these changes."""
+    """Apply these changes to ``rows``."""
     for address, value in changes.items():
         if value is None:
             rows.pop(address, None)
@@ -79,7 +83,7 @@ class StateFiles:
         self._partition = partition
 
     def write(self, name: str, previous: str, changes: Changes) -> None:
-        """Store what a round changed since ``previous``; all rows where that is empty."""
+        """Store what a round changed since the file ``previous``; all rows when that is empty."""
         table = pa.table(
             {
                 "table": pa.array([table.value for table, _ in changes]).cast(_SCHEMA.field("table").type),
@@ -100,7 +104,10 @@ class StateFiles:
         self._filesystem.move(torn, self._path(name))
 
     def load(self, name: str) -> LoadedRows:
-        """The rows as of the file ``name``. Raises ``StateError`` for a file that is missing or torn."""
+        """Return the rows as of the file ``name``.
+
+        Raises ``StateError`` for a file that is missing or torn.
+        """
         chain = [self._read(base := name)]
         while previous := chain[-1].previous:
             chain.append(self._read(base := previous))
@@ -110,21 +117,22 @@ class StateFiles:
         return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]))
 
     def require(self, name: str) -> None:
-        """Look whether the file ``name`` is there and is what was written. Raises ``StateError``."""
+        """Check that the file ``name`` is there and is what was written. Raises ``StateError``."""
         path = self._path(name)
         with self._naming(path):
             pa.ipc.open_file(self._content(path))
 
     def names(self) -> list[str]:
-        """Of the files that are whole, in the order of their rounds."""
+        """Return the names of the files that are whole, in the order of their rounds."""
         return sorted(
             file.removesuffix(".arrow") for file in self._found() if not file.startswith(_BEING_WRITTEN)
         )
 
     def remove_before(self, base: str) -> None:
-        """Remove what is older than ``base``, which holds all rows of every state that is still wanted.
+        """Remove the files that are older than ``base``, which holds all rows of every state that is still
+        wanted.
 
-        A file that a task began, and did not live to move into place, is as old as its name says.
+        A file that a dead task left unfinished is as old as its name says.
         """
         for file in list(self._found()):
             if file.removeprefix(_BEING_WRITTEN) < base:
@@ -151,7 +159,7 @@ class StateFiles:
             return StoredRows(metadata[b"previous"].decode(), changes)
 
     def _content(self, path: str) -> pa.Buffer:
-        """The Arrow file, once it is known to be what was written. Raises ``ValueError``."""
+        """Return the Arrow file, once its hash shows that it is what was written. Raises ``ValueError``."""
         with self._filesystem.open_input_stream(path) as stream:
             stored = pa.py_buffer(stream.read())
         begin = len(_HASHED) + _HASH_BYTES
@@ -166,7 +174,7 @@ class StateFiles:
 
     @contextmanager
     def _naming(self, path: str) -> Iterator[None]:
-        """Turns what reading the file raises into a sentence."""
+        """Turn what reading a file raises into a sentence that names the file."""
         try:
             yield
         except FileNotFoundError:
@@ -175,7 +183,7 @@ class StateFiles:
             raise self._unusable(path, f"is torn or damaged ({brief(str(error))})") from None
 
     def refused(self, name: str, mismatch: StateMismatch) -> StateError:
-        """What is said of the file ``name``, with which no state can be put back."""
+        """Return the error for the file ``name``, whose rows do not make a state."""
         return self._unusable(
             self._path(name), f"holds rows that are not those that were written ({mismatch})"
         )

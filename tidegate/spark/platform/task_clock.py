@@ -1,19 +1,21 @@
-"""Where the time of a task goes, by stage."""
+"""Measures where the time of a task goes, by stage."""
 
 from __future__ import annotations
 
 from time import perf_counter, process_time
 from typing import Final
 
-#: load: the state, and what ranges were behind with. read: waiting for records from Spark, and making Python
-#: objects of them. step: the partition processor. produce: handing rows over. wait: until all are
-#: acknowledged. store: what the state has changed by.
+#: load: reading the state, and the log again for the backlog of ranges. read: waiting for records from Spark,
+#: and making Python objects of them. step: the partition processor. produce: handing rows over. wait: until
+#: all are acknowledged. store: writing the changes of the state.
 STAGES: Final = ("load", "read", "step", "produce", "wait", "store")
 
 
 class TaskClock:
-    """Counts seconds by stage from its creation on, and processor time (``cpu_s``), that of the producers'
-    own threads included; ``lap`` ends a stage."""
+    """A clock that counts a task's seconds by stage from its creation on; ``lap`` ends a stage.
+
+    ``cpu_s`` is processor time, which includes that of the producers' own threads.
+    """
 
     __slots__ = ("_cpu", "_last", "cpu_s", "seconds")
 
@@ -23,7 +25,7 @@ class TaskClock:
         self._last, self._cpu = perf_counter(), process_time()
 
     def lap(self, stage: str) -> None:
-        """What has passed since the last lap was spent on ``stage``."""
+        """Count the time since the last lap as time of ``stage``."""
         now, cpu = perf_counter(), process_time()
         self.seconds[stage] += now - self._last
         self.cpu_s[stage] += cpu - self._cpu

@@ -1,4 +1,4 @@
-"""Small files that are there whole or not at all."""
+"""Writes and reads small files that are there as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 
 from pyarrow import fs
 
-#: What ends the name of a file that is being written, or whose writer died then.
+#: The end of the name of a file that is being written, or whose writer died then.
 TORN: Final = ".torn"
 
 
 def write_whole(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
-    """Write the file, or replace it; its directory is there. Raises ``OSError``.
+    """Write the file, or replace it. Its directory exists. Raises ``OSError``.
 
-    A path has one writer at a time, for what is being written has the same name each time.
+    A path must have one writer at a time, since the name of an unfinished file is always the same.
     """
     torn = f"{path}{TORN}"
     with filesystem.open_output_stream(torn) as stream:
@@ -22,7 +22,10 @@ def write_whole(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
 
 
 def read_whole(filesystem: fs.FileSystem, path: str) -> bytes | None:
-    """The file's content; ``None`` where there is no such file. Raises ``OSError`` otherwise."""
+    """Return the file's content, or ``None`` when there is no such file.
+
+    Raises ``OSError`` for other failures.
+    """
     try:
         with filesystem.open_input_stream(path) as stream:
             return bytes(stream.read())

@@ -1,1 +1,3 @@
-"""The warehouse loader: output topics of changefeeds as tables of closed buckets (docs/warehouse.md)."""
+"""The warehouse loader, which makes tables of closed buckets from feeds' output topics
+(docs/warehouse.md).
+"""

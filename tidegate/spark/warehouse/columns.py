@@ -1,4 +1,4 @@
-"""The columns of loaded tables: which a table has, of which Arrow types, and how records' values become them.
+"""The columns of loaded tables: their names, their Arrow types, and the conversion of records' values.
 
 | SQL | Arrow, and Parquet |
 |---|---|
@@ -16,7 +16,7 @@
 | JSONB | string: JSON text, strings in quotes |
 | everything else | string: the text that a JSON feed has |
 
-A value without a form stops the load with a sentence; ``as_text`` loads its column, of a JSON feed, as a
+A value without a form stops the load with a sentence. With ``as_text`` a column of a JSON feed is loaded as a
 string instead.
 """
 
@@ -41,10 +41,11 @@ from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.sql_type import parse_sql_type, sql_type_text
 from tidegate.rows.types import Kind, SqlType
 
-#: What makes a record's value one of a column's type; ``None`` where it is one. Not asked for NULL.
+#: Converts a record's value to the column's type; ``None`` when no conversion is needed. Never called for
+#: NULL.
 Convert: TypeAlias = Callable[[Any], Any] | None
 
-#: What stands in every table of changes beside the columns of its rows.
+#: The columns of every table of changes, beside those of its rows.
 BUCKET, WALL, LOGICAL = "_bucket", "_wall", "_logical"
 DELETED, MVCC, PARTITION, OFFSET = "_deleted", "_mvcc_timestamp", "_partition", "_offset"
 META: Final = (
@@ -58,7 +59,7 @@ META: Final = (
 )
 _META_NAMES: Final = frozenset(field.name for field in META)
 _MAX_DECIMAL_DIGITS: Final = 38
-#: Types of which equal values have one form, whether they stand in a row or in the key of a deletion.
+#: Types whose equal values have one form, in a row as well as in the key of a deletion.
 _KEYS: Final = frozenset(
     {Kind.BOOL, Kind.INT, Kind.STRING, Kind.BYTES, Kind.ENUM, Kind.UUID, Kind.INET, Kind.DATE, Kind.TIME}
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
@@ -70,8 +71,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LoadedColumn:
-    """A column of a loaded table: ``type`` is its SQL type's text, or ``text`` for one that is loaded as
-    the feed prints it."""
+    """A column of a loaded table.
+
+    ``type`` is the text of its SQL type, or ``text`` for a column that is loaded as the feed prints it.
+    """
 
     name: str
     type: str
@@ -79,8 +82,10 @@ class LoadedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table's rows, in table order; ``key`` names those of its primary key, in the order
-    that records have their values in."""
+    """The columns of a table's rows, in table order.
+
+    ``key`` names the columns of its primary key, in the order in which records have their values.
+    """
 
     key: tuple[str, ...]
     columns: tuple[LoadedColumn, ...]
@@ -91,11 +96,14 @@ class Columns:
         return tuple(column.name for column in self.columns)
 
     def schema(self, record_format: Format) -> pa.Schema:
-        """The columns of a table of current rows."""
+        """Return the Arrow schema of a table of current rows, without the commit times."""
         return pa.schema([pa.field(column.name, _form(column, record_format)[0]) for column in self.columns])
 
     def grown(self, others: Columns, table: str) -> Columns:
-        """These columns and the new ones among ``others``. ``InputError`` for one whose type has changed."""
+        """Return these columns and the new ones among ``others``.
+
+        Raises ``InputError`` for a column whose type has changed, and for another primary key.
+        """
         known = {column.name: column.type for column in self.columns}
         for column in others.columns:
             was = known.setdefault(column.name, column.type)
@@ -116,9 +124,10 @@ class Columns:
 def columns_of(
     versions: Sequence[TableDescriptor], options: FeedOptions, as_text: Collection[str] = ()
 ) -> Columns:
-    """The columns that a feed's records of a table have, over all versions of its descriptor.
+    """Return the columns of a feed's records of a table, over all versions of its descriptor.
 
-    Raises ``UnsupportedTable`` for what cannot be loaded, ``InputError`` for a column of several types.
+    Raises ``UnsupportedTable`` for a table that cannot be loaded, ``InputError`` for a column of several
+    types.
     """
     found: Columns | None = None
     for version in versions:
@@ -145,7 +154,7 @@ def _columns_of(table: TableDescriptor, options: FeedOptions, as_text: Collectio
         _require_form(table.name, each, options.format)
     names = [column.name for column in key]
     if options.format is Format.JSON and options.envelope in OBJECT_KEYS:
-        names.sort(key=str.encode)  # an object's members are sorted
+        names.sort(key=str.encode)  # keys are JSON objects there, whose members are sorted
     return Columns(tuple(names), tuple(shown))
 
 
@@ -186,9 +195,10 @@ def _require_form(table: str, column: LoadedColumn, record_format: Format) -> No
 def rows_to_arrays(
     columns: Columns, record_format: Format, rows: Sequence[tuple[tuple[Any, ...], Mapping[str, Any] | None]]
 ) -> list[pa.Array]:
-    """The columns of these rows, each given as its key and its members; a deletion has its key alone.
+    """Return the columns of these rows.
 
-    Raises ``RowError`` for a value that has no form.
+    A row is given as its key and its members, a deletion as its key and ``None``. Raises ``RowError`` for a
+    value that has no form.
     """
     at = {name: position for position, name in enumerate(columns.key)}
     return [
@@ -200,7 +210,7 @@ def rows_to_arrays(
 def _values(
     name: str, position: int | None, rows: Sequence[tuple[tuple[Any, ...], Mapping[str, Any] | None]]
 ) -> list[Any]:
-    """A column's values: of a deletion that of its key, where the column is of the key."""
+    """Return the values of a column. A deletion has values in the columns of its key only."""
     if position is None:
         return [None if row is None else row.get(name) for _, row in rows]
     return [key[position] if row is None else row.get(name, key[position]) for key, row in rows]
@@ -223,7 +233,7 @@ def _array(column: LoadedColumn, values: Sequence[Any], record_format: Format) -
 def _converted(column: LoadedColumn, values: Sequence[Any], form: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, form)
-    except (pa.ArrowException, OverflowError) as error:  # it does not say which one of them
+    except (pa.ArrowException, OverflowError) as error:  # the error does not say which value it is
         for value in values:
             try:
                 pa.array([value], form)
@@ -253,7 +263,7 @@ def _parsed(text: str) -> SqlType:
     try:
         return parse_sql_type(text)
     except InputError:
-        return SqlType(Kind.ENUM, name=text)  # a type's name alone: an enum's
+        return SqlType(Kind.ENUM, name=text)  # only the name of a type: an enum
 
 
 def _form_of(sql_type: SqlType, record_format: Format) -> tuple[pa.DataType, Convert]:
@@ -279,7 +289,7 @@ def _items(convert: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """A value as a JSON feed prints it; strings without their quotes. Avro's are texts already."""
+    """Return a value as a JSON feed prints it, strings without quotes. Avro's values are texts already."""
     return value if isinstance(value, str) else _json_text(value)
 
 
@@ -288,7 +298,7 @@ def _json_text(value: Any) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """A JSON value with all of its numbers as decimals."""
+    """Return a JSON value with every number as a ``Decimal``."""
     match value:
         case None | bool() | str() | Decimal():
             return value
@@ -310,15 +320,20 @@ def _binary(value: Any) -> bytes:
 
 
 def _date(value: Any) -> date:
-    """A date: its text, or of Avro itself or its number of days, which a record has for all of its dates and
-    times where one of them is beyond Python's calendar."""
+    """Return a date from its text, from an Avro date, or from a number of days since 1970-01-01.
+
+    An Avro record has numbers for all of its dates and times when one of them is outside Python's calendar.
+    """
     if isinstance(value, int):
         return _EPOCH.date() + timedelta(days=value)
     return value if isinstance(value, date) else date.fromisoformat(value)
 
 
 def _time(value: Any) -> str:
-    """The text of a time of day; microseconds where Avro's record has numbers."""
+    """Return the text of a time of day.
+
+    Avro's record may have microseconds since midnight instead of a time.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, time):
@@ -328,7 +343,7 @@ def _time(value: Any) -> str:
 
 
 def _timestamp(value: Any) -> datetime:
-    """A timestamp without a zone; Avro's come in UTC, or as numbers of microseconds."""
+    """Return a timestamp without a zone. Avro's are in UTC, or numbers of microseconds since 1970-01-01."""
     if isinstance(value, int):
         return _EPOCH + value * _MICROSECOND
     if isinstance(value, datetime):
@@ -337,7 +352,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 def _timestamptz(value: Any) -> datetime:
-    """The same in UTC. Its text ends in ``Z``."""
+    """Return a timestamp in UTC. Its text ends in ``Z``."""
     if isinstance(value, int):
         return _timestamp(value).replace(tzinfo=UTC)
     return value if isinstance(value, datetime) else datetime.fromisoformat(value)

@@ -1,6 +1,6 @@
 """The data files that one task writes: one for each bucket of its partition, row group after row group.
 
-No two attempts give a file the same name. A file is one of the table only once a commit names it.
+No two attempts of a task give a file the same name. A file belongs to its table only once a commit names it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _ROWS_PER_GROUP: Final = 20_000
 
 
 def changes_directory(topic: str) -> str:
-    """Where the data files of a topic are, below the root."""
+    """Return the directory of a topic's data files, below the root."""
     return f"{topic}/changes"
 
 
 def changes_schema(table: LoadedTable) -> pa.Schema:
-    """The columns of a table of changes."""
+    """Return the Arrow schema of a table of changes."""
     return pa.schema([*META, *table.columns.schema(table.format)])
 
 
 class BucketFiles:
-    """Writes rows of one partition to a file for each bucket, below ``root`` of ``filesystem``."""
+    """Writes rows of one partition, to one file for each bucket, below ``root`` of ``filesystem``."""
 
     def __init__(self, filesystem: fs.FileSystem, root: str, table: LoadedTable, partition: int) -> None:
         self._filesystem = filesystem
@@ -55,7 +55,10 @@ class BucketFiles:
             self._write(change.bucket)
 
     def finish(self, closed: BucketEnd) -> list[DataFile]:
-        """Close the files of buckets up to ``closed``, and throw away those above it. Raises as ``add``."""
+        """Finish and return the files of buckets up to ``closed``; throw away those above.
+
+        Raises as ``add`` does.
+        """
         for bucket in sorted(self._waiting):
             if bucket <= closed:
                 self._write(bucket)
@@ -64,7 +67,7 @@ class BucketFiles:
         return [file.finish() for file in kept]
 
     def abandon(self) -> None:
-        """Throw away what is not finished."""
+        """Throw away the files that are not finished."""
         for file in self._open.values():
             file.abandon()
         self._open.clear()
@@ -107,7 +110,7 @@ class _OpenFile:
         self._writer = pq.ParquetWriter(self._path, schema, filesystem=filesystem)
 
     def write(self, rows: pa.Table, changes: Sequence[RowChange]) -> None:
-        """One more row group."""
+        """Write one more row group."""
         self._writer.write_table(rows)
         walls = [change.updated.wall for change in changes]
         self._file = replace(
@@ -118,12 +121,12 @@ class _OpenFile:
         )
 
     def finish(self) -> DataFile:
-        """The file, whole."""
+        """Close the file, which is whole then, and return it."""
         self._writer.close()
         return replace(self._file, bytes=self._filesystem.get_file_info(self._path).size)
 
     def abandon(self) -> None:
-        """Remove it."""
+        """Close and remove the file."""
         self._writer.close()
         self._filesystem.delete_file(self._path)
 
@@ -131,8 +134,10 @@ class _OpenFile:
 def remove_unnamed(
     filesystem: fs.FileSystem, root: str, topics: Iterable[str], since: str, named: Iterable[DataFile]
 ) -> int:
-    """Remove the data files in directories of the day ``since`` and later ones that are not among ``named``;
-    returns how many they were."""
+    """Remove data files that are not among ``named``; return how many they were.
+
+    Only directories of the day ``since`` and of later days are looked at.
+    """
     kept = {f"{root}/{file.path}" for file in named}
     count = 0
     for topic in topics:

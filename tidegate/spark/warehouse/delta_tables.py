@@ -1,12 +1,12 @@
-"""Delta tables that follow the manifest: of each topic its changes, and its current rows.
+"""Delta tables that follow the manifest: for each topic its changes, and its current rows.
 
     <root>/<topic>/changes    the data files that the manifest names, added as they are
     <root>/<topic>/current    the newest row of each key, merged in; deleted rows are gone
 
-Every commit carries Delta's ``txn`` with the id of the load, whose version is the bucket end up to which the
-table is closed. A table is brought up to a head from there, whatever has been before: a commit that is done
-is not done again, and a table that is missing is built from the manifest's first file on. So the two tables
-of a topic, and those of all topics, agree after any crash, once ``follow`` has returned.
+Every commit carries Delta's ``txn`` with the id of the load; its version is the bucket end up to which the
+table is closed. A table is brought up to a head from there, whatever happened before: a commit that is done
+is not done again, and a missing table is built from the manifest's first file on. So after any crash, once
+``follow`` has returned, the two tables of a topic agree, and those of all topics too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.spark.warehouse.columns import DELETED, LOGICAL, META, OFFSET, PAR
 from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
 from tidegate.spark.warehouse.manifest import DataFile, LoadedTable, Manifest, ManifestHead
 
-#: In the metadata of a commit: the bucket end up to which the table is closed by it.
+#: The name in a commit's metadata of the bucket end up to which the commit closes the table.
 CLOSED: Final = "tidegate.closed"
 _MERGED_ROWS: Final = 1_000_000
 _NO_NAME: Final = frozenset(" ,;{}()\n\t=")
@@ -39,18 +39,23 @@ _META_OF_CURRENT: Final = tuple(field for field in META if field.name in (WALL, 
 
 
 def current_directory(topic: str) -> str:
-    """Where the table of a topic's current rows is, below the root."""
+    """Return the directory of the table of a topic's current rows, below the root."""
     return f"{topic}/current"
 
 
 def current_schema(table: LoadedTable) -> pa.Schema:
-    """The columns of a table of current rows: when each was committed, and its columns."""
+    """Return the Arrow schema of a table of current rows: the time of each row's commit, then the row's
+    columns.
+    """
     return pa.schema([*_META_OF_CURRENT, *table.columns.schema(table.format)])
 
 
 class DeltaFollowers:
-    """The Delta tables below ``root``, a URI. ``merged_rows`` bounds what one merge takes: of whole buckets,
-    at least one. ``at_step`` is told of each table before it is changed."""
+    """The Delta tables below ``root``, a URI.
+
+    ``merged_rows`` bounds the rows of one merge, which takes whole buckets, at least one. ``at_step`` is
+    called before each change of a table.
+    """
 
     def __init__(
         self,
@@ -67,8 +72,8 @@ class DeltaFollowers:
     def follow(self, head: ManifestHead) -> None:
         """Bring every table up to the head.
 
-        Raises ``RetryError`` for one that cannot be read or written, ``StateError`` for one that is of a
-        later head, ``InputError`` for one that cannot be made.
+        Raises ``RetryError`` for a table that cannot be read or written, ``StateError`` for a table of a
+        later head, and ``InputError`` for a table that cannot be made.
         """
         for table in head.tables:
             try:
@@ -105,14 +110,14 @@ class DeltaFollowers:
             _commit(delta, head, [], head.closed)
 
     def _newest(self, table: LoadedTable, files: Sequence[DataFile]) -> pa.Table:
-        """Of each key in these files the newest row."""
+        """Return the newest row of each key in these files."""
         schema = changes_schema(table)
         root, filesystem = self._manifest.root, self._manifest.filesystem
         read = [pq.read_table(f"{root}/{file.path}", filesystem=filesystem) for file in files]
         return newest_rows(pa.concat_tables([fitted(rows, schema) for rows in read]), table.columns.key)
 
     def _opened(self, head: ManifestHead, directory: str, schema: pa.Schema) -> DeltaTable:
-        """The table, created or given new columns where it needs them."""
+        """Return the table, created if it is missing, with new columns added if it needs them."""
         uri = f"{self._root}/{directory}"
         try:
             delta = DeltaTable(uri)
@@ -134,7 +139,7 @@ class DeltaFollowers:
 
 
 def _require_names(uri: str, schema: pa.Schema) -> None:
-    """Raises ``InputError`` for a name that readers of Delta tables take in no plain table."""
+    """Raise ``InputError`` for a column name that readers of Delta tables do not accept in a plain table."""
     for name in schema.names:
         if _NO_NAME & set(name):
             raise InputError(
@@ -144,7 +149,7 @@ def _require_names(uri: str, schema: pa.Schema) -> None:
 
 
 def newest_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Of each key the newest of these changes, deletions too."""
+    """Return the newest of these changes for each key, deletions too."""
     ordered = changes.sort_by(_ORDER)
     numbered = ordered.append_column("_number", pa.array(range(len(ordered)), pa.int64()))
     last = numbered.group_by(list(key)).aggregate([("_number", "max")])
@@ -152,7 +157,9 @@ def newest_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows of an earlier file in the columns that the table has now; those that it lacks are NULL."""
+    """Return rows of an earlier file with the columns that the table has now; a column that they do not
+    have is NULL.
+    """
     known = set(rows.schema.names)
     columns = [
         rows.column(field.name) if field.name in known else pa.nulls(len(rows), field.type)
@@ -162,14 +169,16 @@ def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def closed_by_version(delta: DeltaTable) -> Iterator[tuple[int, BucketEnd]]:
-    """The versions of a table that a commit of a load made, newest first, and how far each is closed."""
+    """Yield the table's versions that commits of a load made, newest first, and the bucket end that closes
+    each.
+    """
     for commit in delta.history():
         if CLOSED in commit:
             yield commit["version"], BucketEnd(int(commit[CLOSED]))
 
 
 def _closed(delta: DeltaTable, head: ManifestHead) -> BucketEnd:
-    """Up to where the load has closed the table."""
+    """Return the bucket end up to which the load has closed the table."""
     return BucketEnd(delta.transaction_version(_application(head)) or 0)
 
 
@@ -216,7 +225,7 @@ def _merge_rows(
 
 
 def _slices(files: Sequence[DataFile], rows: int) -> Iterator[tuple[BucketEnd, list[DataFile]]]:
-    """Files of whole buckets with about so many rows, and the last bucket of each slice."""
+    """Yield files of whole buckets with about ``rows`` rows, each time with the last of these buckets."""
     taken: list[DataFile] = []
     for bucket, some in groupby(files, lambda file: file.bucket):
         taken += some

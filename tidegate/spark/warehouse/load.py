@@ -1,7 +1,7 @@
 """Loads output topics of changefeeds into tables of closed buckets.
 
-``load_to_now`` loads what is there, ``follow_load`` goes on, and ``Warehouse`` in
-``tidegate.spark.warehouse.snapshots`` reads.
+``load_to_now`` loads what is there now. ``follow_load`` goes on loading. ``Warehouse`` in
+``tidegate.spark.warehouse.snapshots`` reads the tables.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tidegate.spark.warehouse.spark_tasks import spark_tasks
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What is loaded, and to where.
+    """The settings of a load: which topics, and where to.
 
-    ``feeds`` are of the application ``app_id``; of their topics those in ``topics`` are loaded, or all.
-    ``root`` is the URI of the directory, which executors reach as well. ``delta`` keeps Delta tables beside
-    the manifest. ``as_text`` names columns, ``<topic>.<column>``, that are loaded as the feed prints them.
-    ``records`` bounds what a task of a pass reads, but for what closes a bucket (0: all there is). A pass
-    begins every ``interval_s`` seconds.
+    ``feeds`` are feeds of the application ``app_id``. ``topics`` are those of their topics that are loaded;
+    empty stands for all. ``root`` is the URI of the directory, which executors reach as well. ``delta`` keeps
+    Delta tables beside the manifest. ``as_text`` names columns, as ``<topic>.<column>``, that are loaded as
+    the feed prints them. ``records`` bounds how many records a task of a pass reads (0: all there is), but a
+    task reads on to a marker that closes a bucket. A pass begins every ``interval_s`` seconds.
     """
 
     connection: KafkaConnection
@@ -56,9 +56,9 @@ Waits: TypeAlias = Callable[[RetryError], object]
 
 
 def load_to_now(session: SparkSession, options: LoadOptions, heard: Heard = lambda _: None) -> PassReport:
-    """Load every bucket that markers have closed by now; returns the last pass. ``heard`` is told of each.
+    """Load every bucket that markers have closed by now; return the last pass.
 
-    Raises as ``Loader.run_pass``.
+    ``heard`` is called after each pass. Raises as ``Loader.run_pass`` does.
     """
     return _to_now(loader(session, options), heard)
 
@@ -70,14 +70,19 @@ def follow_load(
     heard: Heard = lambda _: None,
     waits: Waits = lambda _: None,
 ) -> None:
-    """Load what comes until ``ended`` is set, pass after pass. Of what is away ``waits`` is told, and it is
-    tried again. Raises as ``Loader.run_pass`` otherwise.
+    """Load pass after pass until ``ended`` is set.
+
+    ``waits`` is called when something does not answer, and the pass is tried again. Raises other errors as
+    ``Loader.run_pass`` does.
     """
     go_on(loader(session, options), options.interval_s, ended, heard, waits)
 
 
 def loader(session: SparkSession, options: LoadOptions) -> Loader:
-    """What loads by tasks of ``session``. Raises ``InputError`` where there are no such feeds."""
+    """Return a loader that runs its tasks in ``session``.
+
+    Raises ``InputError`` when there are no such feeds.
+    """
     delta = DeltaFollowers(options.root) if options.delta else None
     tasks = spark_tasks(session)
     return Loader(_source(options), tasks, options.root, Buckets(options.bucket_ns), delta, options.records)
@@ -97,11 +102,11 @@ def _source(options: LoadOptions) -> FeedsSource:
 def run_load(
     options: LoadOptions, master: str | None, *, follow: bool, heard: Heard, waits: Waits
 ) -> PassReport | None:
-    """Load to now, or until this process gets SIGINT or SIGTERM, in a session of its own on ``master``.
+    """Load to now, or with ``follow`` until SIGINT or SIGTERM, in a Spark session of its own on ``master``.
 
-    Only the main thread may call it. Raises as ``Loader.run_pass``.
+    Only the main thread may call it. Raises as ``Loader.run_pass`` does.
     """
-    _source(options).tables()  # what is refused is refused before Spark takes its time
+    _source(options).tables()  # a feed that cannot be loaded is refused before Spark starts
     session = start_session(f"tidegate load {options.app_id}", master=master, jars=None)
     try:
         if not follow:
@@ -114,7 +119,10 @@ def run_load(
 
 
 def go_on(loading: Loader, interval_s: float, ended: threading.Event, heard: Heard, waits: Waits) -> None:
-    """Pass after pass until ``ended``. Raises as ``Loader.run_pass``, but for what is away."""
+    """Run pass after pass until ``ended`` is set.
+
+    Raises as ``Loader.run_pass`` does, but not ``RetryError``.
+    """
     while not ended.is_set():
         try:
             report = loading.run_pass()

@@ -1,4 +1,4 @@
-"""The loader's driver: one pass after the other (docs/warehouse.md, steps W1 to W8).
+"""The loader's driver: it runs one pass after the other (docs/warehouse.md, steps W1 to W8).
 
     W1  read the head; bring Delta tables up to it, and remove what an unfinished pass left
     W2  ask the feeds how they are, and then the topics where they end
@@ -9,7 +9,7 @@
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
 
-Only W6 changes what is true. What W3 and W5 leave behind is named by no head; W7 does what the head says.
+Only W6 changes what is true. No head names what W3 and W5 leave behind. W7 does what the head says.
 """
 
 from __future__ import annotations
@@ -44,15 +44,18 @@ from tidegate.spark.warehouse.partition_task import (
 )
 from tidegate.verify import TopicPartition
 
-#: Runs tasks, in any order, and returns all answers.
+#: Runs tasks in any order, and returns all answers.
 RunTasks: TypeAlias = Callable[[Sequence[LoadTask]], list[PartitionAnswer]]
 
-_READ_AGAIN: Final = 2  # the first time a member of a row is unknown its columns are asked for
+_READ_AGAIN: Final = 2  # rows may have an unknown member the first time; its column is then read from the log
 
 
 class SourceTable(NamedTuple):
-    """A topic as its feed and its cluster tell it now. ``complete`` says that nothing more will come on it:
-    its feed was a scan of its tables at ``start``, and has succeeded."""
+    """A topic, as its feed and its cluster describe it now.
+
+    ``complete`` says that nothing more will come on it: its feed was a scan of its tables at ``start``, and
+    has succeeded.
+    """
 
     topic: str
     topic_id: str
@@ -68,26 +71,30 @@ class LoadSource(Protocol):
     """The feeds that are loaded."""
 
     def tables(self) -> Sequence[SourceTable]:
-        """Their topics. Raises ``InputError`` for a feed that cannot be loaded."""
+        """Return the topics of the feeds. Raises ``InputError`` for a feed that cannot be loaded."""
 
     def bounds(self, tables: Sequence[SourceTable]) -> Mapping[TopicPartition, Bounds]:
-        """Where their partitions begin and end now."""
+        """Return where the topics' partitions begin and end now."""
 
     def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
-        """The columns of their rows, as far as is known now."""
+        """Return the columns of the topics' rows, as they are known now."""
 
 
 class DeltaTables(Protocol):
     """Tables of another format that follow the manifest."""
 
     def follow(self, head: ManifestHead) -> None:
-        """Bring them up to the head."""
+        """Bring the tables up to the head."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """What a pass did: up to which bucket the tables are closed, and whether that is news; what it added;
-    ``more`` where a task stopped before the end, so that another pass has something to do."""
+    """The result of a pass.
+
+    ``closed`` is the bucket up to which the tables are closed, and ``news`` says whether the pass closed
+    more. ``rows`` and ``files`` are what it added. ``more`` says that a task stopped before the end, so
+    another pass has something to do.
+    """
 
     closed: BucketEnd
     news: bool = False
@@ -98,7 +105,7 @@ class PassReport:
 
 
 class Loader:
-    """Loads output topics into the directory ``root``, a URI. ``at_step`` is told of each step before it."""
+    """Loads output topics into the directory ``root``, a URI. ``at_step`` is called before each step."""
 
     def __init__(
         self,
@@ -122,12 +129,14 @@ class Loader:
         self._head: ManifestHead | None = None
 
     def run_pass(self) -> PassReport:
-        """Load what is there. Raises ``InputError`` for records or feeds that cannot be loaded,
-        ``TopologyError`` for topics that are not those that the load began with, ``StateError`` for a
-        directory that cannot be used, ``RetryError`` for what is away. Each leaves the tables as they were.
+        """Load what is there. After an error the tables are as they were.
+
+        Raises ``InputError`` for records or feeds that cannot be loaded, ``TopologyError`` for topics that
+        are not those that the load began with, ``StateError`` for a directory that cannot be used, and
+        ``RetryError`` when something does not answer.
         """
         head = self._head or self._opened()
-        self._head = None  # what fails on the way is made good by opening once more
+        self._head = None  # after a failure the next pass opens the directory again, which repairs it
         self._at_step("W2")
         sources = self._source.tables()
         _require_same(head, sources)
@@ -152,7 +161,7 @@ class Loader:
         )
 
     def _opened(self) -> ManifestHead:
-        """Step W1, and the first head where there is none."""
+        """Step W1. Stores the first head when there is none."""
         self._at_step("W1")
         head = self._manifest.head()
         if head is None:
@@ -194,7 +203,7 @@ class Loader:
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
-        """Step W3, once more with new columns where rows have members that the tables have none for."""
+        """Step W3; run once more with new columns when rows have members without a column."""
         tables = head.tables
         for _ in range(_READ_AGAIN):
             tasks = [
@@ -235,7 +244,7 @@ class Loader:
                 f" are, closed at {head.closed}. Begin a new load in another directory, from a new feed with"
                 " an initial scan, and give its topics a longer retention."
             )
-        if source.complete:  # nothing follows what is there now, so it is as if a marker stood at the end
+        if source.complete:  # nothing more comes, so the topic counts as if a marker stood at its end
             promised = Timestamp(head.buckets.of(source.start))
             position, records = replace(position, marker=max(position.marker, promised)), 0
         return LoadTask(
@@ -272,11 +281,11 @@ class Loader:
             self._delta.follow(committed)
         self._at_step("W8")
         self._remove(committed)
-        self._manifest.remove_pages(committed, head)  # readers may have the head before in hand
+        self._manifest.remove_pages(committed, head)  # readers may still use the head before
         return committed
 
     def _remove(self, head: ManifestHead) -> None:
-        """What tasks wrote since the commit before this one, and no head names."""
+        """Remove files that tasks wrote since the commit before this one, and that no head names."""
         since = day_of(head.before)
         topics = [table.topic for table in head.tables]
         named = self._manifest.files_of_days(head, since)
@@ -289,8 +298,10 @@ def run_here(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
 
 
 def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
-    """The last bucket that every partition has closed. Topics on which nothing more will come hold back no
-    others."""
+    """Return the last bucket that every partition has closed.
+
+    Topics on which nothing more comes do not hold back other topics.
+    """
     going_on = [answer.closed for answer in answers if answer.place.topic not in complete]
     return min(going_on or [answer.closed for answer in answers])
 

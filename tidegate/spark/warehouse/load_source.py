@@ -1,4 +1,6 @@
-"""The feeds that are loaded, as an application's jobs topic, its log and the clusters of its sinks tell."""
+"""The feeds that are loaded, as an application's jobs topic, the log and the clusters of sinks describe
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _ENVELOPES = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
 
 @dataclass(frozen=True, slots=True)
 class KafkaReading:
-    """Reads a feed's topics by ``connection``; secrets of it and of ``options`` travel along to executors."""
+    """Reads a feed's topics by ``connection``.
+
+    It travels to executors, with the secrets in it and in ``options``.
+    """
 
     connection: KafkaConnection
     options: FeedOptions
@@ -44,10 +49,11 @@ class KafkaReading:
 
 
 class FeedsSource:
-    """The feeds ``feed_ids`` of the application ``app_id``, whose workers are reached by ``connection``.
+    """The feeds ``feed_ids`` of the application ``app_id``.
 
-    Of their tables those are loaded that ``topics`` names, or all of them. ``log`` is the store's log topic,
-    which has the tables' descriptors. ``as_text`` names columns, ``<topic>.<column>``, to load as text.
+    ``connection`` reaches the cluster of its workers. ``topics`` are those of their topics that are loaded;
+    empty stands for all. ``log`` is the store's log topic, which has the tables' descriptors. ``as_text``
+    names columns, as ``<topic>.<column>``, to load as text.
     """
 
     def __init__(
@@ -93,7 +99,7 @@ class FeedsSource:
         return bounds
 
     def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
-        """See ``LoadSource``. Reads one partition of the log, which has every descriptor."""
+        """See ``LoadSource``. Reads one partition of the log, since every partition has all descriptors."""
         catalog = read_catalog(self._connection, self._log)
         versions = defaultdict(list)
         for descriptor in catalog.descriptors():
@@ -145,7 +151,7 @@ class FeedsSource:
 
 
 def loading_fault(options: FeedOptions) -> str:
-    """Why a feed with these options cannot be loaded, as the end of a sentence; empty for one that can."""
+    """Return why a feed with these options cannot be loaded, as the end of a sentence; empty if it can be."""
     if options.format is Format.CSV:
         return (
             "its rows tell neither their columns nor when they were committed; create it with format='json'"

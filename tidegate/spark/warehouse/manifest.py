@@ -1,11 +1,11 @@
-"""The manifest: what of a warehouse directory is true.
+"""The manifest, which says what of a warehouse directory is true.
 
     <root>/_tidegate/head.json           replaced as a whole by each commit; names everything else
     <root>/_tidegate/pages/<name>.json   the data files of the buckets that end on one day
     <root>/<topic>/changes/<day>/...     data files
 
-Pages and data files are never changed, and have names that no other attempt takes: what no head names does
-not exist for readers, and is removed.
+Pages and data files are never changed, and no two attempts give one the same name. A file that no head names
+does not exist for readers, and is removed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tidegate.verify import TopicPartition
 
 _VERSION: Final = 1
 
-#: More than Kafka has in a topic. A table has a place for each.
+#: More partitions than a topic of Kafka has. A table keeps a position for each partition.
 _PARTITIONS_MAX: Final = 1 << 20
-#: What JSON of another form than was written may raise.
+#: The exceptions that JSON may raise whose form is not what was written.
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 _T = TypeVar("_T")
@@ -39,8 +39,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of rows of one bucket and one partition: ``path`` is below the root; ``lowest`` and ``highest``
-    are the wall times of its rows in nanoseconds."""
+    """A file with the rows of one bucket and one partition.
+
+    ``path`` is below the root. ``lowest`` and ``highest`` are the lowest and highest wall time of its rows,
+    in nanoseconds.
+    """
 
     bucket: BucketEnd
     topic: str
@@ -54,7 +57,10 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """A topic that is loaded: which feed writes it, and what it must still be. ``columns`` only grow."""
+    """A topic that is loaded, the feed that writes it, and what may not change about it.
+
+    ``columns`` only grow.
+    """
 
     topic: str
     topic_id: str
@@ -65,14 +71,17 @@ class LoadedTable:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """Its partitions."""
+        """The partitions of the topic."""
         return [TopicPartition(self.topic, number) for number in range(self.partitions)]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPosition:
-    """Where a partition is read on from: ``offset`` is that of the lowest row that is in no closed bucket,
-    ``marker`` the highest marker that was seen, which may stand before it."""
+    """The place from which the next pass reads a partition.
+
+    ``offset`` is the lowest offset of a row that is in no closed bucket. ``marker`` is the highest marker
+    seen so far, which may stand before that offset.
+    """
 
     offset: int = 0
     marker: Timestamp = ZERO
@@ -80,11 +89,11 @@ class LoadPosition:
 
 @dataclass(frozen=True, slots=True)
 class ManifestHead:
-    """A commit. Buckets up to ``closed`` are closed: every row of theirs is in a file that a page names.
+    """A commit. Buckets up to ``closed`` are closed: a page names the file of every row in them.
 
-    ``load`` is the id of the load, ``number`` counts commits. ``first`` is the first bucket whose end shows
-    whole tables, for before it not all feeds had begun. ``before`` is what was closed by the commit before
-    this one. ``pages`` are names of pages by day.
+    ``load`` is the id of the load, ``number`` counts its commits. ``first`` is the first bucket at whose end
+    all tables are whole, since before it not all feeds had begun. ``before`` is the value of ``closed`` in
+    the commit before. ``pages`` has the name of each day's page.
     """
 
     load: str
@@ -99,7 +108,7 @@ class ManifestHead:
     pages: Mapping[str, str] = field(default_factory=dict)
 
     def table(self, topic: str) -> LoadedTable:
-        """The table of a topic. ``StateError`` for another topic."""
+        """Return the table of a topic. Raises ``StateError`` for a topic that is not loaded."""
         for table in self.tables:
             if table.topic == topic:
                 return table
@@ -107,7 +116,7 @@ class ManifestHead:
         raise StateError(f"{topic} is not loaded into this directory; {names} are.")
 
     def position(self, place: TopicPartition) -> LoadPosition:
-        """Where a partition is read on from."""
+        """Return where the next pass reads a partition from."""
         return self.positions.get(place, LoadPosition())
 
 
@@ -121,14 +130,18 @@ class Manifest:
         self._head = f"{root}/_tidegate/head.json"
 
     def head(self) -> ManifestHead | None:
-        """The newest commit; ``None`` where there is none. Raises ``StateError`` for one that is torn."""
+        """Return the newest commit; ``None`` when there is none.
+
+        Raises ``StateError`` for a commit that is torn.
+        """
         content = read_whole(self.filesystem, self._head)
         return None if content is None else _loaded(content, self._head, _head_from)
 
     def files(
         self, head: ManifestHead, above: BucketEnd = NO_BUCKET, upto: BucketEnd | None = None
     ) -> list[DataFile]:
-        """The files of closed buckets above ``above`` and up to ``upto``, by bucket, topic and partition.
+        """Return the files of closed buckets above ``above`` and up to ``upto``, by bucket, topic and
+        partition.
 
         Raises ``StateError`` for a page that is missing or torn.
         """
@@ -138,11 +151,17 @@ class Manifest:
         return sorted((file for file in found if above < file.bucket <= high), key=_order)
 
     def files_of_days(self, head: ManifestHead, since: str) -> list[DataFile]:
-        """The files of all buckets that end on the day ``since`` or later. Raises as ``files``."""
+        """Return the files of all buckets that end on the day ``since`` or later.
+
+        Raises as ``files`` does.
+        """
         return [file for day, name in head.pages.items() if day >= since for file in self._page(name)]
 
     def write_pages(self, head: ManifestHead, files: Iterable[DataFile]) -> Mapping[str, str]:
-        """Pages of ``head`` with more files; nothing refers to the new ones yet."""
+        """Write new pages for days that get more files; return the pages of the next commit.
+
+        No head names them yet.
+        """
         by_day: dict[str, list[DataFile]] = defaultdict(list)
         for file in files:
             by_day[day_of(file.bucket)].append(file)
@@ -157,7 +176,10 @@ class Manifest:
         return pages
 
     def commit(self, head: ManifestHead) -> None:
-        """Make ``head`` the truth, if the commit before it still is. Raises ``StateError`` otherwise."""
+        """Make ``head`` the truth, if the newest commit is still the one before it.
+
+        Raises ``StateError`` otherwise.
+        """
         now = self.head()
         known = (None, 0) if now is None else (now.load, now.number)
         if known != ((None, 0) if head.number == 0 else (head.load, head.number - 1)):
@@ -198,7 +220,7 @@ def advanced(
     positions: Mapping[TopicPartition, LoadPosition],
     pages: Mapping[str, str],
 ) -> ManifestHead:
-    """The commit that follows ``head``."""
+    """Return the commit that follows ``head``."""
     return replace(
         head,
         number=head.number + 1,

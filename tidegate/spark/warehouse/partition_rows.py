@@ -1,8 +1,9 @@
-"""The records of one partition, sorted: which row is new, which bucket it is of, and what markers promise.
+"""Sorts the records of one partition: which rows are new, which buckets they are in, and what markers
+promise.
 
-A row version is known by its key and the timestamp that its record tells. A row at or below ``closed``, the
-bound of the last commit, is a repeat, for the marker that closed the bucket has promised that no unseen row
-of it follows, and what was seen is loaded (docs/warehouse.md, "Late duplicates").
+A row version is known by its key and the timestamp in its record. A row at or below ``closed``, the bound of
+the last commit, is a repeat: the marker that closed its bucket promised that no unseen row of the bucket
+follows, and the rows that were seen are loaded (docs/warehouse.md, "Late duplicates").
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 
 class RowChange(NamedTuple):
-    """A row version as it is loaded: ``row`` is ``None`` for a deletion.
+    """A row version in the form in which it is loaded. ``row`` is ``None`` for a deletion.
 
-    ``updated`` is the timestamp of its commit, or of the initial scan that showed it; ``mvcc_timestamp`` the
-    version's own, ``None`` where the feed does not tell it. ``offset`` is that of its first record.
+    ``updated`` is the timestamp of its commit, or of the initial scan that showed it. ``mvcc_timestamp`` is
+    the version's own timestamp, ``None`` if the feed does not tell it. ``offset`` is that of its first
+    record.
     """
 
     bucket: BucketEnd
@@ -33,11 +35,11 @@ class RowChange(NamedTuple):
 
 
 class BucketRows:
-    """Takes the records of a partition from the position of the last commit on.
+    """Takes the records of a partition, from the position of the last commit on.
 
     ``closed`` is the bound of that commit. ``marker`` is the last marker among the records, zero for none.
-    ``first_offsets`` tells of each bucket above ``closed`` where its first row stands; ``repeats`` counts
-    rows that are dropped.
+    ``first_offsets`` has the offset of the first row of each bucket above ``closed``. ``repeats`` counts rows
+    that are dropped.
     """
 
     def __init__(
@@ -53,10 +55,10 @@ class BucketRows:
         self._seen: dict[tuple[bytes, Timestamp], int] = {}
 
     def take(self, record: TopicRecord) -> RowChange | None:
-        """The row that a record brings; ``None`` for a marker, a tombstone, and a row that came before.
+        """Return the row of a record; ``None`` for a marker, a tombstone, and a row that came before.
 
-        Raises ``MalformedRecord`` for a record that the feed cannot have written, markers that fall among
-        them.
+        Raises ``MalformedRecord`` for a record that the feed cannot have written, such as a marker below the
+        one before it.
         """
         decoded = self._decode(record)
         if isinstance(decoded, MarkerRecord):

@@ -1,8 +1,8 @@
-"""What one task of a pass does (docs/warehouse.md, step W3): one partition's records, from the position of
-the last commit on, to a data file for each bucket that the partition's own markers close.
+"""What one task of a pass does (docs/warehouse.md, step W3): it reads one partition from the position of the
+last commit on, and writes a data file for each bucket that the partition's own markers close.
 
-A task that is run again, or twice at the same time, writes the same rows to other files; what the driver does
-not hear of is removed.
+A task that runs again, or twice at the same time, writes the same rows to other files. Files that the driver
+is not told of are removed.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 
 class TopicReading(Protocol):
-    """How a task reads the records of a topic; it travels to executors."""
+    """Reads the records of a topic for a task. It travels to executors."""
 
     def decoder(self) -> RecordDecoder:
-        """What reads them."""
+        """Return the decoder of the topic's records."""
 
     def records(self, place: TopicPartition, start: int, end: int) -> Iterator[TopicRecord]:
-        """Committed records of a partition at offsets from ``start`` to below ``end``, in their order."""
+        """Yield the committed records of a partition, in order, at offsets from ``start`` to below
+        ``end``.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """Read ``place`` from ``position`` to below ``end``; ``closed`` is the bound of the last commit.
+    """The reading of ``place`` from ``position`` to below ``end``.
 
-    It may stop once it has read ``records`` and among them a marker that closes one bucket more (0: it reads
-    all). ``root`` is the URI of the warehouse.
+    ``closed`` is the bound of the last commit. The task may stop once it has read ``records`` records, if one
+    of them is a marker that closes one bucket more (0: it reads all). ``root`` is the URI of the warehouse.
     """
 
     reading: TopicReading
@@ -54,11 +56,12 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """What a task has found. It read to below ``read_to``, where ``more`` says that this is not the end.
+    """The result of a task. It has read to below ``read_to``, and ``more`` says that this is not the end.
 
-    ``closed`` is the last bucket that the partition's own markers close; ``files`` are of buckets up to it.
-    ``first_offsets`` tells of each bucket that is not committed where its first row stands. ``unknown`` are
-    members of rows that the table has no columns for, ``fault`` a sentence; with either nothing else counts.
+    ``closed`` is the last bucket that the partition's own markers close, and ``files`` are those of buckets
+    up to it. ``first_offsets`` has the offset of the first row of each bucket that is not committed.
+    ``unknown`` are members of rows for which the table has no column, and ``fault`` is a sentence; with
+    either of them nothing else counts.
     """
 
     place: TopicPartition
@@ -73,13 +76,13 @@ class PartitionAnswer:
     fault: str = ""
 
     def position(self, closed: BucketEnd) -> LoadPosition:
-        """Where to read on from once buckets up to ``closed`` are committed."""
+        """Return where to read on from once buckets up to ``closed`` are committed."""
         waiting = [offset for bucket, offset in self.first_offsets if bucket > closed]
         return LoadPosition(min(waiting, default=self.read_to), self.marker)
 
 
 class _UnknownColumns(Exception):
-    """A row has members that the table has no columns for."""
+    """Raised for a row with members for which the table has no column."""
 
     def __init__(self, names: set[str]) -> None:
         super().__init__(names)
@@ -87,7 +90,7 @@ class _UnknownColumns(Exception):
 
 
 def load_partition(task: LoadTask) -> PartitionAnswer:
-    """Run a task. What is wrong with the records is in the answer; raises only what passes by itself."""
+    """Run a task. Faults of the records are in the answer; raises only faults that may pass."""
     filesystem, root = fs.FileSystem.from_uri(task.root)
     files = BucketFiles(filesystem, root, task.table, task.place.partition)
     try:
@@ -115,7 +118,8 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
             read_to, more = record.offset + 1, record.offset + 1 < task.end
             break
     marker = max(position.marker, rows.marker)
-    # A marker of an earlier pass may stand behind what was read, if not all was: then it says nothing yet.
+    # An earlier pass may have seen its marker behind the records that this one stopped at. That marker closes
+    # nothing yet.
     closed = max(task.closed, buckets.closed_by(rows.marker if more else marker))
     return PartitionAnswer(
         task.place,

@@ -1,6 +1,6 @@
-"""Loaded tables as a reader sees them: closed buckets, and nothing else.
+"""Loaded tables for readers: closed buckets, and nothing else.
 
-The manifest alone is asked. Any engine reads the files that it names; ``rows`` does so itself, by pyarrow.
+Only the manifest is asked. Any engine can read the files that it names; ``rows`` reads them by pyarrow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class Warehouse:
-    """The tables in the directory ``root``, a URI. Raises ``InputError`` where nothing was ever loaded."""
+    """The tables in the directory ``root``, a URI. Raises ``InputError`` if nothing was ever loaded there."""
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
@@ -44,53 +44,55 @@ class Warehouse:
 
     @property
     def closed(self) -> Timestamp:
-        """Up to when tables are complete now."""
+        """The time up to which the tables are complete now."""
         return Timestamp(self._head().closed)
 
     @property
     def first(self) -> Timestamp:
-        """The earliest time at which tables can be looked at: before it not all feeds had begun."""
+        """The earliest time at which tables can be read: before it not all feeds had begun."""
         return Timestamp(self._head().first)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics whose tables these are."""
+        """The topics that are loaded."""
         return tuple(table.topic for table in self._head().tables)
 
     def key(self, topic: str) -> tuple[str, ...]:
-        """The columns of a topic's primary key."""
+        """Return the columns of a topic's primary key."""
         return self._head().table(topic).columns.key
 
     def columns(self, topic: str) -> tuple[str, ...]:
-        """The columns of a topic's rows."""
+        """Return the columns of a topic's rows."""
         return self._head().table(topic).columns.names
 
     def files(self, topic: str, at: Timestamp | None = None) -> list[str]:
-        """The URIs of the files that hold all changes of a topic up to ``at``, the end of a closed bucket; up
-        to the last one without."""
+        """Return the URIs of the files with all changes of a topic up to ``at``, the end of a closed bucket.
+
+        Without ``at`` it is the end of the last closed bucket.
+        """
         return [f"{self._root}/{file.path}" for file in self._read(lambda head: self._files(head, topic, at))]
 
     def changes(self, topic: str, at: Timestamp | None = None) -> pa.Table:
-        """All changes of a topic up to ``at``, in no order. Raises as ``rows``."""
+        """Return all changes of a topic up to ``at``, in no order. Raises as ``rows`` does."""
         return self._read(lambda head: self._changes(head, topic, at))
 
     def rows(self, topic: str, at: Timestamp | None = None) -> pa.Table:
-        """The rows that a topic's table had at ``at``, or has at the end of the last closed bucket.
+        """Return the rows of a topic's table at ``at``; without it, at the end of the last closed bucket.
 
         Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``.
         """
         return self._read(lambda head: self._rows(head, topic, at))
 
     def current_version(self, topic: str, at: Timestamp) -> int:
-        """The version of the Delta table ``<topic>/current`` that shows it at ``at``.
+        """Return the version of the Delta table ``<topic>/current`` that shows it at ``at``.
 
-        Raises ``InputError`` where none does: a commit may close several buckets at once.
+        Raises ``InputError`` when no version does, since a commit may close several buckets at once.
         """
         delta = DeltaTable(f"{self._root}/{current_directory(topic)}")
         return version_at(delta, BucketEnd(at.wall), topic)
 
     def changes_version(self, topic: str, at: Timestamp) -> int:
-        """The same for ``<topic>/changes``."""
+        """Return the same for ``<topic>/changes``."""
         delta = DeltaTable(f"{self._root}/{changes_directory(topic)}")
         return version_at(delta, BucketEnd(at.wall), topic)
 
@@ -103,7 +105,9 @@ class Warehouse:
         return head
 
     def _read(self, read: Callable[[ManifestHead], _T]) -> _T:
-        """What ``read`` gives, asked again where commits have replaced the head's pages meanwhile."""
+        """Return what ``read`` returns; call it again when a commit has replaced the pages of the head
+        meanwhile.
+        """
         for _ in range(_TRIES):
             head = self._head()
             try:
@@ -134,7 +138,7 @@ class Warehouse:
 
 
 def version_at(delta: DeltaTable, bucket: BucketEnd, topic: str) -> int:
-    """The version of a Delta table that shows it at the end of ``bucket``. Raises ``InputError``."""
+    """Return the version of a Delta table that shows it at the end of ``bucket``. Raises ``InputError``."""
     for version, closed in closed_by_version(delta):
         if closed == bucket:
             return version

@@ -1,4 +1,4 @@
-"""The tasks of a pass as one Spark job: each partition's is a task of its own, wherever Spark runs it."""
+"""Runs the tasks of a pass as one Spark job, in which each partition is a task of its own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ _ANSWER: Final = pa.schema([("answer", pa.binary())])
 
 
 def spark_tasks(session: SparkSession) -> RunTasks:
-    """What runs tasks in ``session``. A task that fails is run again, as Spark is told to; raises
-    ``RetryError`` for one that goes on failing."""
+    """Return a function that runs tasks in ``session``.
+
+    Spark runs a failed task again as often as it is set to. Raises ``RetryError`` for a task that goes on
+    failing.
+    """
     return partial(_run, session)
 
 
@@ -39,14 +42,14 @@ def _run(session: SparkSession, tasks: Sequence[LoadTask]) -> list[PartitionAnsw
 
 
 def _cause(error: PythonException) -> str:
-    """What the task raised, without where it stood."""
+    """Return the message of what the task raised, without its traceback."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     name, _, sentence = lines[-1].partition(": ")
     return sentence if name.startswith("tidegate.") else f"{lines[-1].strip()}."
 
 
 def _load(tasks: Sequence[LoadTask], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task whose index ``batches`` hold; what it answers is of the attempt that succeeded."""
+    """Run the task whose index ``batches`` hold. Spark returns the answer of the attempt that succeeded."""
     for batch in batches:
         answers = [pickle.dumps(load_partition(tasks[index])) for index in batch.column(0).to_pylist()]
         yield pa.RecordBatch.from_arrays([pa.array(answers, pa.binary())], schema=_ANSWER)
