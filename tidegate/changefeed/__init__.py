@@ -1,1 +1,1 @@
-"""Changefeeds: statements and options, what a row becomes on Kafka, and the records that define a feed."""
+"""Changefeeds: statements and options, the encoding of rows for Kafka, and the records that define a feed."""

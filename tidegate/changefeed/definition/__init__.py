@@ -1,1 +1,1 @@
-"""What a feed is defined by: targets, options, sink, registry, names of topics."""
+"""The definition of a feed: targets, options, sink, registry, names of topics."""

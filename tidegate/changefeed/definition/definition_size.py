@@ -1,8 +1,8 @@
-"""How large the definition of a feed may be (docs/delivery.md#what-bounds-a-record).
+"""Bounds the size of a feed's definition (docs/delivery.md#what-bounds-a-record).
 
-Workers keep records of a feed that hold its whole definition, others that hold its resolved tables, and one,
-the control message that lets it begin, with both. Each has to fit into one record of Kafka, or the process
-that writes it could not go on. So a definition that is too large is refused before anything is stored.
+Some records of a feed hold its whole definition, others its resolved tables. The control message that starts
+a feed holds both. Each of these has to fit into one record of Kafka, or the process that writes it cannot go
+on. So a definition that is too large is refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedDefinition
 
-#: The most bytes that a record of a feed may take: what a broker takes by default, less its frame and keys.
+#: The most bytes that a record of a feed may take: what a broker accepts by default, less its frame and keys.
 FEED_RECORD_BYTES: Final = 950_000
-#: The most bytes of a resolved table beside its name: its topic's name, its ids, and where its keys begin and
-#: end, in hexadecimal.
+#: The most bytes of a resolved table without its name: its topic's name, its ids, and where its keys begin
+#: and end, in hexadecimal.
 _TARGET_BYTES: Final = 600
 
 
 def record_bytes(definition: FeedDefinition) -> int:
-    """The most bytes that any record of the feed can have: names stand in its definition and its targets."""
+    """Return the most bytes that any record of the feed can have.
+
+    A table's name may stand in the definition and again in the targets, so the definition counts twice.
+    """
     stored = len(
         json.dumps(definition.to_json(), ensure_ascii=False, separators=(",", ":")).encode(
             errors="surrogatepass"
@@ -30,7 +33,7 @@ def record_bytes(definition: FeedDefinition) -> int:
 
 
 def size_fault(definition: FeedDefinition) -> str:
-    """Why the definition is too large to be stored, as a sentence; empty when it is not."""
+    """Return a sentence that says why the definition is too large; empty when it is not."""
     needed = record_bytes(definition)
     if needed <= FEED_RECORD_BYTES:
         return ""

@@ -23,12 +23,12 @@ _UNITS_NS: Final = {
 }
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LIMIT_NS: Final = 2**63 - 1
-#: More than any real duration has; fractions of thousands of digits take n * n.
+#: More characters than any real duration has. Reading a fraction of n digits takes time that grows as n * n.
 _MOST_CHARACTERS: Final = 200
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of a duration, which may be negative; parts of a nanosecond are cut off.
+    """Return the nanoseconds of a duration, which may be negative; parts of a nanosecond are cut off.
 
     Raises ``ValueError`` with a sentence for any other text.
     """
@@ -48,7 +48,7 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(nanos: int) -> str:
-    """The shortest usual text of a duration that is not negative: ``90s``, ``500ms``, ``0s``."""
+    """Return the shortest usual text of a duration that is not negative: ``90s``, ``500ms``, ``0s``."""
     for unit in ("s", "ms", "us"):
         if nanos % _UNITS_NS[unit] == 0:
             return f"{nanos // _UNITS_NS[unit]}{unit}"

@@ -1,9 +1,10 @@
 """``extra_headers``: Kafka headers that are the same on every row's record of a feed.
 
-They are given as a JSON object. A string's contents, and the JSON text of any other value, is the header's;
-a member that is null has none. Markers have no headers. Where ``headers_json_column_name`` gives a row a
-header of the same name, the record has both, the row's behind the feed's: Kafka's headers are a list, in
-which names may repeat.
+They are given as a JSON object. The header of a string member is the string's contents; that of any other
+value is its JSON text. A member that is null gives no header. For example, ``{"team": "blue", "n": 1, "x":
+null}`` gives ``team: blue`` and ``n: 1``. Markers have no headers. When ``headers_json_column_name`` gives a
+row a header of the same name, the record has both, the feed's first: Kafka's headers are a list, in which
+names may repeat.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` (``GetKafkaSinkOptions``) and
 ``sink_kafka_v2.go`` (``kafkaBuffer.Append``, ``FlushResolvedPayload``).
@@ -21,7 +22,7 @@ from tidegate.changefeed.text.json_text import json_value, utf8
 from tidegate.errors import StatementError
 
 _OPTION: Final = "extra_headers"
-#: What tidegate itself says about a record has names that begin so.
+#: The names of tidegate's own headers begin with this.
 _OWN_PREFIX: Final = "tidegate-"
 
 #: Headers by name, in the order of their names.
@@ -29,7 +30,8 @@ _Named: TypeAlias = dict[str, str]
 
 
 def read_extra_headers(text: str) -> str:
-    """The option's value in one standard form: an object of texts, sorted by name; empty for no headers.
+    """Return the option's value in one standard form: an object of texts, sorted by name; empty for no
+    headers.
 
     Raises ``StatementError``, without a position and without the values, which may be secrets.
     """
@@ -39,29 +41,29 @@ def read_extra_headers(text: str) -> str:
 
 
 def constant_headers(stored: str) -> list[tuple[str, bytes]]:
-    """The headers of a value in the standard form."""
+    """Return the headers of a value in the standard form."""
     return [(name, text.encode()) for name, text in _named(stored).items()]
 
 
 def redacted_headers(stored: str) -> str:
-    """The standard form with the values hidden: API keys are given in headers, too. References are shown."""
+    """Return the standard form with hidden values, since headers may carry API keys. References are shown."""
     named = _named(stored).items()
     return _standard_form({name: text if is_reference(text) else REDACTED for name, text in named})
 
 
 def literal_secrets(stored: str) -> list[str]:
-    """The headers whose names say that they carry a secret, and whose values are no references."""
+    """Return the names of headers that carry a secret, judged by name, and whose value is no reference."""
     named = _named(stored).items()
     return [name for name, text in named if is_secret_header(name) and not is_reference(text)]
 
 
 def header_references(stored: str) -> list[tuple[str, str]]:
-    """The headers whose values are references, by name."""
+    """Return the headers whose values are references, by name."""
     return [(name, text) for name, text in _named(stored).items() if is_reference(text)]
 
 
 def standard_headers(stored: str) -> str:
-    """A value in the standard form, as it is stored. ``ValueError`` for any other text."""
+    """Return a stored value if it has the standard form. Raises ``ValueError`` for any other text."""
     named = _named(stored)
     if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
         raise ValueError("extra_headers is no object of texts")
@@ -103,7 +105,9 @@ def _text(value: Any) -> str:
 
 
 def _valid(text: str) -> str:
-    """The text with half surrogates, which have no bytes, as JSON prints them."""
+    """Return the text with half surrogates, which UTF-8 cannot express, in the form in which JSON prints
+    them.
+    """
     return utf8(text).decode()
 
 

@@ -34,7 +34,7 @@ FeedEpoch = NewType("FeedEpoch", int)
 
 FIRST_EPOCH: Final = FeedEpoch(1)
 _FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-#: Words that this grammar keeps and SQL does not.
+#: Words that are reserved in this grammar and not in SQL.
 _OUR_WORDS: Final = frozenset({"database"})
 
 
@@ -62,7 +62,10 @@ class FeedState(enum.Enum):
 
 
 class Engine(enum.Enum):
-    """Who runs a feed. It has one at a time, and is moved to another by a new epoch (docs/hand-over.md)."""
+    """The engine that runs a feed.
+
+    A feed has one at a time, and moves to another by a new epoch (docs/hand-over.md).
+    """
 
     WORKERS = "workers"
     SPARK = "spark"
@@ -70,18 +73,18 @@ class Engine(enum.Enum):
     """A batch job, which brings the feed to a moment and moves it to one of the others (docs/backfill.md)."""
 
 
-#: Those that run a feed for good.
+#: The engines that run a feed for good.
 LASTING: Final = (Engine.WORKERS, Engine.SPARK)
 
 
-#: Nothing more comes of a feed in one of these, and its topics are free once every log partition forgot it.
+#: States in which a feed emits nothing more. Its topics are free once every log partition has removed it.
 ENDED: Final = frozenset({FeedState.SUCCEEDED, FeedState.FAILED, FeedState.DROPPED})
-#: Rows and markers may come of a feed in one of these: its start and its targets are stored.
+#: States in which a feed may emit rows and markers: its start and its targets are stored.
 LIVE: Final = frozenset({FeedState.STARTING, FeedState.RUNNING})
 
 
 class TableName(NamedTuple):
-    """A table's full name. ``a`` is ``defaultdb.public.a``, ``db.a`` is ``db.public.a``."""
+    """The full name of a table. ``a`` stands for ``defaultdb.public.a``, ``db.a`` for ``db.public.a``."""
 
     name: str
     schema: str = "public"
@@ -89,25 +92,28 @@ class TableName(NamedTuple):
 
     @classmethod
     def of(cls, table: TableDescriptor) -> TableName:
-        """The name of a descriptor's table."""
+        """Return the name of a descriptor's table."""
         return cls(table.name, table.schema, table.database)
 
     def __str__(self) -> str:
         return ".".join(map(_identifier, (self.database, self.schema, self.name)))
 
     def to_json(self) -> list[str]:
-        """The stored form: database, schema, name."""
+        """Return the stored form: database, schema, name."""
         return [self.database, self.schema, self.name]
 
     @classmethod
     def from_json(cls, stored: list[str]) -> TableName:
-        """Read the stored form; ``ValueError`` when it is none."""
+        """Read the stored form. Raises ``ValueError`` when it is none."""
         database, schema, name = (plain_text(each, "a table's name") for each in stored)
         return cls(name, schema, database)
 
 
 def _identifier(name: str) -> str:
-    """The name as statements read it; always quoted beyond ASCII, where SQL takes spaces for letters too."""
+    """Return the name as statements read it.
+
+    A name with characters beyond ASCII is always quoted, since SQL takes some spaces for letters there.
+    """
     if name.isascii() and name not in _OUR_WORDS:
         return sql_identifier(name)
     return quoted_identifier(name)
@@ -115,10 +121,11 @@ def _identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCluster:
-    """An operator's word that the feed goes on on another Kafka cluster (docs/accept-cluster.md).
+    """The operator's permission for a feed to go on on another Kafka cluster (docs/accept-cluster.md).
 
-    ``epoch`` is the feed's first one there, ``cluster`` the id, empty for the engine's own. Every version
-    above ``begin`` is written there; ``None``: everything from the feed's start on, its scan included.
+    ``epoch`` is the feed's first epoch there. ``cluster`` is the cluster's id, empty for the engine's own.
+    The feed writes every version above ``begin`` there. With ``None`` it writes everything from its start on,
+    its initial scan included.
     """
 
     epoch: FeedEpoch
@@ -126,7 +133,7 @@ class AcceptedCluster:
     begin: Timestamp | None
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form."""
+        """Return the stored form."""
         begin = None if self.begin is None else self.begin.decimal()
         return {"epoch": self.epoch, "cluster": self.cluster, "begin": begin}
 
@@ -143,7 +150,7 @@ class AcceptedCluster:
 
 @dataclass(frozen=True, slots=True)
 class FeedDefinition:
-    """What the client asked for.
+    """A feed as the client asked for it.
 
     ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
     of ``repr``: it is what the user wrote, and ``sink`` is what it means. ``created_ns`` is the client's wall
@@ -165,27 +172,27 @@ class FeedDefinition:
 
     @property
     def sink(self) -> SinkUri:
-        """Where its records go. Raises ``StatementError`` for a URI that this version cannot read."""
+        """Where the feed's records go. Raises ``StatementError`` for a URI that this version cannot read."""
         return parse_sink_uri(self.sink_uri)
 
     @property
     def accepted_epoch(self) -> FeedEpoch | None:
-        """The first epoch on the cluster that was accepted last; ``None`` where none was."""
+        """The first epoch on the cluster that was accepted last; ``None`` when none was accepted."""
         return None if self.accepted is None else self.accepted.epoch
 
     @property
     def may_go_on(self) -> bool:
         """Whether earlier epochs may have written rows that count.
 
-        ``goes_on`` says so. Earlier versions stored definitions without it: there each later epoch with a
-        cursor counts, unless it begins anew on an accepted cluster.
+        ``goes_on`` says so. Definitions that earlier versions stored do not have it. Of these a later epoch
+        with a cursor counts as going on, unless it begins anew on an accepted cluster.
         """
         if self.goes_on or self.epoch == FIRST_EPOCH or self.options.cursor is None:
             return self.goes_on
         return self.accepted is None or self.accepted.epoch != self.epoch or self.accepted.begin is not None
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form."""
+        """Return the stored form."""
         body: dict[str, Any] = {
             "id": self.id,
             "epoch": self.epoch,
@@ -222,7 +229,7 @@ class FeedDefinition:
 
 @dataclass(frozen=True, slots=True)
 class FeedTarget:
-    """A table that a feed emits, resolved: its id, its topic, and what of the key space it covers.
+    """A table that a feed emits, resolved: its id, its topic, and the spans that it covers.
 
     ``partitions`` is the topic's partition count, pinned for the epoch.
     """
@@ -234,7 +241,7 @@ class FeedTarget:
     spans: tuple[Span, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form; keys are hexadecimal."""
+        """Return the stored form; keys are hexadecimal."""
         return {
             "table": self.table.to_json(),
             "table_id": self.table_id,
@@ -248,7 +255,7 @@ class FeedTarget:
         """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
         return cls(
             table=TableName.from_json(stored["table"]),
-            table_id=whole(stored, "table_id", 0),  # 0: a survey of a log, which gives nobody rows
+            table_id=whole(stored, "table_id", 0),  # 0 stands for a survey of a log, which emits no rows
             topic=text(stored, "topic"),
             partitions=whole(stored, "partitions", 1, MAX_INT32),
             spans=tuple(_span(*span) for span in items(stored, "spans")),

@@ -1,8 +1,8 @@
-"""Topics that no feed may write to, by the shape of their names: those that an application of tidegate keeps
-for itself, whichever application it is, and Kafka's own (docs/security.md#where-a-feed-may-write).
+"""Topics that no feed may write to, by the form of their names (docs/security.md#where-a-feed-may-write).
 
-A record there is taken for one of tidegate's, or the source's. So neither an option of the statement nor a
-setting of the operator opens them.
+They are the topics that any application of tidegate keeps for itself, the logs of sources, and Kafka's own. A
+reader takes a record there for one of tidegate or of the source. So neither an option of the statement nor a
+setting of the operator allows them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: ``<prefix>raftlog`` is a log, whatever its prefix. ``<prefix>requests`` may be a table's topic too: with a
-#: prefix it is the source's where such a log stands beside it (`log_beside`).
+#: ``<prefix>raftlog`` is a log, whatever its prefix. ``<prefix>requests`` may also be a table's topic: with a
+#: prefix it belongs to a source only if such a log exists beside it (`log_beside`).
 _SHAPES: Final = (
     (re.compile(r"__.*"), "one of Kafka's own"),
     (re.compile(r"_schemas"), "the schema registry's"),
@@ -28,18 +28,18 @@ _REQUESTS: Final = "requests"
 
 
 def internal_kind(topic: str) -> str:
-    """What a topic of this name is, where no feed may write to it; empty for any other name."""
+    """Return what a topic of this name is, if no feed may write to it; empty for any other name."""
     return next((kind for shape, kind in _SHAPES if shape.fullmatch(topic)), "")
 
 
 def internal_topic_fault(topic: str, mend: str) -> str:
-    """Why no feed may write to a topic of this name, with ``mend``, what to do; empty where one may."""
+    """Return why no feed may write to a topic of this name, and ``mend``, what to do; empty if one may."""
     kind = internal_kind(topic)
     return f"no feed may write to {topic}: it has the name of {kind}; {mend}" if kind else ""
 
 
 def log_beside(topic: str) -> str:
-    """The log that makes the topic one of requests, where it exists; empty for a topic of another name.
+    """Return the log that would make this topic one of requests if it exists; empty for other names.
 
     >>> log_beside("shop.requests")
     'shop.raftlog'

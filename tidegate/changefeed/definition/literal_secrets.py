@@ -1,4 +1,4 @@
-"""Secrets that stand in a feed's definition itself, where all who read the jobs topic read them."""
+"""Finds secrets in a feed's definition itself, where everybody who reads the jobs topic can read them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.definition.uri_parameters import SECRET_PARAMETERS
 from tidegate.errors import StatementError
 
-#: What reading headers raises that no statement has given.
+#: What reading headers raises that were not given by a statement.
 _UNREADABLE: Final = (ValueError, TypeError, AttributeError)
 
 
 def literal_secrets(definition: FeedDefinition) -> list[str]:
-    """Where in the definition they stand, as words: ``confluent_schema_registry``, ``header x-api-key``."""
+    """Return where in the definition secrets stand, as words: ``confluent_schema_registry``, ``header
+    x-api-key``.
+    """
     options, found = definition.options, list[str]()
     try:
         found += [f"header {name}" for name in extra_headers.literal_secrets(options.extra_headers)]
@@ -27,7 +29,7 @@ def literal_secrets(definition: FeedDefinition) -> list[str]:
 
 
 def names_secrets(definition: FeedDefinition) -> bool:
-    """Whether the definition has references to secrets."""
+    """Return whether the definition has references to secrets."""
     options = definition.options
     try:
         in_url = options.registry is not None and bool(options.registry.references)

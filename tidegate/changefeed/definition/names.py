@@ -1,10 +1,10 @@
-"""SQL names as Kafka topic names and as Avro names.
+"""SQL names as names of Kafka topics and of Avro records and fields.
 
-What is not allowed becomes ``_u<hex>_``, and text that already looks like that is escaped too, so that the
-SQL name can be read back. Source: CockroachDB ``pkg/ccl/changefeedccl/name.go`` and ``topic.go``.
+A character that is not allowed becomes ``_u<hex>_``. Text that already looks like that is escaped too, so
+that the SQL name can be read back. Source: CockroachDB ``pkg/ccl/changefeedccl/name.go`` and ``topic.go``.
 
-One kind of name does not come back, here as there: text like ``_u21`` directly before an escaped character
-(``_u21!`` becomes ``_u21_u0021_``, which reads as ``!`` and ``u0021_``).
+One kind of name cannot be read back, here as there: one with text like ``_u21`` directly before an escaped
+character. For example ``_u21!`` becomes ``_u21_u0021_``, which reads as ``!`` and ``u0021_``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from tidegate.changefeed.definition.quoted_value import quoted
 
-#: Kafka's own limit; a longer name is cut, and does not come back.
+#: Kafka's own limit. A longer name is cut, and cannot be read back.
 TOPIC_NAME_LIMIT: Final = 249
 
 _ESCAPE: Final = re.compile(r"_u[0-9a-fA-F]{2,8}_")
@@ -24,31 +24,33 @@ _AVRO_NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0
 
 
 def topic_name(prefix: str, table_name: str) -> str:
-    """The topic of a table: the prefix and the name, escaped together."""
+    """Return the topic of a table: the prefix and the name, escaped together."""
     return kafka_name(prefix + table_name)
 
 
 def kafka_name(sql_name: str) -> str:
-    """A topic name: letters, digits, ``.``, ``_`` and ``-`` stay; at most 249 characters."""
+    """Return a topic name: letters, digits, ``.``, ``_`` and ``-`` stay; at most 249 characters."""
     if sql_name in (".", ".."):
         return _escape_all(sql_name)
     return _escape(sql_name, _NOT_KAFKA)[:TOPIC_NAME_LIMIT]
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka takes the name for a topic as it is."""
+    """Return whether Kafka accepts the name for a topic as it is."""
     return 0 < len(name) <= TOPIC_NAME_LIMIT and name not in (".", "..") and not _NOT_KAFKA.search(name)
 
 
 def avro_name(sql_name: str) -> str:
-    """An Avro record or field name: letters, digits and ``_`` stay, but for a leading digit."""
+    """Return an Avro record or field name: letters, digits and ``_`` stay, but a leading digit is escaped."""
     if sql_name[:1] in set("0123456789"):
         return _escape_all(sql_name[0]) + _escape(sql_name[1:], _NOT_AVRO)
     return _escape(sql_name, _NOT_AVRO)
 
 
 def avro_namespace_fault(namespace: str) -> str:
-    """Why it cannot be a namespace of Avro records, and what to do; nothing if it can, or if it is empty."""
+    """Return why this cannot be an Avro namespace, and what to do; empty for one that can be, and for
+    none.
+    """
     if not namespace or _AVRO_NAMESPACE.fullmatch(namespace):
         return ""
     return (
@@ -59,7 +61,7 @@ def avro_namespace_fault(namespace: str) -> str:
 
 
 def sql_name(escaped: str) -> str:
-    """The SQL name of a topic or Avro name that was not cut."""
+    """Return the SQL name of a topic or Avro name that was not cut."""
     return _ESCAPE.sub(lambda match: _unescaped(match[0]), escaped)
 
 

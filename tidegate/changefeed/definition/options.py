@@ -1,6 +1,6 @@
-"""The options of a feed, as the rest of the program uses them.
+"""The options of a feed, in the form in which the rest of the program uses them.
 
-``option_clauses`` turns a statement's WITH clauses into one of these.
+``option_clauses`` makes them from a statement's WITH clauses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Format(enum.Enum):
 
 
 class Envelope(enum.Enum):
-    """What a record's value holds."""
+    """The form of a record's value."""
 
     WRAPPED = "wrapped"
     """``{"after": {...}}`` with the asked-for members beside it; a deletion has ``"after": null``."""
@@ -47,14 +47,14 @@ class Envelope(enum.Enum):
 
 
 class VirtualColumns(enum.Enum):
-    """What records show of virtual computed columns, which have no stored value."""
+    """The ways to show virtual computed columns, which have no stored value, in records."""
 
     OMITTED = "omitted"
     NULL = "null"
 
 
 class OnOversize(enum.Enum):
-    """What becomes of a row that is above the limit."""
+    """The ways to treat a row above the limit."""
 
     FAIL = "fail"
     """The limit is that of the producer and the broker, and the feed fails at a row that they refuse."""
@@ -63,7 +63,7 @@ class OnOversize(enum.Enum):
 
 
 class ExistingTopics(enum.Enum):
-    """What becomes of a feed whose topics somebody else has created."""
+    """The ways to treat a feed whose topics somebody else has created."""
 
     REFUSE = "refuse"
     """It fails before it writes anything."""
@@ -80,30 +80,34 @@ class InitialScan(enum.Enum):
     """These rows and nothing after them: then the feed has succeeded."""
 
 
-#: Envelopes that tell a new row from a changed one, so that they need the previous value.
+#: Envelopes that distinguish a new row from a changed one, and so need the previous value.
 _TELL_INSERTS: Final = frozenset({Envelope.ENRICHED, Envelope.DEBEZIUM})
-#: Envelopes that show the previous row where ``diff`` asks for it.
+#: Envelopes that show the previous row if ``diff`` asks for it.
 _SHOW_PREVIOUS: Final = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
 
 
-#: Envelopes made for Kafka Connect's sinks: where they carry a schema, their columns have Connect's types.
+#: Envelopes made for Kafka Connect's sinks. When they carry a schema, their columns have Connect's types.
 CONNECT_ENVELOPES: Final = frozenset({Envelope.UPSERT, Envelope.DEBEZIUM})
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """What one feed emits. The defaults are CockroachDB's, but for the initial scan: definitions that were
-    stored before there were scans do not name it and began without one. Statements say what they want.
+    """The options of one feed, which say what it emits.
 
-    ``resolved_interval_ns`` is the least distance of two markers in HLC nanoseconds: 0 for a marker at
-    every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
-    rows' own. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
+    The defaults are CockroachDB's, but for the initial scan: definitions from before there were scans do not
+    name it, and their feeds began without one. Statements always store what they want.
+
+    ``resolved_interval_ns`` is the least distance between two markers in HLC nanoseconds: 0 for a marker at
+    every advance, ``None`` for no markers. ``resolved_topic`` is the topic of the markers, empty for the
+    topics of the rows. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
     ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
     values as ``{"schema": ..., "payload": ...}``. ``enriched_properties`` is ``schema``, ``source``, or both
     with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the standard form that
     ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
-    ``cursor`` is where a feed that starts in the past does: versions above it are emitted.
-    ``max_row_bytes`` is above what size ``on_oversize`` leaves out a row's value; 0 where it leaves out none.
+
+    ``cursor`` is the start of a feed that starts in the past: it emits versions above it. With
+    ``on_oversize`` ``key_only`` a row of more than ``max_row_bytes`` bytes is written without its value; 0
+    stands for no limit.
     """
 
     format: Format = Format.JSON
@@ -141,7 +145,7 @@ class FeedOptions:
 
     @property
     def enriched_source(self) -> bool:
-        """Whether enriched records tell of the table that their row is of."""
+        """Whether enriched records name the table of their row."""
         return "source" in self.enriched_properties
 
     @property
@@ -151,7 +155,7 @@ class FeedOptions:
 
     @property
     def shows_previous(self) -> bool:
-        """Whether records hold the row as it was before."""
+        """Whether records hold the previous row."""
         return self.envelope in _SHOW_PREVIOUS and (self.diff or self.envelope is Envelope.DEBEZIUM)
 
     @property
@@ -160,14 +164,14 @@ class FeedOptions:
         return self.shows_previous or self.envelope in _TELL_INSERTS
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form; the cursor is an HLC decimal."""
+        """Return the stored form; the cursor is an HLC decimal."""
         return {each.name: _stored(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedOptions:
         """Read the stored form, also that of an earlier version, which has fewer options.
 
-        ``KeyError`` or ``ValueError`` when it is none.
+        Raises ``KeyError`` or ``ValueError`` when it is none.
         """
         values = {
             each.name: _restored(stored, each.name)
@@ -183,7 +187,7 @@ _ALWAYS_STORED: Final = frozenset({"format", "envelope"})
 
 
 def _restored(stored: Mapping[str, Any], name: str) -> Any:
-    """The value of a field out of its stored form, which its default tells."""
+    """Return the value of a field from its stored form. The field's default tells the type."""
     match getattr(DEFAULT_OPTIONS, name):
         case enum.Enum() as default:
             return type(default)(stored[name])

@@ -1,12 +1,12 @@
 """Rows above a feed's limit of bytes: ``on_oversize='key_only'`` writes them without their values.
 
-Such a record has the row's key, an empty value, and the header `OVERSIZE_HEADER`, which says how large the
-row was and which version it is, so that whoever needs the row can fetch it from its source:
+Such a record has the row's key, an empty value, and the header `OVERSIZE_HEADER`. The header says how large
+the row was and which version it is, so that a reader who needs the row can fetch it from the source:
 
     {"bytes":1234567,"deleted":false,"mvcc_timestamp":"1743...0002","updated":"1743...0002"}
 
-The limit is a number of the feed's definition, and the size is a function of the row: so every engine, and
-every repetition, decides alike. Empty is another thing than absent: log compaction and upserting readers take
+The limit stands in the feed's definition, and the size depends on the row alone. So every engine, and every
+repetition, decides alike. The value is empty and not absent, since log compaction and upserting readers take
 a record without a value for a deletion.
 """
 
@@ -24,19 +24,19 @@ Headers: TypeAlias = list[tuple[str, bytes]]
 
 #: The header of a record whose value was left out.
 OVERSIZE_HEADER: Final = "tidegate-oversize"
-#: What a record takes beside what the limit counts: its frame, its provenance header, that of its batch.
+#: The bytes of a record that the limit does not count: its frame, its provenance header, its batch's header.
 RECORD_ROOM: Final = 1_000
-#: Where the definition names no limit: with that room, what producers take by default.
+#: The limit when the definition names none: with the bytes above it makes what producers accept by default.
 DEFAULT_MAX_ROW_BYTES: Final = 1_000_000 - RECORD_ROOM
-#: The lengths that stand before the name and the value of a header, at most.
+#: The most bytes of the two lengths in a header, before its name and before its value.
 _HEADER_BYTES: Final = 10
-#: What a framed key and a framed value begin with, both together.
+#: The bytes of the frames of key and value together.
 _FRAMES_BYTES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Oversize:
-    """What the header says. ``size_bytes`` is what the row would have taken, as `RowLimit` counts it."""
+    """The content of the header. ``size_bytes`` is what the row would have taken, as `RowLimit` counts it."""
 
     size_bytes: int
     deleted: bool
@@ -44,7 +44,7 @@ class Oversize:
     mvcc_timestamp: Timestamp
 
     def header(self) -> tuple[str, bytes]:
-        """The header of the row's record."""
+        """Return the header of the row's record."""
         members = {
             "bytes": self.size_bytes,
             "deleted": self.deleted,
@@ -55,7 +55,7 @@ class Oversize:
 
 
 def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | None:
-    """What the headers say of the row that was left out; ``None`` where they say nothing of one.
+    """Return what the headers say of a row that was left out; ``None`` if they name none.
 
     Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``RecursionError`` for a header that no feed can
     have written.
@@ -76,11 +76,11 @@ def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | Non
 
 @dataclass(frozen=True, slots=True)
 class RowLimit:
-    """How many bytes a feed's rows may have, and what stands in place of one that has more.
+    """The most bytes that a feed's rows may have, and what is written in place of a larger row.
 
-    Counted are key and value as they go out, and the headers of the feed and of the row; the header of
-    provenance is not, for copies of a row may differ in it. ``constants`` are the headers that every row
-    has: those of the row itself are left out together with its value.
+    It counts key and value as they are written, and the headers of the feed and of the row. It does not count
+    the header of provenance, which may differ between copies of a row. ``constants`` are the headers that
+    every row has. Those of the row itself are left out together with its value.
     """
 
     max_bytes: int
@@ -90,7 +90,7 @@ class RowLimit:
     def applied(
         self, row: Row, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers
     ) -> tuple[bytes | None, Headers]:
-        """The value and the headers of the row's record; ``timestamp`` is its version's."""
+        """Return the value and the headers of the row's record; ``timestamp`` is that of its version."""
         size = len(key) + len(value or b"") + (_FRAMES_BYTES if self.framed else 0)
         for name, content in headers:
             size += len(name.encode()) + len(content) + _HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Values of a statement in error texts: those that cannot be a secret are quoted."""
+"""Quotes values of a statement in error texts, if they cannot be secrets."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _HARMLESS: Final = re.compile(r"[-+.:0-9 TZhmnsuµ]{0,60}")
 
 
 def quoted(value: str) -> str:
-    """The value in quotes, if it is a number, a duration or a moment; dots in quotes for any other."""
+    """Return the value in quotes if it is a number, a duration or a moment; else dots in quotes."""
     return f"'{value}'" if _HARMLESS.fullmatch(value) else "'...'"

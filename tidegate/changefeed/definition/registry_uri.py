@@ -33,11 +33,11 @@ _LONGEST_TIMEOUT_NS: Final = 600 * _NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class RegistryUri:
-    """A schema registry: ``url`` without login and parameters, the login, and how to trust it.
+    """A schema registry: ``url`` without login and parameters, the login, and the certificates.
 
     ``timeout_s`` is for one request, at most 10 minutes. Empty text and bytes stand for what was not given.
-    User, password and ``key_reference`` may be references (``secret_reference.py``): ``resolved`` has their
-    secrets.
+    User, password and ``key_reference`` may be references (``secret_reference.py``); ``resolved`` puts their
+    secrets in.
     """
 
     url: str
@@ -58,7 +58,7 @@ class RegistryUri:
 
     @property
     def normal_url(self) -> str:
-        """``url`` with its port in any case: ``https://registry.example:443/path``."""
+        """``url`` with its port even if that is the default: ``https://registry.example:443/path``."""
         parts = urlsplit(self.url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         return f"{parts.scheme}://{host}:{_port(parts)}{parts.path}"
@@ -75,12 +75,15 @@ class RegistryUri:
 
     @property
     def has_literal_secret(self) -> bool:
-        """Whether it holds a secret itself. A user without a password may be a token."""
+        """Whether it holds a secret itself.
+
+        A user without a password may be a token, and so counts as a secret.
+        """
         login = self.password or self.user
         return bool(self.client_key) or bool(login and not is_reference(login))
 
     def resolved(self, secret: Callable[[str], str]) -> RegistryUri:
-        """The same with secrets in place of references; ``secret`` gives that of a name.
+        """Return the same with secrets in place of references; ``secret`` returns the secret of a name.
 
         Raises ``StatementError`` for a key that is no PEM, and what ``secret`` raises.
         """
@@ -98,9 +101,9 @@ class RegistryUri:
         )
 
     def redacted(self) -> str:
-        """The URL as it was given, with ``redacted`` in place of every secret.
+        """Return the URL as it was given, with ``redacted`` in place of every secret.
 
-        A user without a password is one: registries take tokens there.
+        A user without a password is a secret, since registries accept tokens there.
         """
         scheme, _, rest = self.url.partition("://")
         login = self._shown_login()

@@ -20,12 +20,15 @@ _SECRET_HEADER: Final = re.compile(
 
 
 def is_reference(text: str) -> bool:
-    """Whether the text names a secret instead of being one."""
+    """Return whether the text names a secret instead of being one."""
     return text.startswith(SCHEME)
 
 
 def secret_name(reference: str) -> str:
-    """The name in a reference. Raises ``StatementError`` for what cannot be one, without repeating it."""
+    """Return the name in a reference.
+
+    Raises ``StatementError``, without repeating the text, for a bad name.
+    """
     name = reference.removeprefix(SCHEME)
     if _NAME.fullmatch(name) is None:
         raise StatementError(
@@ -36,5 +39,5 @@ def secret_name(reference: str) -> str:
 
 
 def is_secret_header(name: str) -> bool:
-    """Whether a header of this name carries a secret, as far as its name says so."""
+    """Return whether the header's name says that it carries a secret."""
     return _SECRET_HEADER.search(name) is not None

@@ -75,7 +75,7 @@ class SinkUri:
     """As given, for ``redacted``."""
 
     def redacted(self) -> str:
-        """The URI as given, with ``redacted`` in place of every secret."""
+        """Return the URI as given, with ``redacted`` in place of every secret."""
         shown = [
             f"{name}={REDACTED if name in SECRET_PARAMETERS else quote(value, safe='/:,')}"
             for name, value in self.parameters
@@ -83,7 +83,7 @@ class SinkUri:
         return f"kafka://{','.join(self.hosts)}{'?' if shown else ''}{'&'.join(shown)}"
 
     def kafka_config(self) -> dict[str, str]:
-        """The librdkafka settings that reach this cluster; they hold the secrets."""
+        """Return the librdkafka settings that reach this cluster; they hold the secrets."""
         config = {"bootstrap.servers": ",".join(self.hosts), "security.protocol": self._protocol()}
         if self.tls_enabled:
             config |= self._tls_config()
@@ -113,9 +113,9 @@ class SinkUri:
 
 
 def require_shared_connection(sink: SinkUri) -> None:
-    """Raises ``StatementError`` for a sink with a security of its own.
+    """Raise ``StatementError`` for a sink URI with TLS or login parameters of its own.
 
-    The operator's entry for a cluster has its login: accepting such a parameter would ignore it, and
+    The operator's entry for a cluster has its login. To accept such a parameter would be to ignore it, and to
     store a secret for nothing.
     """
     own = [name for name, _ in sink.parameters if name != "topic_prefix"]

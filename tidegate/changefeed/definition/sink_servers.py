@@ -1,4 +1,4 @@
-"""Which Kafka cluster a sink is: the one that a process works with itself, or another, by its servers."""
+"""Decides by servers whether a sink is the Kafka cluster that a process itself works with, or another one."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 def normal_servers(servers: Iterable[str]) -> tuple[str, ...]:
-    """``host:port`` of each in small letters, ``localhost`` by its number; sorted, each once."""
+    """Return ``host:port`` of each server in small letters, ``localhost`` as ``127.0.0.1``; sorted, each
+    once.
+    """
     return tuple(sorted({_normal(server.strip()) for server in servers if server.strip()}))
 
 
 def sink_servers(sink: SinkUri) -> tuple[str, ...]:
-    """The servers of a sink."""
+    """Return the servers of a sink."""
     return normal_servers(sink.hosts)
 
 
 def share_a_server(some: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether two lists of normal servers are surely one cluster's: a server belongs to one only."""
+    """Return whether two lists of normal servers surely belong to one cluster: each server belongs to only
+    one.
+    """
     return not set(some).isdisjoint(others)
 
 
 def other_cluster(sink: SinkUri, bootstrap_servers: str) -> tuple[str, ...]:
-    """The servers of a sink that is another cluster than that of ``bootstrap_servers``, else nothing."""
+    """Return the servers of a sink that is another cluster than that of ``bootstrap_servers``, else nothing."""
     servers = sink_servers(sink)
     own = normal_servers(bootstrap_servers.split(","))
     return () if share_a_server(servers, own) else servers
@@ -35,6 +39,6 @@ def other_cluster(sink: SinkUri, bootstrap_servers: str) -> tuple[str, ...]:
 
 def _normal(server: str) -> str:
     host, colon, port = server.lower().rpartition(":")
-    if not colon or port.endswith("]"):  # no port; the second is an address of version 6 without one
+    if not colon or port.endswith("]"):  # no port; in the second case an IPv6 address without one
         host, port = server.lower(), _DEFAULT_PORT
     return f"{_LOOPBACK if host == 'localhost' else host}:{port}"

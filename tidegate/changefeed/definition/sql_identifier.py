@@ -7,7 +7,7 @@ from typing import Final
 from unicodedata import normalize
 
 _BARE: Final = re.compile(r"[a-z_\u0080-\U0010ffff][a-z0-9_$\u0080-\U0010ffff]*")
-#: Words that a name must be quoted to be: reserved, or in need of a second word to be understood.
+#: Words that must be quoted when they are names: reserved words, and words that need a second word.
 _RESERVED: Final = frozenset(
     """
     all analyse analyze and annotate_type any array as asc asymmetric authorization between bigint bit boolean
@@ -27,7 +27,7 @@ _RESERVED: Final = frozenset(
 
 
 def sql_identifier(name: str) -> str:
-    """The name as SQL reads it: quoted unless it is plain, in lower case, and no reserved word."""
+    """Return the name as SQL reads it: quoted unless it is plain, in lower case, and no reserved word."""
     folded = normalize("NFC", name.lower())
     if name == folded and name not in _RESERVED and _BARE.fullmatch(name):
         return name
@@ -35,5 +35,5 @@ def sql_identifier(name: str) -> str:
 
 
 def quoted_identifier(name: str) -> str:
-    """The name in double quotes."""
+    """Return the name in double quotes."""
     return '"' + name.replace('"', '""') + '"'

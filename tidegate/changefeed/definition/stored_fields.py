@@ -1,4 +1,4 @@
-"""Members of stored JSON, each of the type and in the bounds that it was written with.
+"""Reads members of stored JSON, and checks each one's type and bounds.
 
 Each reader raises ``ValueError`` or ``LookupError`` that names the member and quotes nothing of it.
 """
@@ -11,19 +11,19 @@ from typing import Any, Final
 
 MAX_INT64: Final = 2**63 - 1
 MAX_INT32: Final = 2**31 - 1
-#: What an epoch may be: rows of state have it as 32 bits.
+#: The highest epoch: rows of state store it in 32 bits.
 MAX_EPOCH: Final = 2**32 - 1
 _FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 def text(stored: Mapping[str, Any], name: str) -> str:
-    """A text, which has bytes: it holds no half of a surrogate pair."""
+    """Return a text that has a UTF-8 form: it holds no half of a surrogate pair."""
     return plain_text(stored[name], name)
 
 
 def plain_text(value: object, name: str) -> str:
-    """``value``, if it is a text that has bytes."""
+    """Return ``value`` if it is a text that has a UTF-8 form."""
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")  # noqa: TRY004 - as of other values
     try:
@@ -34,19 +34,19 @@ def plain_text(value: object, name: str) -> str:
 
 
 def whole(stored: Mapping[str, Any], name: str, low: int = 0, high: int = MAX_INT64) -> int:
-    """A whole number from ``low`` to ``high``."""
+    """Return a whole number from ``low`` to ``high``."""
     return plain_whole(stored[name], name, low, high)
 
 
 def plain_whole(value: object, name: str, low: int = 0, high: int = MAX_INT64) -> int:
-    """``value``, if it is a whole number from ``low`` to ``high``."""
+    """Return ``value`` if it is a whole number from ``low`` to ``high``."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name} is no whole number from {low} to {high}")
     return value
 
 
 def flag(stored: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
-    """True or false; ``default`` where it is missing."""
+    """Return true or false; ``default`` when the member is missing."""
     value = stored.get(name, default)
     if not isinstance(value, bool):
         raise ValueError(f"{name} is neither true nor false")  # noqa: TRY004 - as above
@@ -54,7 +54,7 @@ def flag(stored: Mapping[str, Any], name: str, *, default: bool = False) -> bool
 
 
 def items(stored: Mapping[str, Any], name: str) -> list[Any]:
-    """A list."""
+    """Return a list."""
     value = stored[name]
     if not isinstance(value, list):
         raise ValueError(f"{name} is no list")  # noqa: TRY004 - as above
@@ -62,7 +62,7 @@ def items(stored: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def members(stored: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An object."""
+    """Return an object."""
     value = stored[name]
     if not isinstance(value, dict):
         raise ValueError(f"{name} is no object")  # noqa: TRY004 - as above
@@ -70,7 +70,7 @@ def members(stored: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def id_of_feed(stored: Mapping[str, Any], name: str) -> str:
-    """The id of a feed: 1 to 64 letters, digits, ``_`` and ``-``."""
+    """Return the id of a feed: 1 to 64 letters, digits, ``_`` and ``-``."""
     value = text(stored, name)
     if _FEED_ID.fullmatch(value) is None:
         raise ValueError(f"{name} is no feed id")
@@ -78,7 +78,7 @@ def id_of_feed(stored: Mapping[str, Any], name: str) -> str:
 
 
 def number_of(name: str) -> int:
-    """The number of a log partition, as the name of a member."""
+    """Return the number of a log partition from a member's name."""
     if _NUMBER.fullmatch(name) is None or int(name) > MAX_INT32:
         raise ValueError("a log partition has no number")
     return int(name)

@@ -1,17 +1,18 @@
-"""The form of everything that jobs, control and acknowledgement topics hold: JSON with a version.
+"""The stored form of all records on the jobs, control and acknowledgement topics: JSON with a version.
 
-The version is the format's, one for all kinds. A reader takes its own version and older ones, and refuses
+The version is the format's, one for all kinds. A reader accepts its own version and older ones, and refuses
 newer ones, because a field that it does not know may change what the others mean. A record is one of a newer
 version if it is a JSON object in UTF-8 whose ``v`` is a whole number above ours, up to 1,000, and whose
-``kind`` is a word: every version writes both. Anything else that cannot be read is no record of tidegate's,
-and is passed over (docs/security.md#foreign-records).
+``kind`` is a word: every version writes both. Anything else that cannot be read is a foreign record, and is
+passed over (docs/security.md#foreign-records).
 
-Version 2 has more options in a feed's definition: an older worker would write other records than were asked
-for. A definition of version 1 has none of them, and is read as what it meant: their defaults. Version 3 has
-starts in the past and initial scans, which an older worker would leave out, feeds that have succeeded, and
-sinks that are other clusters than the workers' own. Version 4 has feeds that another engine runs. Version 5
-has feeds that leave out the values of rows that are too large. Version 6, of definitions alone, has
-secrets by name.
+* Version 2 has more options in a feed's definition, which an older worker would ignore. A definition of
+  version 1 has none of them, and is read with their defaults.
+* Version 3 has starts in the past and initial scans, which an older worker would leave out, feeds that have
+  succeeded, and sinks that are other clusters than the workers' own.
+* Version 4 has feeds that another engine runs.
+* Version 5 has feeds that leave out the values of rows that are too large.
+* Version 6, of definitions alone, has secrets by name.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from tidegate.changefeed.definition.stored_fields import text, whole
 from tidegate.errors import ForeignRecord, StateError
 
 STORED_VERSION: Final = 6
-#: Of what an older worker can read: only definitions that name secrets are newer.
+#: The version of records that an older worker can read. Only definitions that name secrets are newer.
 _USUAL_VERSION: Final = 5
-#: A number above is no version: ten of them a year last for a hundred.
+#: A higher number is no version: ten versions a year reach it after a hundred years.
 _NEWEST_VERSION: Final = 1_000
 _KIND: Final = re.compile(r"[a-z_]{1,32}")
 
-#: What a reader may raise for JSON of another form than it expects.
+#: What a reader may raise for JSON of an unexpected form.
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 _SURROGATE_ESCAPES: Final = (b"\\ud", b"\\uD")
 _SHOWN: Final = 200  # characters of what somebody else may have written
@@ -40,9 +41,10 @@ _T = TypeVar("_T")
 
 
 def dump(kind: str, body: Mapping[str, Any], *, names_secrets: bool = False) -> bytes:
-    """The bytes of one record. ``body`` must not have members named ``v`` or ``kind``.
+    """Return the bytes of one record. ``body`` must not have members named ``v`` or ``kind``.
 
-    ``names_secrets``: an older worker would take names of secrets for the secrets themselves.
+    ``names_secrets`` is for a definition with names of secrets, which an older worker would take for the
+    secrets themselves.
     """
     record = {"v": STORED_VERSION if names_secrets else _USUAL_VERSION, "kind": kind, **body}
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
@@ -51,8 +53,8 @@ def dump(kind: str, body: Mapping[str, Any], *, names_secrets: bool = False) -> 
 def load(data: bytes, readers: Mapping[str, Callable[[dict[str, Any]], _T]], what: str) -> _T:
     """Read one record with the reader for its kind; ``what`` names the record in errors.
 
-    Raises ``StateError`` for a record of a newer version, ``ForeignRecord`` for an unknown kind and for bytes
-    that the reader cannot take, whatever they are.
+    Raises ``StateError`` for a record of a newer version. Raises ``ForeignRecord`` for an unknown kind, and
+    for bytes of any sort that the reader cannot accept.
     """
     try:
         record = _parsed(data)
@@ -70,7 +72,7 @@ def load(data: bytes, readers: Mapping[str, Callable[[dict[str, Any]], _T]], wha
 
 
 def is_newer(data: bytes) -> bool:
-    """Whether the bytes are a record of a newer version."""
+    """Return whether the bytes are a record of a newer version."""
     try:
         return bool(_parsed(data)["v"] > STORED_VERSION)
     except _UNREADABLE:
@@ -78,7 +80,7 @@ def is_newer(data: bytes) -> bool:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """The record, which has a version and a kind."""
+    """Return the record, which has a version and a kind."""
     record = json.loads(data.decode())
     _require_text(data, record)
     if not isinstance(record, dict):
@@ -90,9 +92,10 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _require_text(data: bytes, record: object) -> None:
-    """Raise ``ValueError`` for strings that are no text: half of a surrogate pair, which no bytes stand for.
+    """Raise ``ValueError`` for strings with half of a surrogate pair, which UTF-8 cannot express.
 
-    JSON can name one by an escape, and what holds it could not be stored again. We write no such escapes.
+    JSON can name one by an escape, and such a string could not be stored again. tidegate writes no such
+    escapes.
     """
     if any(escape in data for escape in _SURROGATE_ESCAPES):
         json.dumps(record, ensure_ascii=False).encode()
@@ -103,7 +106,7 @@ def _foreign(what: str, error: Exception) -> ForeignRecord:
 
 
 def _brief(error: Exception) -> str:
-    """The error without what it quotes beyond some characters, and without what is no text."""
+    """Return the error with few characters of what it quotes, and without half surrogates."""
     if isinstance(error, UnicodeEncodeError | UnicodeDecodeError):
         return f"{type(error).__name__}: {error.reason}"
     return repr(error)[:_SHOWN].encode(errors="backslashreplace").decode()

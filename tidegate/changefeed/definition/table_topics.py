@@ -1,8 +1,8 @@
-"""Where the records of a table go: the topic, and the subjects of its schemas.
+"""The topic of a table's records, and the subjects of its schemas.
 
-Source: CockroachDB ``pkg/ccl/changefeedccl/topic.go`` and ``encoder_avro.go``. There ``topic_prefix`` does
-not reach the subjects; here a subject is its topic's name with a suffix, so that two feeds of one table on
-two topics do not share their schemas.
+Source: CockroachDB ``pkg/ccl/changefeedccl/topic.go`` and ``encoder_avro.go``. There ``topic_prefix`` is not
+part of subjects. Here a subject is its topic's name with a suffix, so that two feeds of one table on two
+topics do not share their schemas.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from tidegate.changefeed.definition.options import FeedOptions
 
 
 def table_label(table: TableName, options: FeedOptions) -> str:
-    """What the feed calls the table: its name, or all three parts with ``full_table_name``."""
+    """Return what the feed calls the table: its name, or all three parts with ``full_table_name``."""
     if options.full_table_name:
         return f"{table.database}.{table.schema}.{table.name}"
     return table.name
 
 
 def table_topic(table: TableName, options: FeedOptions) -> str:
-    """The topic of a table."""
+    """Return the topic of a table."""
     return topic_name(options.topic_prefix, table_label(table, options))
 
 
 def named_by(topic: str, options: FeedOptions) -> str:
-    """The option that the name of one of the feed's topics comes from."""
+    """Return the option that gives one of the feed's topics its name."""
     return "resolved_topic" if topic == options.resolved_topic else "topic_prefix"
 
 
 def key_subject(table: TableName, options: FeedOptions) -> str:
-    """The subject of the key's schema."""
+    """Return the subject of the key's schema."""
     return f"{_subject(table, options)}-key"
 
 
 def value_subject(table: TableName, options: FeedOptions) -> str:
-    """The subject of the value's schema, and of the marker's."""
+    """Return the subject of the schemas of values and of markers."""
     return f"{_subject(table, options)}-value"
 
 

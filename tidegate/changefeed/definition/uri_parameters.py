@@ -20,9 +20,9 @@ _BOOLS: Final = {
 
 
 def unknown_parameters(fault: str, unknown: Sequence[str], known: Sequence[str]) -> str:
-    """The sentence of a fault about names that are unknown; it shows none: each may be a piece of a secret.
+    """Return a sentence about unknown names that shows none of them, since each may be a piece of a secret.
 
-    Example: an ``&`` in a password that was not escaped makes a name of what follows.
+    Example: when an ``&`` in a password is not escaped, the text behind it becomes a name.
     """
     close = sorted({match for name in unknown for match in get_close_matches(name[:64], known, n=1)})
     hint = f"did you mean {', '.join(close)}? " if close else ""
@@ -30,7 +30,7 @@ def unknown_parameters(fault: str, unknown: Sequence[str], known: Sequence[str])
 
 
 def bool_parameter(given: Mapping[str, str], name: str) -> bool:
-    """A truth value, false when it is not given. Raises ``StatementError``."""
+    """Return a truth value, false when it is not given. Raises ``StatementError``."""
     value = given.get(name, "false")
     if value not in _BOOLS:
         raise StatementError(f"param {name} must be a bool: true or false")
@@ -38,7 +38,7 @@ def bool_parameter(given: Mapping[str, str], name: str) -> bool:
 
 
 def pem_parameter(given: Mapping[str, str], name: str) -> bytes:
-    """PEM text that was given in base 64, empty when it is not given. Raises ``StatementError``."""
+    """Return PEM text that was given in base 64, empty when it is not given. Raises ``StatementError``."""
     # An unescaped + in a query means a space, but people paste base 64 as it is.
     text = given.get(name, "").replace(" ", "+")
     try:

@@ -1,1 +1,1 @@
-"""Records of rows and markers: their bytes, and what readers make of them."""
+"""Records of rows and markers: how they are encoded, and how readers decode them."""

@@ -1,4 +1,4 @@
-"""Which of a table's columns a record shows, and the column that an option names."""
+"""Chooses which of a table's columns a record shows, and finds the column that an option names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from tidegate.rows.descriptor import Column, TableDescriptor
 
 
 def public_columns(table: TableDescriptor) -> list[Column]:
-    """The columns that a row has datums for, in the order of ``Row.values``."""
+    """Return the columns that a row has datums for, in the order of ``Row.values``."""
     return [column for column in table.columns if column.in_rows]
 
 
 def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
-    """The columns that a row's record shows, in table order: virtual ones, always null, where asked for."""
+    """Return the columns that a row's record shows, in table order.
+
+    Virtual columns, which are always null, are shown if the feed asks for them.
+    """
     virtual = options.virtual_columns is VirtualColumns.NULL
     return [
         column
@@ -23,9 +26,10 @@ def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
 
 
 def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, Column]:
-    """The column that an option names, with its position in a row's datums.
+    """Return the column that an option names, with its position in a row's datums.
 
-    Raises ``UnsupportedTable`` with the names that there are; it begins as CockroachDB's error does.
+    Raises ``UnsupportedTable`` with the names of the columns that exist. The text begins as CockroachDB's
+    does.
     """
     columns = public_columns(table)
     for position, column in enumerate(columns):

@@ -1,10 +1,10 @@
-"""``format='csv'``: a row's columns in table order, separated by commas, without a header and without an end.
+"""``format='csv'``: a row's columns in table order, separated by commas, without a header or a line's end.
 
-The key is empty, so all rows of a table go to one partition. Fields are quoted where they hold a comma, a
-quote or a line's end, where they begin with a space, and where they are ``\\.``. NULL is the text ``NULL``,
-and so is the string of these letters, as in CockroachDB. Arrays are SQL expressions (``export_arrays``).
-Bytes of a string that were not UTF-8 become U+FFFD. Only an initial scan can be written like
-this: a deletion has no form.
+The key is empty, so all rows of a table go to one partition. A field is quoted if it holds a comma, a quote
+or a line's end, if it begins with a space, and if it is ``\\.``. NULL is the text ``NULL``, and so is a
+string of these letters, as in CockroachDB. Arrays are SQL expressions (``export_arrays``). Bytes of a string
+that were not UTF-8 become U+FFFD. Only an initial scan can be written like this, since a deletion has no CSV
+form.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_csv.go``, ``pkg/util/encoding/csv``, and the datums'
 ``Format`` with ``FmtExport`` in ``pkg/sql/sem/tree/datum.go``.
@@ -40,20 +40,23 @@ _Text: TypeAlias = Callable[[Any], str]
 NULL: Final = "NULL"
 KEY: Final = b""
 _QUOTED: Final = frozenset('",\r\n')
-#: What Go's ``unicode.IsSpace`` takes for a space.
+#: The characters that Go's ``unicode.IsSpace`` takes for spaces.
 _SPACES: Final = frozenset(
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-#: PostgreSQL's COPY ends at a line of this.
+#: A line of this text ends PostgreSQL's COPY.
 _TERMINATOR: Final = "\\."
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-#: Whole numbers below it have a point.
+#: Whole numbers below it are printed with a decimal point.
 _SMALL_FLOAT: Final = 1_000_000
 
 
 def compile_csv(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder for a table version. Raises ``UnsupportedTable`` for a column without such a form."""
+    """Return the encoder for a table version.
+
+    Raises ``UnsupportedTable`` for a column without such a form.
+    """
     positions = {column.id: at for at, column in enumerate(public_columns(table))}
     fields = [(positions.get(column.id), _text_of(table, column)) for column in shown_columns(table, options)]
 
@@ -74,7 +77,7 @@ def compile_csv(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
 
 
 def csv_field(text: str) -> str:
-    """A field's text, in quotes where it needs them."""
+    """Return a field's text, in quotes if it needs them."""
     plain = _QUOTED.isdisjoint(text) and text[:1] not in _SPACES and text != _TERMINATOR
     return text if plain or not text else '"{}"'.format(text.replace('"', '""'))
 
@@ -155,7 +158,7 @@ _BY_KIND: Final[dict[Kind, _Text]] = {
 
 @dataclass(frozen=True, slots=True)
 class CsvDecoder:
-    """Reads CSV records: columns by their numbers from 1, for a record does not name them."""
+    """Reads CSV records. It names columns by their numbers from 1, since a record does not name them."""
 
     tombstones: bool = False
 

@@ -1,4 +1,4 @@
-"""The ``source`` of a Debezium record: which of its members are the same for all rows of a table."""
+"""The ``source`` of a Debezium record: its members that are the same for all rows of a table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.rows.descriptor import TableDescriptor
 
-#: Of the form of ``source``, not of the program: a record that is made again after an upgrade must be an
-#: exact copy.
+#: The version of the form of ``source``, not of the program: a record that is made again after an upgrade
+#: must be an exact copy.
 SOURCE_VERSION: Final = "1"
 CONNECTOR: Final = "tidegate"
 #: All members of ``source``.
@@ -21,10 +21,10 @@ SOURCE_NAMES: Final = frozenset(
 
 
 def source_texts(table: TableDescriptor, options: FeedOptions, *, scanned: bool = False) -> dict[str, str]:
-    """The texts in a table's ``source``; ``ts_hlc``, ``ts_ms`` and ``ts_ns`` come from each row.
+    """Return the texts in a table's ``source``; ``ts_hlc``, ``ts_ms`` and ``ts_ns`` come from each row.
 
-    ``name`` is what Debezium calls the logical server: the feed's topic prefix, or the connector's name where
-    there is none. ``scanned`` is whether the rows are those of a scan: ``snapshot`` tells it.
+    ``name`` is what Debezium calls the logical server: the feed's topic prefix, or without one the
+    connector's name. ``scanned`` says whether the rows are those of a scan, which ``snapshot`` tells.
     """
     return {
         "connector": CONNECTOR,

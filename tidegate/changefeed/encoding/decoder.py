@@ -1,4 +1,4 @@
-"""Which decoder reads a feed's records."""
+"""Chooses the decoder for a feed's records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _no_registry(schema_id: int) -> str:
 def decoder_for(
     options: FeedOptions, schema_text: SchemaText = _no_registry, *, whole: bool = True
 ) -> RecordDecoder:
-    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once.
+    """Return the decoder of a feed's records. It asks ``schema_text`` once for each schema id.
 
-    Where the options are not the ``whole`` of the feed's, records may have any member of their envelope.
+    If the options are not the ``whole`` options of the feed, records may have any member of their envelope.
     """
     match options.format:
         case Format.JSON:

@@ -1,4 +1,4 @@
-"""Rows and markers into bytes: which encoder a feed's options ask for."""
+"""Chooses the encoders of rows and markers that a feed's options ask for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.rows.descriptor import TableDescriptor
 
 
 def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder for a table version.
+    """Return the encoder for a table version.
 
     Raises ``UnsupportedTable``, naming table and column, for a table that the feed cannot emit.
     """
@@ -48,21 +48,21 @@ def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
 
 
 def _with_constants(constants: list[tuple[str, bytes]], row_headers: Headers | None) -> Headers:
-    """The feed's headers, and behind them the row's own."""
+    """Return the feed's headers, and behind them the row's own."""
     if row_headers is None:
         return lambda _: constants
     return lambda row: constants + row_headers(row)
 
 
 def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
-    """The encoder of the markers on a table's topic, or on the feed's ``resolved_topic``."""
+    """Return the encoder of the markers on a table's topic, or on the feed's ``resolved_topic``."""
     if options.format is Format.AVRO and not options.resolved_topic:
         return compile_avro_marker(table, options)
     return json_marker(options)
 
 
 def marker_schemas(definition: FeedDefinition) -> list[SubjectSchema]:
-    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
+    """Return the schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
     options = definition.options
     if options.resolved_interval_ns is None:
         return []

@@ -1,10 +1,10 @@
 """The ``source`` of an enriched record: where its row comes from, and when it was committed.
 
-With ``enriched_properties='source'`` it tells of the table; the timestamps that are asked for stand in it in
-any case: ``updated`` as ``ts_hlc`` and ``ts_ns``, and ``mvcc_timestamp``. Names are CockroachDB's. What a log
-does not tell has no member: ``cluster_id``, ``cluster_name``, ``db_version``, ``job_id``, ``node_id``,
-``node_name`` and ``source_node_locality``. A record that is written again must be an exact copy, so nothing
-in it is about the process that wrote it.
+With ``enriched_properties='source'`` it describes the table. The timestamps that the feed asks for stand in
+it in any case: ``updated`` as ``ts_hlc`` and ``ts_ns``, and ``mvcc_timestamp``. Names are CockroachDB's. Some
+of CockroachDB's members are left out, since a log does not tell them: ``cluster_id``, ``cluster_name``,
+``db_version``, ``job_id``, ``node_id``, ``node_name`` and ``source_node_locality``. A record that is written
+again must be an exact copy, so nothing in it is about the process that wrote it.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/enriched_source_provider.go``.
 """
@@ -25,7 +25,7 @@ PRIMARY_KEYS: Final = "primary_keys"
 TS_HLC: Final = "ts_hlc"
 TS_NS: Final = "ts_ns"
 MVCC_TIMESTAMP: Final = "mvcc_timestamp"
-#: What ``source`` tells of the table.
+#: The members of ``source`` that describe the table.
 CONSTANT_NAMES: Final = frozenset(
     {
         *("changefeed_sink", TABLE_ID, "database_name", "origin"),
@@ -35,7 +35,7 @@ CONSTANT_NAMES: Final = frozenset(
 
 
 def source_constants(table: TableDescriptor, options: FeedOptions) -> dict[str, SourceValue]:
-    """What ``source`` tells of the table; nothing unless it is asked for."""
+    """Return the members of ``source`` that describe the table; none unless they are asked for."""
     if not options.enriched_source:
         return {}
     names = {column.id: column.name for column in table.columns}
@@ -51,7 +51,7 @@ def source_constants(table: TableDescriptor, options: FeedOptions) -> dict[str, 
 
 
 def source_stamps(options: FeedOptions) -> list[str]:
-    """The names of the row's timestamps in ``source``."""
+    """Return the names of the row's timestamps in ``source``."""
     asked: Mapping[str, bool] = {
         MVCC_TIMESTAMP: options.mvcc_timestamp,
         TS_HLC: options.updated,

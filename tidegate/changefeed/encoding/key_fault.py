@@ -1,4 +1,4 @@
-"""Keys that cannot be written without taking one row for another."""
+"""Refuses keys that would make two different rows look like one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidegate.errors import RowError
 
 
 def is_utf8(text: str) -> bool:
-    """Whether the text came from bytes that are UTF-8."""
+    """Return whether the text came from bytes that are UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -15,10 +15,10 @@ def is_utf8(text: str) -> bool:
 
 
 def not_utf8(table_name: str, column: str) -> RowError:
-    """The error of a row whose key has text in ``column`` that is not UTF-8.
+    """Return the error of a row whose key has text in ``column`` that is not UTF-8.
 
-    In a value such bytes become U+FFFD. In a key they must not: rows whose keys differ in them alone would
-    have the same one, and compaction or a sink would keep one row of them.
+    In a value such bytes become U+FFFD. In a key they must not: two keys that differ only in such bytes would
+    become the same key, and compaction or a sink would keep only one of their rows.
     """
     return RowError(
         f"table {table_name}, column {column}: its text is not UTF-8, and written as UTF-8 the keys of "

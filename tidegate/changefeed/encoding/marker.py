@@ -1,8 +1,8 @@
-"""The resolved marker: the record that says that no unseen row at or below a timestamp will follow.
+"""The resolved marker: the record which says that no unseen row at or below a timestamp will follow.
 
-A marker has no key and goes to every partition of every topic of its feed, unless the feed has a topic for
-them (``resolved_topic``). Its text comes from another printer than the rows' (Go's standard one), so it has
-no spaces. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``.
+A marker has no key. It goes to every partition of every topic of its feed, unless the feed has a topic for
+markers (``resolved_topic``). Another printer writes it than rows (Go's standard one), so its text has no
+spaces. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ MARKER_AS_MEMBER: Final = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelo
 
 
 def json_marker(options: FeedOptions) -> MarkerEncoder:
-    """The encoder of a feed's markers in JSON."""
+    """Return the encoder of a feed's markers in JSON."""
     return MarkerEncoder(partial(marker_value, envelope=options.envelope))
 
 
 def marker_value(resolved: ResolvedTimestamp, envelope: Envelope) -> bytes:
-    """The marker's value: ``{"resolved":"1.0000000002"}``, under ``__crdb__`` where rows stand by themselves.
+    """Return a marker's value: ``{"resolved":"1.0000000002"}``, under ``__crdb__`` in envelopes of plain
+    rows.
 
-    Raises ``ValueError`` for zero: a feed that has resolved nothing has nothing to say.
+    Raises ``ValueError`` for zero: a feed that has resolved nothing writes no marker.
     """
     if resolved.wall <= 0:
         raise ValueError(f"a marker cannot say {resolved.decimal()}: nothing is resolved yet")

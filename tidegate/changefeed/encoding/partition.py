@@ -1,8 +1,8 @@
-"""Which partition of an output topic a row goes to.
+"""Chooses the partition of an output topic that a row goes to.
 
-32-bit FNV-1a over the encoded key bytes, taken as a signed number, remainder by the partition count,
-sign dropped. Source: the hash partitioner of the sarama client, which CockroachDB's Kafka sink uses; it
-is neither the Java client's murmur2 nor librdkafka's CRC-32.
+It is 32-bit FNV-1a over the encoded key bytes, taken as a signed number; then the remainder by the partition
+count; then without its sign. Source: the hash partitioner of the sarama client, which CockroachDB's Kafka
+sink uses. It is neither the Java client's murmur2 nor librdkafka's CRC-32.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ _OFFSET_BASIS: Final = 2166136261
 _PRIME: Final = 16777619
 _MASK: Final = 0xFFFFFFFF
 _SIGN_BIT: Final = 0x80000000
-#: A hash costs about 0.1 us a byte here, a remembered one less than 0.1 us; 3 MB when full.
+#: A hash costs about 0.1 us for each byte, a remembered one less than 0.1 us in all. The memory is 3 MB when
+#: full.
 _REMEMBERED_KEYS: Final = 1 << 14
-#: Longer keys are not remembered: there may be as many of a megabyte each.
+#: Longer keys are not remembered, since many keys of a megabyte each would fill the memory.
 _REMEMBERED_BYTES: Final = 1 << 10
 
 
 def fnv1a_32(data: bytes) -> int:
-    """The 32-bit FNV-1a hash, unsigned."""
+    """Return the 32-bit FNV-1a hash, unsigned."""
     state, prime, mask = _OFFSET_BASIS, _PRIME, _MASK
     for byte in data:
         state = (state ^ byte) * prime & mask
@@ -29,7 +30,7 @@ def fnv1a_32(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partition_count: int) -> int:
-    """The partition, from 0, for a record with this encoded key."""
+    """Return the partition, from 0, for a record with this encoded key."""
     magnitude = _remembered(key) if len(key) <= _REMEMBERED_BYTES else _magnitude(key)
     return magnitude % partition_count
 

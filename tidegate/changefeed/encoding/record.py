@@ -1,9 +1,9 @@
-"""Output records read back: what a consumer, the audit and ``tail`` see.
+"""Reads output records back, for consumers, for the audit and for ``tail``.
 
 A record without a key is a marker. A row's key and value are read by the feed's envelope, because the text
-alone does not tell them apart (a table may have a column named ``after``). A record without a value is a
-deletion in the upsert envelope, and in the debezium envelope a tombstone. Where ``on_oversize`` leaves values
-out, a header says of which row: whoever decodes a record without its headers is told that it cannot be read.
+alone does not distinguish them (a table may have a column named ``after``). A record without a value is a
+deletion in the upsert envelope, and a tombstone in the debezium envelope. If ``on_oversize`` leaves out a
+value, a header says which row it was; such a record cannot be decoded without its headers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.changefeed.encoding.value_members import Members, ValueMembers, an
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
-#: A column's value as JSON gave it: numbers are ``int``, or ``Decimal`` where they have a point or exponent.
+#: A column's value as JSON has it. Numbers are ``int``, or ``Decimal`` if they have a point or an exponent.
 Value: TypeAlias = Any
 #: A record's headers, in their order.
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -35,7 +35,7 @@ _OPERATIONS: Final[Mapping[Envelope, frozenset[str]]] = {
     Envelope.ENRICHED: frozenset({CREATE, UPDATE, DELETE}),
     Envelope.DEBEZIUM: frozenset({CREATE, UPDATE, DELETE, READ}),
 }
-#: Envelopes whose values are never empty but where they were left out.
+#: Envelopes in which an empty value can only be one that was left out.
 MAY_LEAVE_OUT: Final = frozenset({Envelope.WRAPPED, Envelope.BARE, Envelope.ENRICHED})
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 _FRAME: Final = frozenset({"payload", "schema"})
@@ -43,7 +43,7 @@ _JSON_NAMES: Final[dict[type, str]] = {dict: "an object", list: "an array", str:
 
 
 class Stamps(TypedDict, total=False):
-    """The timestamps of a row that its record tells."""
+    """The timestamps of a row that are in its record."""
 
     updated: Timestamp
     mvcc_timestamp: Timestamp
@@ -54,13 +54,15 @@ class RowRecord:
     """A row's record.
 
     ``key`` holds the key's values in the order of its text: an object's members, or an array's elements.
-    ``row`` maps column names to values; ``None`` for a deletion, in the ``key_only`` envelope, and where the
-    row was too large: then ``oversize_bytes`` is how large it was, and not 0.
-    ``deleted`` is ``None`` where the record does not say: in the ``key_only`` envelope, and for a bare row
-    that has nothing but as many values as its key. ``previous`` is the row before, ``None`` where there was
-    none or the feed does not show it. The timestamps are ``None`` unless the record tells them.
-    ``tombstone`` marks the record without a value that follows a deletion's: it lets log compaction forget
-    the key, repeats the deletion, and is no version of its own.
+
+    ``row`` maps column names to values. It is ``None`` for a deletion, in the ``key_only`` envelope, and if
+    the row was too large: then ``oversize_bytes`` is its size, which is not 0.
+
+    ``deleted`` is ``None`` if the record does not say it: in the ``key_only`` envelope, and for a bare row in
+    which no more columns have values than the key has. ``previous`` is the row before, ``None`` if there was
+    none or the feed does not show it. The timestamps are ``None`` unless they are in the record.
+    ``tombstone`` marks the record without a value that follows a deletion's record. It lets log compaction
+    forget the key, repeats the deletion, and is no version of its own.
     """
 
     key: tuple[Value, ...]
@@ -77,8 +79,9 @@ class RowRecord:
 class MarkerRecord:
     """A resolved marker.
 
-    ``offsets`` tells, by topic, below which offset of the marker's partition the rows stand that it speaks
-    of; it is empty for a marker among the rows, which speaks of those before it.
+    In a marker on a topic of its own, ``offsets`` has for each topic the offset, in the marker's partition,
+    below which the rows stand that the marker covers. It is empty for a marker among rows, which covers the
+    rows before it.
     """
 
     resolved: ResolvedTimestamp
@@ -93,20 +96,20 @@ class RecordDecoder(Protocol):
 
     @property
     def tombstones(self) -> bool:
-        """Whether each deletion's record is followed by a tombstone."""
+        """Whether a tombstone follows each deletion's record."""
 
     def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
-        """Read one record. Raises ``MalformedRecord`` for one that this feed cannot have written."""
+        """Read one record. Raises ``MalformedRecord`` for a record that this feed cannot have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonDecoder:
     """Reads JSON records of one envelope.
 
-    ``row_keys`` is false where ``key_column`` replaces the rows' own keys. With ``connect_schema`` or
+    ``row_keys`` is false if ``key_column`` replaces the rows' own keys. With ``connect_schema`` or
     ``enriched_schema`` keys and values are the payloads of objects that hold a schema beside them.
-    ``members`` are those of the feed's values. Where they are not given, a value has those of its envelope,
-    with what an option may ask for or without. ``oversize``: values may have been left out.
+    ``members`` are those of the feed's values. Without it a value may have every member that its envelope
+    allows. ``oversize`` says that values may have been left out.
     """
 
     envelope: Envelope
@@ -118,11 +121,11 @@ class JsonDecoder:
 
     @property
     def tombstones(self) -> bool:
-        """Whether each deletion's record is followed by a tombstone."""
+        """Whether a tombstone follows each deletion's record."""
         return self.envelope is Envelope.DEBEZIUM
 
     def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
-        """Read one record. Raises ``MalformedRecord`` for one that this feed cannot have written."""
+        """Read one record. Raises ``MalformedRecord`` for a record that this feed cannot have written."""
         try:
             if key is None:
                 return self._marker(_parse(value, dict))
@@ -180,40 +183,43 @@ class JsonDecoder:
         return _expect(parsed["payload"] if self.enriched_schema else read_payload(parsed), dict)
 
 
-#: The text of the schema with this id; ``MalformedRecord`` when the registry has none.
+#: Returns the text of the schema with this id. Raises ``MalformedRecord`` if the registry has none.
 SchemaText: TypeAlias = Callable[[int], str]
 
 
 def parse_record(
     key: bytes | None, value: bytes | None, envelope: Envelope = Envelope.WRAPPED, headers: Headers = ()
 ) -> Record:
-    """Read one JSON record. Raises ``MalformedRecord``, also for a row that only its headers tell of."""
+    """Read one JSON record.
+
+    Raises ``MalformedRecord``, also for a left-out row whose ``headers`` are not given.
+    """
     return JsonDecoder(envelope).decode(key, value, headers)
 
 
 def wrapped_record(key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers) -> RowRecord:
-    """A record of the wrapped envelope, out of its members."""
+    """Return a record of the wrapped envelope from its members."""
     members.value.require(value.keys())
     row = _nullable(value["after"])
     return RowRecord(key, row, row is None, previous=_nullable(value.get("before")), **_stamps(value))
 
 
 def _plain(key: tuple[Value, ...], value: bytes | None, members: ValueMembers) -> RowRecord:
-    if value == b"":  # which is another thing than no value
+    if value == b"":  # an empty value, not an absent one
         return RowRecord(key, None, deleted=True)
     row = _parse(value, dict)
     return RowRecord(key, row, deleted=False, **_popped_stamps(row, members))
 
 
 def key_only_record(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
-    """A record of the key_only envelope, whose value is there and empty."""
+    """Return a record of the key_only envelope, whose value is empty and not absent."""
     if value != b"":
         raise ValueError("the value should be empty")
     return RowRecord(key, None, deleted=None)
 
 
 def oversize_record(key: tuple[Value, ...], headers: Headers) -> RowRecord:
-    """A record whose value was left out, which its headers have to say. ``ValueError`` where they do not."""
+    """Return a record whose value was left out. Raises ``ValueError`` if its headers do not say so."""
     left_out = read_oversize(headers)
     if left_out is None:
         raise ValueError("the value is empty, and no header says that the row was too large")
@@ -228,9 +234,9 @@ def oversize_record(key: tuple[Value, ...], headers: Headers) -> RowRecord:
 
 
 def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: bool) -> bool | None:
-    """Whether a bare record is a deletion, which has the columns of its key and nulls.
+    """Return whether a bare record is a deletion, which has the columns of its key and nulls.
 
-    ``None`` for a row that looks the same: it can be one or a row.
+    Returns ``None`` for a record that may be a deletion or a row that looks the same.
     """
     present = sum(value is not None for value in row.values())
     return False if row_keys and present > len(key) else None
@@ -239,7 +245,7 @@ def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: 
 def change_record(
     key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers, envelope: Envelope
 ) -> RowRecord:
-    """A record of the enriched or the debezium envelope, out of its members."""
+    """Return a record of the enriched or the debezium envelope from its members."""
     members.value.require(value.keys())
     row, previous, op = _nullable(value["after"]), _nullable(value.get("before")), value["op"]
     if op not in _OPERATIONS[envelope] or (op == DELETE) != (row is None):
@@ -255,9 +261,10 @@ def _nullable(value: Value) -> dict[str, Value] | None:
 
 
 def _popped_stamps(row: dict[str, Value], members: ValueMembers) -> Stamps:
-    """The timestamps of a row that stands by itself; the object that holds them is taken out.
+    """Remove the object of metadata from a row that stands by itself, and return its timestamps.
 
-    A feed that has none may have a column of its name. Where the feed is not known, it looks like metadata.
+    A feed without metadata may have a column of that name. If the feed is not known, an object counts as
+    metadata that looks like it.
     """
     if members.metadata is None:
         return _stamps(row.pop(METADATA_MEMBER)) if _like_metadata(row.get(METADATA_MEMBER)) else Stamps()
@@ -273,7 +280,10 @@ def _like_metadata(value: Value) -> bool:
 
 
 def _stamps(members: Mapping[str, Value]) -> Stamps:
-    """The exact timestamps among the members. A ``ts_ns`` is none: it lacks the logical part."""
+    """Return the exact timestamps among the members.
+
+    ``ts_ns`` is none of them, since it has no logical part.
+    """
     stamps = Stamps()
     name = "updated" if "updated" in members else "ts_hlc"
     if name in members:
@@ -300,7 +310,7 @@ def _no_constant(name: str) -> Value:
     raise ValueError(f"{name}, which is no JSON")
 
 
-#: ``json.loads`` would make one for every record.
+#: Made once here, since ``json.loads`` would make a decoder for every record.
 _JSON: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
 
 

@@ -1,4 +1,4 @@
-"""What an encoder of one table version and one feed offers, whatever its format and envelope."""
+"""The encoder of one table version and one feed, whatever its format and envelope."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Headers: TypeAlias = Callable[[Row], list[tuple[str, bytes]]]
 class RecordEncoder(NamedTuple):
     """Encodes the rows of one table version for one feed.
 
-    ``encode(row, timestamp)`` gives (key, value) for a version's timestamp; it raises ``RowError`` for a row
-    that has no form in this format. With ``schemas`` both are bodies that must still be framed with the
-    schemas' ids; an empty or absent value is never framed. ``headers(row)`` gives the record's headers. With
-    ``tombstones`` a deletion's record is followed by one of the same key without a value. Where there is a
-    ``limit``, what it makes of value and headers is written.
+    ``encode(row, timestamp)`` returns (key, value) for a version's timestamp. It raises ``RowError`` for a
+    row that has no form in this format. With ``schemas`` both are bodies that must still be framed with the
+    schemas' ids; an empty or absent value is never framed. ``headers(row)`` returns the record's headers.
+    With ``tombstones`` a record of the same key without a value follows a deletion's record. With a
+    ``limit``, the limit decides what is written for value and headers.
     """
 
     encode: Encode
@@ -32,7 +32,7 @@ class RecordEncoder(NamedTuple):
 
 
 class MarkerEncoder(NamedTuple):
-    """Encodes a feed's markers for the topic of one table; with ``schema`` the value must still be framed."""
+    """Encodes a feed's markers for the topic of one table. With ``schema`` the value must still be framed."""
 
     encode: Callable[[ResolvedTimestamp], bytes]
     schema: SubjectSchema | None = None

@@ -1,4 +1,4 @@
-"""The version that a row replaced: what an encoder needs of it, and how it says that it is not known."""
+"""The version that a row replaced, for encoders that need it, and the error if it is not known."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tidegate.errors import RowError
 from tidegate.rows.row import Row, Unreadable
 from tidegate.rows.types import Datum
 
-#: Debezium's and CockroachDB's letters for what happened to a row.
+#: Debezium's and CockroachDB's letters for the operations on a row.
 CREATE: Final = "c"
 UPDATE: Final = "u"
 DELETE: Final = "d"
-#: Debezium's letter for a row that a scan found; CockroachDB's enriched envelope takes it for a new one.
+#: Debezium's letter for a row that a scan found. CockroachDB's enriched envelope treats it as a new row.
 READ: Final = "r"
 
 _NOT_HELD: Final = (
@@ -24,13 +24,13 @@ _UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then b
 
 
 def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
-    """The datums that the row replaced; empty where there was no row, and for rows of a scan.
+    """Return the datums that the row replaced; empty if there was no row, and for rows of a scan.
 
-    In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns:
-    Debezium's own sinks break off at a deletion without ``before``.
+    In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns, since
+    Debezium's own sinks stop at a deletion without ``before``.
 
-    Raises ``RowError`` when the log does not say what the row replaced, or says it in a way that cannot be
-    read. Guessing would call a changed row a new one, or show an old value that never was.
+    Raises ``RowError`` when the log does not say what the row replaced, or when that cannot be read. A guess
+    would call a changed row a new one, or show an old value that never existed.
     """
     if row.scanned_at is not None:
         return ()
@@ -58,7 +58,7 @@ def _key_alone(row: Row) -> tuple[Datum, ...]:
 
 
 def operation(row: Row, previous: tuple[Datum, ...], options: FeedOptions) -> str:
-    """What the row did to ``previous``; the deletion of a row that was not there is one too.
+    """Return what the row did to ``previous``. The deletion of a row that was not there is a deletion too.
 
     Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
     """
@@ -70,5 +70,5 @@ def operation(row: Row, previous: tuple[Datum, ...], options: FeedOptions) -> st
 
 
 def scan_operation(options: FeedOptions) -> str:
-    """What the envelope calls a row that a scan found."""
+    """Return the envelope's letter for a row that a scan found."""
     return READ if options.envelope is Envelope.DEBEZIUM else CREATE

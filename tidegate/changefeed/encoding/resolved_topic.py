@@ -1,8 +1,9 @@
 """Markers on a topic of their own, the feed's ``resolved_topic`` (docs/delivery.md, Markers).
 
-The marker for partition p names the end of partition p of every topic of the feed that has one: all rows at
-or below its timestamp that belong there stand below. It is JSON in every format and envelope, without spaces
-and with its members in the order of their names, as the printer of in-stream markers writes it.
+The marker for partition p names the end of partition p of every topic of the feed that has such a partition:
+all rows of these partitions at or below its timestamp stand below that end. It is JSON in every format and
+envelope, without spaces and with its members in the order of their names, as the printer of markers among
+rows writes it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from tidegate.hlc import ResolvedTimestamp, parse_decimal
 
 
 def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
-    """Why ``name`` cannot be the side topic of a feed with these topics of rows, or nothing.
+    """Return why ``name`` cannot be the side topic of a feed with these topics of rows, or nothing.
 
-    It is no SQL name, so it is not escaped: somebody has to find the topic by the name that he gave it.
+    It is not escaped, since it is no SQL name: the user has to find the topic under the name that they gave.
     """
     if not is_topic_name(name):
         return (
@@ -33,17 +34,17 @@ def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
 
 
 def marker_partitions(targets: Sequence[FeedTarget]) -> int:
-    """How many partitions the side topic has: as many as the greatest of the feed's topics."""
+    """Return the partition count of the side topic: the largest one among the feed's topics."""
     return max(target.partitions for target in targets)
 
 
 def topics_with(partition: int, targets: Sequence[FeedTarget]) -> list[str]:
-    """The topics whose ends the markers for this partition name."""
+    """Return the topics whose ends the markers for this partition name."""
     return [target.topic for target in targets if target.partitions > partition]
 
 
 def offset_marker_value(resolved: ResolvedTimestamp, offsets: Mapping[str, int]) -> bytes:
-    """The marker's value: ``{"offsets":{"orders":1234},"resolved":"1.0000000002"}``.
+    """Return the marker's value: ``{"offsets":{"orders":1234},"resolved":"1.0000000002"}``.
 
     Raises ``ValueError`` for zero, as ``marker_value`` does.
     """
@@ -60,7 +61,7 @@ class OffsetMarkerDecoder:
 
     @property
     def tombstones(self) -> bool:
-        """Whether deletions stand there: they do not."""
+        """Return false: a side topic has no deletions."""
         return False
 
     def decode(self, key: bytes | None, value: bytes | None, _: Headers = ()) -> MarkerRecord:

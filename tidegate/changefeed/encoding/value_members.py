@@ -1,7 +1,7 @@
-"""Which members the values of a feed have around the columns of their rows.
+"""The members that the values of a feed have around the columns of their rows.
 
-The encoders of each envelope write them; here they are told for what reads them back, so that a value which
-the feed cannot have written is not taken for one of its own.
+The encoders of each envelope write these members. Readers check them here, so that a value which the feed
+cannot have written does not pass for one of its own.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Members(NamedTuple):
     optional: frozenset[str] = frozenset()
 
     def require(self, names: Set[str]) -> None:
-        """Raise ``ValueError`` for other names."""
+        """Raise ``ValueError`` if the names are others."""
         if self.required <= names and names <= self.required | self.optional:
             return
         raise ValueError(f"it has {_listed(names)} where the feed writes {_listed(self.required)}")
 
 
 class ValueMembers(NamedTuple):
-    """The members of a value; ``None`` where the feed is not known.
+    """The members of a value; ``None`` if the feed is not known.
 
-    ``value`` are those beside the row, none where the row stands by itself. ``metadata`` are those of the
-    object among the columns of such a row, none where there is no such object. ``source`` are those of the
-    member of that name.
+    ``value`` are those beside the row; none for a row that stands by itself. ``metadata`` are those of the
+    object among the columns of such a row; none if there is no such object. ``source`` are those of the
+    member with that name.
     """
 
     value: Members
@@ -44,7 +44,7 @@ class ValueMembers(NamedTuple):
 
 
 def value_members(options: FeedOptions) -> ValueMembers:
-    """The members that every value of a feed has."""
+    """Return the members that every value of a feed has."""
     previous = _asked(before=options.shows_previous)
     places = _asked(key=options.key_in_value, topic=options.topic_in_value)
     stamps = _asked(updated=options.updated, mvcc_timestamp=options.mvcc_timestamp)
@@ -70,7 +70,7 @@ def value_members(options: FeedOptions) -> ValueMembers:
 
 @cache
 def any_members(envelope: Envelope, record_format: Format = Format.JSON) -> ValueMembers:
-    """The members that values of an envelope have, whatever the options of their feed."""
+    """Return the members that values of an envelope may have, whatever the options of their feed."""
     after = frozenset({"after"})
     match envelope:
         case Envelope.WRAPPED:

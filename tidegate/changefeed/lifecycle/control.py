@@ -1,8 +1,8 @@
 """What the jobs agent tells the log partitions about feeds, and what they answer.
 
-The control topic has one partition per log partition, and the jobs agent writes every message to all of
-them, keyed by feed. It is compacted: the last message about a feed is all that a partition may ever see, so
-``Activate`` repeats the definition. The acknowledgements are keyed by feed, epoch and log partition.
+The control topic has one partition per log partition, and the jobs agent writes every message to all of them,
+keyed by feed. It is compacted: the last message about a feed may be the only one that a partition ever sees,
+so ``Activate`` repeats the definition. The acknowledgements are keyed by feed, epoch and log partition.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from tidegate.changefeed.definition.stored_fields import (
 from tidegate.errors import ForeignRecord
 from tidegate.hlc import Timestamp, parse_decimal
 
-#: A log partition that registered a feed and is held for its ``Activate`` (docs/delivery.md#held-partitions)
-#: goes on without it after so many seconds. A round over all partitions takes a fraction of a second, and the
-#: topics of a feed some seconds more; what takes longer than this waits for somebody who may never come.
+#: How long, in seconds, a log partition that registered a feed is held for its ``Activate``
+#: (docs/delivery.md#held-partitions). Then it goes on without it. A round over all partitions takes a
+#: fraction of a second, and the topics of a feed some seconds more. What takes longer than this limit may
+#: never come.
 HELD_LIMIT_S: Final = 300.0
 
 
@@ -39,11 +40,11 @@ class Register:
 
     @property
     def feed_id(self) -> FeedId:
-        """The feed."""
+        """The feed's id."""
         return self.definition.id
 
     def to_bytes(self) -> bytes:
-        """The message's value."""
+        """Return the message's value."""
         return stored_json.dump("register", {"definition": self.definition.to_json()})
 
 
@@ -57,11 +58,11 @@ class Activate:
 
     @property
     def feed_id(self) -> FeedId:
-        """The feed."""
+        """The feed's id."""
         return self.definition.id
 
     def to_bytes(self) -> bytes:
-        """The message's value."""
+        """Return the message's value."""
         body = {
             "definition": self.definition.to_json(),
             "start": self.start.decimal(),
@@ -72,29 +73,32 @@ class Activate:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Forget this feed, up to and with this epoch; answer ``Removed``."""
+    """Forget this feed in all epochs up to this one; answer ``Removed``."""
 
     feed_id: FeedId
     epoch: FeedEpoch
 
     def to_bytes(self) -> bytes:
-        """The message's value."""
+        """Return the message's value."""
         return stored_json.dump("remove", {"feed_id": self.feed_id, "epoch": self.epoch})
 
 
 ControlMessage: TypeAlias = Register | Activate | Remove
 
-#: What a failure names in place of a log partition where none is at fault.
+#: Stands in a failure in place of a log partition when none is at fault.
 NO_PARTITION: Final = -1
 
 
 def control_key(feed_id: FeedId) -> bytes:
-    """The key of every control message about a feed."""
+    """Return the key of every control message about a feed."""
     return feed_id.encode()
 
 
 def read_control(value: bytes) -> ControlMessage:
-    """Read a message of the control topic. Raises ``ForeignRecord``, ``StateError`` for a newer version."""
+    """Read a message of the control topic.
+
+    Raises ``ForeignRecord``, and ``StateError`` for a message of a newer version.
+    """
     return stored_json.load(value, _MESSAGES, "a message of the control topic")
 
 
@@ -108,7 +112,7 @@ def read_control_record(key: bytes | None, value: bytes) -> ControlMessage:
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A table of the definition that a log partition has a descriptor of."""
+    """A table of the definition, of which a log partition has a descriptor."""
 
     table: TableName
     table_id: int
@@ -119,8 +123,9 @@ class Registered:
     """The feed is in the partition's state.
 
     ``position`` is the log offset from which on the feed reads, ``highest`` the highest MVCC timestamp that
-    the partition has applied below it. Tables without a descriptor there are left out of ``tables``; then
-    ``refused`` says which descriptors the partition could not take, and why: one of them may be the table's.
+    the partition has applied below it. ``tables`` leaves out tables without a descriptor there. ``refused``
+    says then which descriptors the partition could not accept, and why: one of them may be the missing
+    table's.
     """
 
     feed_id: FeedId
@@ -132,7 +137,7 @@ class Registered:
     refused: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """The acknowledgement's value."""
+        """Return the acknowledgement's value."""
         body = {
             **_stored_address(self),
             "position": self.position,
@@ -153,15 +158,15 @@ class Active:
     partition: int
 
     def to_bytes(self) -> bytes:
-        """The acknowledgement's value."""
+        """Return the acknowledgement's value."""
         return stored_json.dump("active", _stored_address(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The partition cannot feed this any further; ``reason`` is a sentence.
+    """The partition cannot run the feed any further; ``reason`` is a sentence.
 
-    ``partition`` is `NO_PARTITION` where the feed's markers cannot be written any more.
+    ``partition`` is `NO_PARTITION` if the feed's markers cannot be written any more.
     """
 
     feed_id: FeedId
@@ -170,7 +175,7 @@ class Failed:
     reason: str
 
     def to_bytes(self) -> bytes:
-        """The acknowledgement's value."""
+        """Return the acknowledgement's value."""
         return stored_json.dump("failed", {**_stored_address(self), "reason": self.reason})
 
 
@@ -178,8 +183,8 @@ class Failed:
 class Removed:
     """The partition has forgotten the feed.
 
-    ``reason`` says why it had failed there, if it had: `Failed` may have been written just before, and this
-    takes its place in the topic.
+    ``reason`` says why the feed had failed there, if it had: this record replaces a `Failed` that may have
+    been written just before.
     """
 
     feed_id: FeedId
@@ -188,7 +193,7 @@ class Removed:
     reason: str = ""
 
     def to_bytes(self) -> bytes:
-        """The acknowledgement's value."""
+        """Return the acknowledgement's value."""
         body = _stored_address(self)
         if self.reason:
             body["reason"] = self.reason
@@ -199,19 +204,19 @@ Ack: TypeAlias = Registered | Active | Failed | Removed
 
 
 def ack_key(ack: Ack) -> bytes:
-    """The key of an acknowledgement."""
+    """Return the key of an acknowledgement."""
     return f"{ack.feed_id}/{ack.epoch}/{ack.partition}".encode()
 
 
 def read_ack(value: bytes) -> Ack:
-    """Read an acknowledgement. Raises ``ForeignRecord``, ``StateError`` for a newer version."""
+    """Read an acknowledgement. Raises ``ForeignRecord``, and ``StateError`` for one of a newer version."""
     return stored_json.load(value, _ACKS, "an acknowledgement of the control topic")
 
 
 def read_ack_record(key: bytes | None, value: bytes, partitions: int) -> Ack:
-    """Read a record of the topic of acknowledgements, of one of ``partitions`` log partitions.
+    """Read a record of the topic of acknowledgements, from one of ``partitions`` log partitions.
 
-    Its key must be its own. Raises as `read_ack`.
+    Its key must be that of its acknowledgement. Raises as `read_ack`.
     """
     ack = read_ack(value)
     if key != ack_key(ack) or ack.partition >= partitions:

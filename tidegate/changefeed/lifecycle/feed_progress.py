@@ -1,6 +1,6 @@
-"""What an owner of a feed persists of its progress (docs/delivery.md, step M2), and how the next one goes on.
+"""What a feed's owner persists of its progress (docs/delivery.md, step M2), and how the next owner goes on.
 
-The same for every engine: each may have to go on where another one ended.
+It is the same for every engine, since each may have to go on where another one ended.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from tidegate.hlc import ResolvedTimestamp
 
 
 class FeedProgress:
-    """Of one epoch of a feed. ``state`` is that of a feed that has its start."""
+    """The persisted progress of one epoch of a feed. ``state`` is its state record, which has a start."""
 
     def __init__(self, definition: FeedDefinition, state: StateRecord) -> None:
         self._definition = definition
         self._state = state
-        self._read_up_to = dict(state.positions)  # by log partition, as it is persisted
+        self._read_up_to = dict(state.positions)  # by log partition, as it is stored
         self._marked: ResolvedTimestamp | None = None
 
     def begin(self, left: FeedView) -> FeedFrontier:
-        """The frontier as the last owner of the epoch left it."""
+        """Return the frontier as the epoch's last owner left it."""
         progress, taken = left.progress, left.current_takeover
         if progress is not None and progress.epoch == self._definition.epoch:
             self._read_up_to.update(progress.positions)
@@ -40,11 +40,11 @@ class FeedProgress:
         )
 
     def note_marker(self, marker: ResolvedTimestamp) -> None:
-        """It was written to every output partition; the next record says so."""
+        """Note that the marker was written to every output partition; the next record says so."""
         self._marked = marker
 
     def record(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
-        """What to persist: a high-water of the frontier, and the log positions that belong to it."""
+        """Return what to persist: a high-water of the frontier, and the log positions that belong to it."""
         for partition, offset in frontier.positions.items():
             self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
         definition = self._definition

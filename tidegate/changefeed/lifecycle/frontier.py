@@ -1,13 +1,13 @@
 """Where a marker is decided: the minimum of the ranges' checkpoints over all target spans of a feed.
 
-A checkpoint of a range says how far the rows of its span are complete and acknowledged. The feed is
-complete up to the minimum over its target spans; a part of them that no range has reported holds it back.
-That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition
-of every output topic (docs/delivery.md#markers).
+A checkpoint of a range says up to where the rows of its span are complete and acknowledged. The feed is
+complete up to the minimum over its target spans. A part of these that no range has reported holds it back.
+That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition of
+every output topic (docs/delivery.md#markers).
 
-A feed that begins with a scan owes rows at its start, so its spans begin at zero: a checkpoint names the feed
-only once the partition has no gap for it, and that the spans have come to the start is how it is known that
-the scan is done (docs/catch-up.md#the-end-of-a-scan).
+A feed that begins with a scan has to write rows at its start, so its spans begin at zero. A checkpoint names
+the feed only while the partition has no gap for it. So the scan is done once the spans have reached the start
+(docs/catch-up.md#the-end-of-a-scan).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class FeedFrontier:
     ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
     ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed,
     but for the rows of its initial ``scan``. ``high_water`` and ``ahead`` are what an earlier owner of the
-    same epoch has persisted; what is ahead may be missing. No marker is written at or below ``silent_to``:
-    an earlier epoch may have written some up to there, and markers never fall.
+    same epoch has persisted; ``ahead`` may be incomplete. No marker is written at or below ``silent_to``: an
+    earlier epoch may have written markers up to there, and markers never fall.
 
-    Feeds with the same ``targets`` may have their ``spans`` in common (`share`).
+    Feeds with the same ``targets`` may share their ``spans`` (`share`).
     """
 
     __slots__ = (
@@ -71,10 +71,10 @@ class FeedFrontier:
 
     @property
     def high_water(self) -> Timestamp:
-        """Every row of the feed at or below it was acknowledged.
+        """The timestamp at or below which every row of the feed was acknowledged.
 
-        Before any progress that is ``begin``: the feed's start, or zero where its initial scan is not done.
-        It does not pass the start of a feed that is a scan only.
+        Before any progress it is ``begin``: the feed's start, or zero while its initial scan is not done. It
+        does not pass the start of a feed that is a scan only.
         """
         lowest = self.spans.minimum
         if lowest < self._start:
@@ -83,12 +83,12 @@ class FeedFrontier:
 
     @property
     def scanned(self) -> bool:
-        """Whether every row at the start was acknowledged; so it is where the feed has no initial scan."""
+        """Whether every row at the start was acknowledged. Always true for a feed without an initial scan."""
         return self.high_water >= self._start
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """Per log partition the offset up to which its rows were acknowledged when it last reported."""
+        """For each log partition, the offset up to which its rows were acknowledged when it last reported."""
         return self._positions
 
     def apply_columns(
@@ -99,10 +99,10 @@ class FeedFrontier:
         ends: Sequence[bytes],
         resolved: Sequence[ResolvedTimestamp],
     ) -> bool:
-        """Take a partition's checkpoint, its spans in columns of equal length; late and repeated ones are
-        harmless.
+        """Take a partition's checkpoint, its spans in columns of equal length; a late or repeated one does no
+        harm.
 
-        Returns whether the minimum rose since this feed was last told something.
+        Returns whether the minimum has risen since the last call for this feed.
         """
         self.spans.forward_columns(starts, ends, resolved)
         return self._note(partition, offset)
@@ -114,7 +114,7 @@ class FeedFrontier:
         return self._seen > seen
 
     def due_marker(self) -> ResolvedTimestamp | None:
-        """The marker to write now: the high-water, when it has come far enough since the last marker."""
+        """Return the marker to write now: the high-water, if it is far enough above the last marker."""
         high_water = self.high_water
         if self._interval_ns is None or high_water <= self._silent_to:
             return None
@@ -126,7 +126,9 @@ class FeedFrontier:
 
     @property
     def marker(self) -> Timestamp | None:
-        """The last marker that was written, by an earlier owner's account too; ``None`` before the first."""
+        """The last marker that is known to be written, maybe by an earlier owner; ``None`` before the
+        first.
+        """
         return self._marked
 
     def marked(self, marker: ResolvedTimestamp) -> None:
@@ -134,22 +136,23 @@ class FeedFrontier:
         self._marked = marker
 
     def ahead(self) -> tuple[SpanProgress, ...]:
-        """The spans that are so far above the high-water that a restart should know of them."""
+        """Return the spans that are so far above the high-water that they are worth storing for a restart."""
         high_water = self.high_water
         if self.spans.maximum.wall - high_water.wall < AHEAD_NS:
             return ()
         return spans_ahead(self.spans.entries(), high_water)
 
     def laggard(self) -> Span | None:
-        """The span that holds the high-water back; the first of several."""
+        """Return the span that holds the high-water back; the first of several."""
         lowest = self.spans.lowest_entry()
         return None if lowest is None else lowest[0]
 
 
 def share(frontiers: Iterable[FeedFrontier]) -> None:
-    """Let feeds whose spans are in the same state have them in common: what is reported is applied once.
+    """Let feeds whose spans are in the same state share one object for them, so that a report is applied
+    once.
 
-    From then on nothing may be applied to one of them that does not hold for all.
+    From then on a report may be applied to one of them only if it holds for all.
     """
     distinct: dict[frozenset[Span], list[FeedFrontier]] = {}
     for frontier in frontiers:
@@ -163,7 +166,9 @@ def share(frontiers: Iterable[FeedFrontier]) -> None:
 
 
 def part(frontiers: Iterable[FeedFrontier], others: Iterable[FeedFrontier]) -> None:
-    """Give ``frontiers`` spans that they do not have in common with ``others``; among themselves they may."""
+    """Give ``frontiers`` spans that they do not share with ``others``; among themselves they may share
+    them.
+    """
     shared = {id(other.spans) for other in others}
     copies: dict[int, SpanFrontier] = {}
     for frontier in frontiers:

@@ -1,7 +1,7 @@
 """The records of the jobs topic.
 
-Several writers write about one feed, so each has its own record key, ``<feed id>/<part>``, and none can
-overwrite another's news:
+Several writers write about one feed. So each has its own record key, ``<feed id>/<part>``, and none can
+overwrite what another one wrote:
 
 | part | writer | says |
 |---|---|---|
@@ -12,10 +12,11 @@ overwrite another's news:
 | spans | frontier agent | which spans are far above the high-water; its loss costs time only |
 | takeover | jobs agent | where a feed that was moved to this engine goes on (docs/hand-over.md) |
 
-What engines write is of one epoch of the feed, and from the second one on the key ends with ``/<epoch>``:
-an engine that a feed was moved away from may still write for a moment, and overwrites nothing of the next.
+Records of engines belong to one epoch of the feed. From the second epoch on their keys end with ``/<epoch>``:
+the engine that a feed was moved away from may still write for a moment, and must not overwrite records of the
+next epoch.
 
-The topic is compacted: the last record of a key counts, and a record without a value takes its part away.
+The topic is compacted: the last record of a key counts, and a record without a value removes its part.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from tidegate.spans import Span
 
 
 class Part(enum.Enum):
-    """Which of a feed's records a key names."""
+    """The parts of a feed that record keys name."""
 
     DEFINITION = "definition"
     DROP = "drop"
@@ -84,7 +85,7 @@ class DefinitionRecord:
         return record_key(self.definition.id, Part.DEFINITION)
 
     def to_bytes(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         return stored_json.dump(
             Part.DEFINITION.value,
             {"definition": self.definition.to_json()},
@@ -105,20 +106,20 @@ class DropRecord:
         return record_key(self.feed_id, Part.DROP)
 
     def to_bytes(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         return stored_json.dump(Part.DROP.value, {"feed_id": self.feed_id, "requested_ns": self.requested_ns})
 
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """Where the jobs agent has brought a feed to.
+    """The state to which the jobs agent has brought a feed.
 
-    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits, and at which it scans if it
-    begins with that, ``targets`` are the resolved
-    tables, and ``positions`` are the log offsets, by log partition, from which on it reads. ``error`` is a
-    sentence, empty unless the feed failed, or is pending because it waits for something that may not come.
-    ``sink_cluster`` is the id of the Kafka cluster that the topics are on, empty for the workers' own.
-    ``topics`` is what is known of these; of a pending feed, which of them it is about to create.
+    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits. A feed that begins with a
+    scan scans there. ``targets`` are the resolved tables. ``positions`` are the log offsets, by log
+    partition, from which on the feed reads. ``error`` is a sentence; it is empty unless the feed failed, is
+    held, or is pending because it waits for something that may not come. ``sink_cluster`` is the id of the
+    Kafka cluster that has the topics, empty for the workers' own. ``topics`` is what is known of the topics;
+    for a pending feed, which of them it is about to create.
     """
 
     feed_id: FeedId
@@ -137,7 +138,7 @@ class StateRecord:
         return record_key(self.feed_id, Part.STATE, self.epoch)
 
     def to_bytes(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         body = {
             "feed_id": self.feed_id,
             "epoch": self.epoch,
@@ -156,7 +157,7 @@ class StateRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProgressRecord:
-    """How far a feed is: every row at or below ``high_water`` is on its topics, acknowledged.
+    """The progress of a feed: every row at or below ``high_water`` is on its topics, acknowledged.
 
     ``positions`` are the log offsets, by log partition, from which on another engine may take over.
     ``marked`` is the last marker that is known to be written to every output partition in this epoch.
@@ -174,7 +175,7 @@ class ProgressRecord:
         return record_key(self.feed_id, Part.PROGRESS, self.epoch)
 
     def to_bytes(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         body = {
             "feed_id": self.feed_id,
             "epoch": self.epoch,
@@ -188,10 +189,10 @@ class ProgressRecord:
 
 @dataclass(frozen=True, slots=True)
 class SpansRecord:
-    """Which spans of a feed are complete further than its high-water says, for its next owner.
+    """The spans of a feed that are complete further than its high-water says, for its next owner.
 
-    Every row of a span at or below its timestamp is on the feed's topics, acknowledged. That holds for the
-    epoch, for as long as it lasts: nothing takes it back, and a record that is old or missing says less.
+    Every row of a span at or below its timestamp is on the feed's topics, acknowledged. That stays true as
+    long as the epoch lasts, so an old or missing record only says less.
     """
 
     feed_id: FeedId
@@ -204,7 +205,7 @@ class SpansRecord:
         return record_key(self.feed_id, Part.SPANS, self.epoch)
 
     def to_bytes(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         body = {
             "feed_id": self.feed_id,
             "epoch": self.epoch,
@@ -215,16 +216,17 @@ class SpansRecord:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverRecord:
-    """What an epoch takes over from those before it, which ran on other engines.
+    """The progress that an epoch takes over from the epochs before it, which ran on other engines or
+    clusters.
 
-    Every row at or below ``high_water`` is on the feed's topics, acknowledged; ``None`` where nothing is
-    known to be. ``start``, ``targets`` and ``topics`` are those that the feed began with, on the cluster
-    ``sink_cluster``; without a start it has not begun yet. ``marked`` is the last marker that is known to be
+    Every row at or below ``high_water`` is on the feed's topics, acknowledged; ``None`` if that is known of
+    no row. ``start``, ``targets`` and ``topics`` are those that the feed began with, on the cluster
+    ``sink_cluster``. Without a start it has not begun yet. ``marked`` is the last marker that is known to be
     written.
 
-    Where the cluster is one that was accepted (docs/accept-cluster.md) the feed writes no marker at or below
-    ``silent_to``: earlier ones may stand on any cluster up to there. ``unprepared``: its topics have yet to
-    be created there.
+    On an accepted cluster (docs/accept-cluster.md) the feed writes no marker at or below ``silent_to``, since
+    earlier markers up to there may stand on any cluster. ``unprepared`` says that the feed's topics are still
+    to be created there.
     """
 
     feed_id: FeedId
@@ -244,7 +246,7 @@ class TakeoverRecord:
         return record_key(self.feed_id, Part.TAKEOVER, self.epoch)
 
     def to_bytes(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         body: dict[str, Any] = {
             "feed_id": self.feed_id,
             "epoch": self.epoch,
@@ -269,13 +271,13 @@ JobRecord: TypeAlias = (
 
 
 def record_key(feed_id: FeedId, part: Part, epoch: FeedEpoch = FIRST_EPOCH) -> bytes:
-    """The key of one part of a feed, in one of its epochs."""
+    """Return the key of one part of a feed, in one of its epochs."""
     suffix = f"/{epoch}" if epoch > FIRST_EPOCH else ""
     return f"{feed_id}/{part.value}{suffix}".encode()
 
 
 def parse_key(key: bytes | None) -> tuple[FeedId, Part, FeedEpoch]:
-    """The feed, the part and the epoch of a key. Raises ``ForeignRecord`` for anything else."""
+    """Return the feed, the part and the epoch of a key. Raises ``ForeignRecord`` for any other key."""
     parsed = _KEY.fullmatch((key or b"").decode("utf-8", "replace"))
     epoch = int(parsed["epoch"] or FIRST_EPOCH) if parsed else 0
     if parsed is None or parsed["part"] not in _PARTS or epoch > MAX_EPOCH:
@@ -289,8 +291,8 @@ def parse_key(key: bytes | None) -> tuple[FeedId, Part, FeedEpoch]:
 def read_job_record(key: bytes | None, value: bytes) -> JobRecord:
     """Read one record of the jobs topic.
 
-    Raises ``ForeignRecord``, and ``StateError`` for a record of a newer version, also of a part that this one
-    does not know.
+    Raises ``ForeignRecord``. Raises ``StateError`` for a record of a newer version, also for a part that this
+    version does not know.
     """
     try:
         feed_id, part, _ = parse_key(key)

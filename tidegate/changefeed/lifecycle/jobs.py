@@ -1,4 +1,4 @@
-"""All feeds, as the records of the jobs topic add up to them."""
+"""All feeds, put together from the records of the jobs topic."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from tidegate.changefeed.lifecycle.span_progress import SpanProgress
 from tidegate.changefeed.lifecycle.takeover import resumed
 from tidegate.hlc import ResolvedTimestamp
 
-#: What engines write of one epoch of a feed.
+#: The records that engines write, each about one epoch of a feed.
 OfEpoch: TypeAlias = StateRecord | ProgressRecord | SpansRecord | TakeoverRecord
 
 
 @dataclass(frozen=True, slots=True)
 class FeedView:
-    """One feed as its records tell it. A part that nobody wrote yet is ``None``.
+    """One feed, put together from its records. A part without a record is ``None``.
 
-    Of parts that engines write, those of the latest epoch count.
+    Of the parts that engines write, those of the latest epoch count.
     """
 
     defined: FeedDefinition | None = None
@@ -51,22 +51,22 @@ class FeedView:
 
     @property
     def definition(self) -> FeedDefinition | None:
-        """The definition that is in force: of a feed that was moved it says where that goes on."""
+        """The definition that is in force. For a feed that was moved it also says where the feed goes on."""
         defined, taken = self.defined, self.current_takeover
         return defined if defined is None or taken is None else resumed(defined, taken)
 
     def runs_on(self, engine: Engine) -> bool:
-        """Whether the feed is this engine's: nobody else has anything to do for it."""
+        """Return whether the feed runs on this engine: then no other engine does anything for it."""
         return self.defined is not None and self.defined.engine is engine
 
     @property
     def epoch(self) -> FeedEpoch | None:
-        """Of the definition."""
+        """The epoch of the definition."""
         return None if self.defined is None else self.defined.epoch
 
     @property
     def status(self) -> FeedState:
-        """The state to show: a drop counts from the wish on, another epoch's state not at all."""
+        """The state to show. A drop counts from the wish on; another epoch's state does not count."""
         if self.drop is not None:
             return FeedState.DROPPED
         state = self.current_state
@@ -74,14 +74,14 @@ class FeedView:
 
     @property
     def current_state(self) -> StateRecord | None:
-        """The state record, when it is of the definition's epoch."""
+        """The state record, if it belongs to the definition's epoch."""
         if self.state is None or self.state.epoch != self.epoch:
             return None
         return self.state
 
     @property
     def high_water(self) -> ResolvedTimestamp | None:
-        """The persisted frontier of the definition's epoch, or what that took over."""
+        """The persisted frontier of the definition's epoch, or the high-water that the epoch took over."""
         progress = self.progress
         if progress is None or progress.epoch != self.epoch:
             return None if self.current_takeover is None else self.current_takeover.high_water
@@ -89,14 +89,14 @@ class FeedView:
 
     @property
     def current_takeover(self) -> TakeoverRecord | None:
-        """What the definition's epoch took over; ``None`` for a first one, and before it has."""
+        """What the definition's epoch took over; ``None`` for a first epoch, and before the takeover."""
         if self.takeover is None or self.takeover.epoch != self.epoch:
             return None
         return self.takeover
 
     @property
     def beginning(self) -> StateRecord | TakeoverRecord | None:
-        """Where the feed began, in whatever epoch: the record that has its start; ``None`` before that."""
+        """The record that has the feed's start, from whatever epoch; ``None`` before the feed has begun."""
         if self.takeover is not None and self.takeover.start is not None:
             return self.takeover
         return None if self.state is None or self.state.start is None else self.state
@@ -108,12 +108,12 @@ class FeedView:
 
     @property
     def stored_topics(self) -> OutputTopics:
-        """What the state of the definition's epoch tells of its topics."""
+        """The topics in the state record of the definition's epoch."""
         return () if self.current_state is None else self.current_state.topics
 
     @property
     def ahead(self) -> tuple[SpanProgress, ...]:
-        """The spans that are persisted above the high-water, when they are of the definition's epoch."""
+        """The persisted spans above the high-water, if they belong to the definition's epoch."""
         spans = self.spans
         if spans is None or spans.epoch != self.epoch:
             return ()
@@ -124,7 +124,7 @@ _NOTHING: Final = FeedView()
 
 
 class JobsView:
-    """All feeds, folded from the records of the jobs topic in topic order."""
+    """All feeds, put together from the records of the jobs topic in topic order."""
 
     def __init__(self) -> None:
         self._feeds: dict[FeedId, FeedView] = {}
@@ -145,11 +145,11 @@ class JobsView:
         return feed_id
 
     def __getitem__(self, feed_id: FeedId) -> FeedView:
-        """The feed; an empty view for one that has no records."""
+        """Return the feed; an empty view for one that has no records."""
         return self._feeds.get(feed_id, _NOTHING)
 
     def feeds(self) -> Iterator[tuple[FeedId, FeedView]]:
-        """All feeds that have a record, by id."""
+        """Return all feeds that have a record, by id."""
         return iter(sorted(self._feeds.items()))
 
 

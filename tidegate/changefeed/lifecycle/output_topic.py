@@ -1,7 +1,7 @@
 """What is stored of each topic that a feed writes to: its id (KIP-516), and who created it.
 
-A name tells nothing about that: a topic may be deleted, and made anew by somebody else. Feeds of earlier
-versions, and Kafka without topic ids, have no id.
+A name tells neither: a topic may be deleted, and created again by somebody else. Feeds of earlier versions
+have no ids stored, and neither has Kafka without topic ids.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{0,22}")
 
 
 class TopicOrigin(enum.Enum):
-    """Where a topic of a feed comes from."""
+    """The origin of a feed's topic: who created it."""
 
     UNKNOWN = "unknown"
     """It was there before the feed had looked at it."""
@@ -32,23 +32,27 @@ class TopicOrigin(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutputTopic:
-    """One topic of a feed. ``id`` is empty where none is known."""
+    """One topic of a feed. ``id`` is empty if it is not known."""
 
     id: str
     origin: TopicOrigin
 
 
-#: In the order of the feed's tables, and the topic of its markers last; empty while nothing is known.
+#: The topics of a feed in the order of its tables, the topic of its markers last; empty while nothing is
+#: known.
 OutputTopics: TypeAlias = tuple[OutputTopic, ...]
 
 
 def topics_json(topics: Sequence[OutputTopic]) -> list[list[str]]:
-    """The stored form: ``[["4L6g3nShT-eMCtK--X86sw", "created"], ...]``."""
+    """Return the stored form: ``[["4L6g3nShT-eMCtK--X86sw", "created"], ...]``."""
     return [[topic.id, topic.origin.value] for topic in topics]
 
 
 def read_topics(stored: Mapping[str, Any]) -> OutputTopics:
-    """Read the member ``topics``, which earlier versions did not write. ``ValueError`` when it is none."""
+    """Read the member ``topics``, which earlier versions did not write.
+
+    Raises ``ValueError`` when it is damaged.
+    """
     found: Iterable[Any] = items(stored, "topics") if "topics" in stored else ()
     return tuple(_read_topic(*each) for each in found)
 

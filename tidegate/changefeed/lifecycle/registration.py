@@ -1,24 +1,26 @@
 """How a feed starts and ends: what the jobs agent does next about one feed, from what is durable.
 
 There is no state here beside the durable facts: the definition, the drop, the stored state record, and the
-acknowledgements of the log partitions. So a restarted agent goes on where the last one stopped, and late,
-repeated and reordered acknowledgements change nothing that was decided.
+acknowledgements of the log partitions. So a restarted agent goes on where the last one stopped. Late,
+repeated and reordered acknowledgements change no decision.
 
-1. ``Announce``: tell the partitions that have not answered to register the feed. From the first answer to
-   the last activation the partitions are held, so whatever may keep the feed from starting is asked before,
-   such as its schema registry: until then the feed is pending, and its state record may say what for.
-2. ``Prepare``: all have. The start S is the feed's cursor; without one it is the highest MVCC timestamp that
-   any of them had applied: whatever a partition emits from its position on, no version at or below S can be
-   missing from another's past. What passed above a cursor is brought by scans (docs/catch-up.md). Create the
-   output topics, register the markers' schemas, then store ``starting_state(...)``.
+1. ``Announce``: tell the partitions that have not answered to register the feed. From the first answer to the
+   last activation the partitions are held. So everything that may keep the feed from starting, such as its
+   schema registry, is asked before. Until then the feed is pending, and its state record may say what it
+   waits for.
+2. ``Prepare``: all partitions have answered. The start S is the feed's cursor. Without one it is the highest
+   MVCC timestamp that any partition had applied at its position. So no partition has passed a version above S
+   before its position. Versions above a cursor that partitions have passed come by scans (docs/catch-up.md).
+   Create the output topics, register the markers' schemas, then store ``starting_state(...)``.
 3. ``Announce`` the activation, with the S and the targets **of the stored record**, to the partitions that
-   are not active. S is decided by the store, not by who computes it: a crash before the record was
-   stored loses an S that nobody has heard of.
-4. ``StoreState`` that the feed runs. From here on the frontier agent writes its progress.
-5. A feed that is an initial scan only has succeeded when its progress has come to S: ``StoreState`` that.
+   are not active. S is fixed once it is stored: a crash before that loses an S that nobody has been told.
+4. ``StoreState``: store that the feed runs. From here on the frontier agent writes its progress.
+5. A feed that is an initial scan only has succeeded once its progress has reached S. ``StoreState``: store
+   that.
 
-A failure at any step is stored, and the partitions are told to forget the feed; so is a drop, and a success.
-Between the two whoever may still write the feed's progress and markers is fenced (``needs_fence``).
+A failure at any step is stored, and then the partitions are told to forget the feed. A drop and a success end
+it in the same way. In between, whoever may still write the feed's progress and markers is fenced
+(``needs_fence``).
 
 A later epoch begins on an engine that the feed was moved to (docs/hand-over.md). ``TakeOver`` comes before
 step 1. A failure of an earlier epoch that nobody has acted on ends the feed. Otherwise the partitions forget
@@ -66,9 +68,9 @@ from tidegate.hlc import Timestamp
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Write this message to these log partitions' control partitions, and wait for their answers.
+    """Write this message to the control partitions of these log partitions, and wait for their answers.
 
-    Repeat it after a restart and when an answer takes too long: partitions answer every time.
+    Repeat it after a restart, and when an answer takes too long: partitions answer every time.
     """
 
     message: ControlMessage
@@ -80,9 +82,9 @@ class Prepare:
     """Create the output topics, then store ``starting_state`` of this and the targets.
 
     ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
-    was taken over has ``targets`` already: it keeps them, on the cluster with the id ``cluster``, and
-    ``tables`` are none; ``topics`` is what is known of theirs. ``topics_anew``: it was not on that cluster
-    before, so its topics have to be created.
+    was taken over has ``targets`` already, and no ``tables``: it keeps its targets, on the cluster with the
+    id ``cluster``, and ``topics`` is what is known of their topics. ``topics_anew`` says that the feed was
+    not on that cluster before, so its topics have to be created.
     """
 
     start: Timestamp
@@ -96,35 +98,37 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Write this state record, and look again when it is durable."""
+    """Write this state record, and ask for the next step once it is durable."""
 
     record: StateRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing to do until a new record or acknowledgement comes."""
+    """Do nothing until a new record or acknowledgement comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Fence whoever ran the feed, read all that it has left, store ``takeover(...)``, and look again."""
+    """Fence whoever ran the feed, read its last records, store ``takeover(...)``, and ask for the next
+    step.
+    """
 
 
 Step: TypeAlias = Announce | Prepare | StoreState | Settled | TakeOver
-#: What each log partition has answered last about one epoch of a feed.
+#: The last answer of each log partition about one epoch of a feed.
 Answers: TypeAlias = Mapping[int, Ack]
 _NONE: Final[Answers] = {}
 
 
 class Acknowledgements:
-    """What the log partitions have answered about one feed's epoch, folded in any order.
+    """The answers of the log partitions about one feed's epoch, taken in any order.
 
-    An acknowledgement never takes back a later one: registered, active, failed, removed is the order, and
-    removed with the reason of a failure after that. A
-    partition that registers the feed twice has lost its state between: it reads the feed from the later
-    position on, so that one counts. Where the start was fixed by the earlier one, the partition itself
-    refuses a start below what it had applied (``tidegate.processor.feeds.feed_control``).
+    An acknowledgement never replaces a later one. Their order is registered, active, failed, removed, and
+    then removed with the reason of a failure. A partition that registers the feed twice has lost its state in
+    between. It reads the feed from the later position on, so that one counts. If the start was fixed with the
+    earlier position, the partition itself refuses a start below what it had applied
+    (``tidegate.processor.feeds.feed_control``).
     """
 
     def __init__(self, epoch: FeedEpoch) -> None:
@@ -138,7 +142,7 @@ class Acknowledgements:
             self._acks[ack.partition] = ack
 
     def by_partition(self) -> Mapping[int, Ack]:
-        """The furthest acknowledgement of each log partition that has answered."""
+        """Return the furthest acknowledgement of each log partition that has answered."""
         return self._acks
 
 
@@ -161,10 +165,10 @@ def _rank(ack: Ack) -> int:
 
 
 def former_answers(feed: FeedView, answers_of: Callable[[FeedEpoch], Answers]) -> Answers:
-    """What partitions answered about the epoch before the definition's, for `next_step`.
+    """Return what partitions answered about the epoch before the definition's, for `next_step`.
 
-    Failures of the epochs since the last one whose state is stored are among them: nobody has acted on these,
-    for an epoch that never began has looked at nothing.
+    Failures in all epochs since the last one with a stored state are among them. Nobody has acted on these
+    yet, since an epoch that never began has not looked at them.
     """
     if feed.definition is None:
         return _NONE
@@ -177,15 +181,16 @@ def former_answers(feed: FeedView, answers_of: Callable[[FeedEpoch], Answers]) -
 
 
 def failure_of(ack: Ack) -> str:
-    """Why the partition could not feed this any further; empty where it could."""
+    """Return why the partition could not run the feed any further; empty if it could."""
     return ack.reason if isinstance(ack, Failed | Removed) else ""
 
 
 def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answers = _NONE) -> Step:
-    """What to do next about a feed of this engine, given the acknowledgements of its definition's epoch.
+    """Return what to do next about a feed of this engine, given the acknowledgements of its definition's
+    epoch.
 
-    ``former`` are those of the epoch before (`former_answers`). Raises ``StateError`` for a stored state that
-    no step can have left.
+    ``former`` are the acknowledgements of the epoch before (`former_answers`). Raises ``StateError`` for a
+    stored state that no step can have left.
     """
     definition, stored = feed.definition, feed.current_state
     if definition is None:
@@ -206,11 +211,11 @@ def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answe
 
 
 def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Settled:
-    """What to do about a feed that is another engine's now.
+    """Return what to do about a feed that belongs to another engine now.
 
-    ``acks`` are of the epoch before its own, for what is told and answered about that one is the other's. Of
-    a feed in its first epoch nobody has heard here. Before another one has taken it over its high-water may
-    still be persisted here: no partition may leave rows out until then.
+    ``acks`` are those of the epoch before the definition's; the other engine deals with the definition's
+    epoch. A feed in its first epoch was never told to partitions here. Until the other engine has taken the
+    feed over, its high-water may still be persisted here, so no partition may leave out rows before.
     """
     if feed.defined is None or feed.defined.epoch == FIRST_EPOCH:
         return Settled()
@@ -220,19 +225,19 @@ def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Set
 
 
 def needs_fence(feed: FeedView, step: Step) -> bool:
-    """Whether whoever writes the feed's progress and markers has to be fenced before ``step`` (step E2 of
+    """Return whether to fence the writers of the feed's progress and markers before ``step`` (step E2 of
     docs/delivery.md).
 
-    Partitions forget a feed one after the other. Ranges that move from one that has forgotten it to one that
-    has not do not bring what the feed lacks any more, so that checkpoints of the other may cover rows that
-    nobody wrote: from the first ``Remove`` on no checkpoint may become a marker.
+    Partitions forget a feed one after the other. A range that moves from a partition that has forgotten it
+    does not bring the feed's missing versions. So checkpoints of the partition that it moves to may cover
+    rows that nobody wrote. From the first ``Remove`` on no checkpoint may become a marker.
     """
     removes = isinstance(step, Announce) and isinstance(step.message, Remove)
     return removes and feed.status in ENDED and bool(feed.targets)
 
 
 def epoch_before(definition: FeedDefinition) -> FeedEpoch:
-    """The epoch that the definition's follows; 0 before the first."""
+    """Return the epoch before the definition's; 0 before the first."""
     return FeedEpoch(definition.epoch - 1)
 
 
@@ -243,7 +248,10 @@ def starting_state(
     sink_cluster: str = "",
     topics: OutputTopics = (),
 ) -> StateRecord:
-    """The record to store once the topics exist: it fixes the start for ever, and the cluster they are on."""
+    """Return the record to store once the topics exist.
+
+    It fixes the feed's start, and the topics' cluster, for ever.
+    """
     return StateRecord(
         feed_id=definition.id,
         epoch=definition.epoch,
@@ -257,14 +265,18 @@ def starting_state(
 
 
 def failed(definition: FeedDefinition, reason: str, topics: OutputTopics = ()) -> StateRecord:
-    """The end of a feed that cannot be. ``topics`` is what was stored of those that it may have created."""
+    """Return the state of a feed that cannot run.
+
+    ``topics`` is what was stored of the topics that it may have created.
+    """
     return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=brief(reason), topics=topics)
 
 
 def waiting(definition: FeedDefinition, reason: str, topics: OutputTopics = ()) -> StateRecord:
-    """The state of a feed that cannot go on yet; empty ``reason``: nothing keeps it any more.
+    """Return the state of a feed that cannot go on yet; with an empty ``reason``, that nothing keeps it any
+    more.
 
-    ``topics`` is as that of ``failed``.
+    ``topics`` is as in ``failed``.
     """
     return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=brief(reason), topics=topics)
 
@@ -308,9 +320,10 @@ def _before_start(
 
 
 def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) -> str:
-    """Why an earlier epoch of a feed had failed, if it had: what it lacks the next one does not bring.
+    """Return why an earlier epoch of the feed failed, if it did: its missing versions do not come in the next
+    epoch.
 
-    The failure may be stored while the feed is moved, or known to its partitions alone.
+    The failure may be in the state that was stored while the feed was moved, or known only to its partitions.
     """
     stored = feed.state
     if stored is not None and stored.epoch < definition.epoch and stored.state is FeedState.FAILED:
@@ -322,7 +335,7 @@ def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) 
 
 
 def _where(ack: Ack, reason: str) -> str:
-    """Who says so. Without a partition it is the writer of markers, or the jobs agent itself."""
+    """Return the reason with its place. Without a partition it is the feed as a whole."""
     place = "the feed as a whole" if ack.partition == NO_PARTITION else f"log partition {ack.partition}"
     return f"{place}: {reason}"
 
@@ -338,9 +351,10 @@ def _known_ids(answers: Iterable[Registered]) -> dict[TableName, set[int]]:
 def _table_fault(
     definition: FeedDefinition, known: Mapping[TableName, set[int]], refused: Sequence[str]
 ) -> str:
-    """Why the tables cannot be fed, or nothing. A descriptor that only some partitions have is enough.
+    """Return why the tables cannot be fed, or nothing. A descriptor that only some partitions have is enough.
 
-    ``refused`` are the descriptors that a partition could not take: every partition is given the same ones.
+    ``refused`` are the descriptors that a partition could not accept. Every partition gets the same
+    descriptors.
     """
     unknown = [str(table) for table in definition.tables if table not in known]
     if unknown:
@@ -356,9 +370,9 @@ def _table_fault(
 
 
 def missing_tables(names: Iterable[str], refused: Sequence[str]) -> str:
-    """Why a feed cannot have tables of these names: a sentence without its full stop.
+    """Return why a feed cannot have tables of these names: a sentence without its full stop.
 
-    A descriptor that cannot be read may be that of any table: those that were ``refused`` are told.
+    A descriptor that cannot be read may be that of any table, so the ``refused`` ones are named.
     """
     missing = ", ".join(names)
     if not refused:
@@ -392,15 +406,18 @@ def _after_start(
 
 
 def _internal_topic(definition: FeedDefinition, stored: StateRecord) -> str:
-    """Why a stored state may not be acted on, or nothing: whoever writes to the jobs topic can store one that
-    names any topic, and no engine has looked at it."""
+    """Return why a stored state may not be acted on, or nothing.
+
+    Whoever can write to the jobs topic can store a state that names any topic, and no engine has checked
+    that.
+    """
     topics = [*(target.topic for target in stored.targets), definition.options.resolved_topic]
     faults = (internal_topic_fault(topic, "drop the feed") for topic in topics if topic)
     return next(filter(None, faults), "")
 
 
 def _scan_was_all(feed: FeedView, definition: FeedDefinition) -> bool:
-    """Whether the feed is a scan that is done. A partition that fails after that takes nothing from it."""
+    """Return whether the feed is a scan that is done. A partition that fails after that changes nothing."""
     begun = feed.current_state or feed.current_takeover
     if definition.options.initial_scan is not InitialScan.ONLY or begun is None or begun.start is None:
         return False
@@ -415,11 +432,11 @@ def _ending(
     partition_count: int,
     error: str = "",
 ) -> Step:
-    """Store the end first, then have every partition that knows of the feed forget it.
+    """Store the end first, then have every partition that knows the feed forget it.
 
-    The record says where the feed began, in whatever epoch: it stands in the place of the one that says so
-    where nobody has taken this epoch over. Once it had targets each partition may know of it, whatever is
-    left of the answers; its topics are free for another feed when all have answered.
+    The record says where the feed began, in whatever epoch, since it may replace the record that said so.
+    Once the feed had targets every partition may know it, whichever answers are left. Its topics are free for
+    another feed once all partitions have answered.
     """
     stored = feed.current_state
     known, began = stored or StateRecord(definition.id, definition.epoch, state), feed.beginning
@@ -432,7 +449,8 @@ def _ending(
             topics=began.topics,
         )
     if known.state not in ENDED:
-        known = replace(known, error="")  # what it waited for, or was held for, is no reason of its end
+        # what it waited for, or why it was held, is not the reason of its end
+        known = replace(known, error="")
     targets = feed.targets or known.targets
     record = replace(known, state=state, targets=targets, error=brief(error or known.error))
     if record != stored:
@@ -444,6 +462,6 @@ def _ending(
 
 
 def _forget(feed_id: FeedId, epoch: FeedEpoch, acks: Answers, asked: Iterable[int]) -> Announce | Settled:
-    """Have these partitions forget the feed up to and with the epoch, unless they have answered that."""
+    """Have these partitions forget the feed in epochs up to ``epoch``, unless they have answered that."""
     holding = tuple(number for number in asked if not isinstance(acks.get(number), Removed))
     return Announce(Remove(feed_id, epoch), holding) if holding else Settled()

@@ -1,8 +1,8 @@
 """How far single spans of a feed are above its high-water, in a form that is small enough to be stored often.
 
-One span that lags (a quarantined range, a table that is scanned) holds the high-water down for as long as it
-likes, while all others go on. Their progress is kept for a restart. It need not be exact: a timestamp may be
-rounded down, and a span left out, for that only understates what is on the topics.
+A single slow span (a quarantined range, a table that is scanned) holds the high-water down for as long as it
+is slow, while all others go on. Their progress is kept for a restart. It need not be exact: a timestamp may
+be rounded down, and a span may be left out, since that only understates what is on the topics.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span, joined
 
-#: A span, and how far the feed's rows of it are acknowledged.
+#: A span, and the timestamp up to which the feed's rows of it are acknowledged.
 SpanProgress: TypeAlias = tuple[Span, ResolvedTimestamp]
 
-#: What is less far above the high-water is not worth storing: ranges report more often than that.
+#: Progress that is less far above the high-water is not worth storing: ranges report more often than that.
 AHEAD_NS: Final = 10 * NANOS_PER_SECOND
 _SPANS_MAX: Final = 256
 _KEY_BYTES_MAX: Final = 32 << 10
@@ -24,11 +24,11 @@ _COARSEST_NS: Final = 1 << 62
 
 
 def spans_ahead(entries: Iterable[tuple[Span, Timestamp]], high_water: Timestamp) -> tuple[SpanProgress, ...]:
-    """The ``entries`` above ``high_water``, at most 256 with 32 KiB of keys.
+    """Return the ``entries`` above ``high_water``, at most 256 with 32 KiB of keys.
 
-    Timestamps are rounded down, so that neighbours become one: to whole seconds above the high-water at
-    first, and twice as coarse as long as there are too many; none is left when nothing helps. ``entries``
-    stand in key order.
+    Timestamps are rounded down, so that neighbours can be joined: to whole seconds above the high-water at
+    first, and twice as coarse while there are still too many. With a high-water of 100 s, for example, 117.9
+    s becomes 117 s, then 116 s. Nothing is returned if no rounding helps. ``entries`` are in key order.
     """
     known, step_ns = list(entries), NANOS_PER_SECOND
     while step_ns < _COARSEST_NS:
@@ -42,7 +42,7 @@ def spans_ahead(entries: Iterable[tuple[Span, Timestamp]], high_water: Timestamp
 def _rounded(
     entries: Iterable[tuple[Span, Timestamp]], high_water: Timestamp, step_ns: int
 ) -> Iterator[SpanProgress]:
-    """The joined spans at whole steps above the high-water; those within the first step are left out."""
+    """Return the joined spans at whole steps above the high-water, without those within the first step."""
     floor = high_water.wall
     rounded = (
         (span, Timestamp(at.wall - (at.wall - floor) % step_ns))
@@ -53,7 +53,7 @@ def _rounded(
 
 
 def _bounded(spans: Iterator[SpanProgress]) -> tuple[SpanProgress, ...] | None:
-    """All of them; ``None`` as soon as they are seen to be too many."""
+    """Return all of them; ``None`` as soon as they are too many."""
     found: list[SpanProgress] = []
     room = _KEY_BYTES_MAX
     for span, at in spans:

@@ -1,10 +1,10 @@
 """Where a feed goes on in a new epoch: on another engine (docs/hand-over.md), or on another Kafka cluster
 that was accepted (docs/accept-cluster.md).
 
-Each epoch of a feed is run by one engine. What the next one has to emit follows from the records of those
-before it: everything above their high-water, or above their start as long as there is none; with the
-initial scan at that start, if it was not done. An epoch that is the first on a cluster begins where the
-operator said: what epochs before it have written is not there.
+One engine runs each epoch of a feed. What the next epoch has to emit follows from the records of the epochs
+before: everything above their high-water, or above their start as long as there is none, and the initial scan
+at that start if it was not done. An epoch that is the first on a cluster begins where the operator said,
+since the rows of earlier epochs are not there.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ def takeover(
     progress: ProgressRecord | None,
     former: TakeoverRecord | None,
 ) -> TakeoverRecord:
-    """What the definition's epoch takes over: the others are the last records of the epochs before it.
+    """Return what the definition's epoch takes over; the other arguments are the last records of earlier
+    epochs.
 
     Nobody may write progress of these epochs any more.
     """
     start = None if state is None else state.start
     targets = () if state is None else state.targets
     cluster = "" if state is None else state.sink_cluster
-    if former is not None and former.start is not None:  # an epoch that resumed has another start
+    # an epoch that resumed the feed has another start in its state
+    if former is not None and former.start is not None:
         start, targets, cluster = former.start, former.targets, former.sink_cluster
     reached = None if progress is None else progress.high_water
     handed = None if former is None else former.high_water
@@ -65,7 +67,7 @@ def takeover(
 
 
 def awaited(definition: FeedDefinition, former: TakeoverRecord | None) -> AcceptedCluster | None:
-    """The cluster that was accepted and that no epoch has taken over yet, ``former`` being the last."""
+    """Return the accepted cluster that no epoch has taken over yet; ``former`` is the last takeover."""
     accepted = definition.accepted
     if accepted is None or (former is not None and former.epoch >= accepted.epoch):
         return None
@@ -75,10 +77,10 @@ def awaited(definition: FeedDefinition, former: TakeoverRecord | None) -> Accept
 def last_marker(
     definition: FeedDefinition, progress: ProgressRecord | None, former: TakeoverRecord | None
 ) -> ResolvedTimestamp | None:
-    """The last marker that is known to be written on the feed's cluster; ``None`` where none is.
+    """Return the last marker that is known to be written on the feed's cluster; ``None`` if none is known.
 
-    One behind it may have been written too. Where the cluster was accepted and no marker has been written
-    there yet, it is where the feed began there.
+    One marker above it may have been written too. If no marker is known on an accepted cluster, it is where
+    the feed began there.
     """
     if progress is not None and progress.marked is not None and _is_of_its_cluster(definition, progress):
         return progress.marked
@@ -86,9 +88,9 @@ def last_marker(
 
 
 def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition:
-    """The definition with the options that make its feed go on where ``taken`` says.
+    """Return the definition with the options that make its feed go on where ``taken`` says.
 
-    A scan that is all of a feed is done once it has a high-water; there is nothing to go on with.
+    A feed that is a scan only is done once it has a high-water, so it does not go on.
     """
     options = definition.options
     if taken.high_water is not None and options.initial_scan is not InitialScan.ONLY:
@@ -99,15 +101,18 @@ def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition
 
 
 def _goes_on(definition: FeedDefinition, taken: TakeoverRecord) -> bool:
-    """Whether rows of earlier epochs count: not where none had begun, nor where the feed begins again at its
-    start on a cluster that has none of it."""
+    """Return whether rows of earlier epochs count.
+
+    They do not if no earlier epoch had begun, or if the feed begins again at its start on a cluster without
+    its rows.
+    """
     accepted = definition.accepted
     begins_anew = accepted is not None and accepted.epoch == definition.epoch and accepted.begin is None
     return taken.start is not None and not begins_anew
 
 
 def _is_of_its_cluster(definition: FeedDefinition, record: ProgressRecord | StateRecord | None) -> bool:
-    """Whether there is such a record, from the cluster that the feed is on and not from one before."""
+    """Return whether there is such a record, and it is from the feed's present cluster."""
     return record is not None and record.epoch >= (definition.accepted_epoch or FIRST_EPOCH)
 
 
@@ -118,7 +123,10 @@ def _has_begun_there(definition: FeedDefinition, state: StateRecord | None) -> b
 def _topics(
     definition: FeedDefinition, state: StateRecord | None, former: TakeoverRecord | None
 ) -> OutputTopics:
-    """What is known of the feed's topics on its cluster; an epoch that has not begun there knows less."""
+    """Return what is known of the feed's topics on its cluster.
+
+    An epoch that has not begun there knows less.
+    """
     if state is not None and state.topics and _has_begun_there(definition, state):
         return state.topics
     return () if former is None else former.topics

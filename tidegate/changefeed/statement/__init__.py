@@ -1,1 +1,1 @@
-"""CREATE CHANGEFEED statements: grammar, options, and the definition that a statement gives."""
+"""CREATE CHANGEFEED statements: grammar, options, and the definition that a statement makes."""

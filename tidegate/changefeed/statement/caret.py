@@ -11,10 +11,10 @@ _WINDOW_CHARS: Final = 100
 
 
 def with_caret(error: StatementError, statement: str) -> StatementError:
-    """The error, with the line of the statement and a caret under its position.
+    """Return the error with the line of the statement and a caret under its position.
 
-    Whatever may be a secret in the line is starred out, and a long line is cut around the caret. An error
-    without a position comes back as it is.
+    Everything in the line that may be a secret is replaced by stars, and a long line is cut around the caret.
+    An error without a position is returned as it is.
     """
     if not 0 <= error.position <= len(statement):
         return error

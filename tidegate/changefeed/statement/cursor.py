@@ -4,11 +4,11 @@
 |---|---|
 | HLC decimal | ``1536242855577149065.0000000000`` |
 | nanoseconds since 1970 | ``1536242855577149065`` |
-| timestamp, of SQL or RFC 3339; UTC where no offset is told | ``2018-09-06 14:07:35.577149+00:00`` |
+| timestamp, of SQL or RFC 3339; UTC if it has no offset | ``2018-09-06 14:07:35.577149+00:00`` |
 | time before now | ``-1h``, ``-90s`` |
 
-Source: CockroachDB ``pkg/sql/sem/asof`` (``DatumToHLC``); error texts begin as there. Of SQL's intervals only
-those are read that are durations, too, and of its dates those in ISO's form.
+Source: CockroachDB ``pkg/sql/sem/asof`` (``DatumToHLC``); error texts begin as there. Only those of SQL's
+intervals are read that are durations too, and only dates in ISO's form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.hlc import MAX, NANOS_PER_SECOND, Timestamp
 _LOGICAL_DIGITS: Final = 10
 _NANOS_DIGITS: Final = 9
 _SECONDS_PER_MINUTE: Final = 60
-#: No form needs as many; Python makes no number of more than 4,300 digits.
+#: No form needs as many characters, and Python makes no number of more than 4,300 digits.
 _MOST_CHARACTERS: Final = 100
 _FORMS: Final = (
     "write an HLC decimal (1536242855577149065.0000000000), nanoseconds since 1970, a timestamp "
@@ -41,9 +41,9 @@ _MOMENT: Final = re.compile(
 
 
 def read_cursor(text: str, now_ns: int) -> Timestamp:
-    """The timestamp that a cursor's text means; ``now_ns`` is what a time before now counts from.
+    """Return the timestamp that a cursor's text means. A time before now counts back from ``now_ns``.
 
-    Raises ``StatementError`` for another text, for what is before 1970, and for what is after now.
+    Raises ``StatementError`` for another text, for a time before 1970, and for a time after now.
     """
     if len(text.strip()) > _MOST_CHARACTERS:
         raise StatementError(
@@ -82,7 +82,7 @@ def _timestamp(text: str, now_ns: int) -> Timestamp:
 
 
 def _decimal(text: str, wall: int, logical: str) -> Timestamp:
-    """The decimal's fraction is the logical part; its last zeros may be left out."""
+    """Read an HLC decimal. Its fraction is the logical part, whose last zeros may be left out."""
     if len(logical) > _LOGICAL_DIGITS:
         raise StatementError(
             f"cursor={quoted(text)}: logical part has too many digits: there are {_LOGICAL_DIGITS}"
@@ -94,7 +94,10 @@ def _decimal(text: str, wall: int, logical: str) -> Timestamp:
 
 
 def _moment(text: str, match: re.Match[str]) -> int:
-    """Nanoseconds since 1970; ``datetime`` counts whole seconds only, its microseconds are too coarse."""
+    """Return nanoseconds since 1970.
+
+    ``datetime`` counts only the whole seconds, since its microseconds are too coarse.
+    """
     try:
         moment = datetime.fromisoformat(
             f"{match['date']} {match['clock'] or '00:00'}:{match['second'] or '00'}"
@@ -109,7 +112,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _east(zone: str) -> int:
-    """The seconds that a zone is ahead of UTC."""
+    """Return the seconds that a zone is ahead of UTC."""
     if zone[0] not in "+-":
         return 0
     hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or "0")
@@ -118,5 +121,5 @@ def _east(zone: str) -> int:
 
 
 def _both(timestamp: Timestamp) -> str:
-    """A timestamp as the log has it, and as people read it."""
+    """Return a timestamp as the log has it, and as people read it."""
     return f"{timestamp.decimal()} ({timestamptz_text(timestamp.wall)})"

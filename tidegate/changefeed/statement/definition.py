@@ -1,4 +1,4 @@
-"""From the text of a statement to the definition of a feed."""
+"""Makes the definition of a feed from the text of a statement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class DefinedFeed(NamedTuple):
 
 
 def define_feed(statement: str, feed_id: FeedId, created_ns: int) -> DefinedFeed:
-    """The first epoch of a feed, as its statement defines it; ``created_ns`` is the caller's wall clock.
+    """Return the first epoch of a feed, as its statement defines it; ``created_ns`` is the caller's wall
+    clock.
 
     Raises ``StatementError``, where possible with the position, the line and a caret.
     """
@@ -74,7 +75,7 @@ def _sink(parsed: CreateChangefeed) -> SinkUri:
 
 
 def _with_prefix(options: FeedOptions, sink: SinkUri, parsed: CreateChangefeed) -> FeedOptions:
-    """The options, with the prefix from whichever of its two places names it."""
+    """Return the options with the topic prefix, which the option or the sink URI may name."""
     from_option, from_uri = options.topic_prefix, sink.topic_prefix
     if from_option and from_uri and from_option != from_uri:
         raise StatementError(
@@ -85,9 +86,10 @@ def _with_prefix(options: FeedOptions, sink: SinkUri, parsed: CreateChangefeed) 
 
 
 def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
-    """Each table needs a topic of its own: rows of two tables may have the same key.
+    """Require a topic of its own for each table, since rows of two tables may have the same key.
 
-    It needs subjects of its own too, or a registry would take one's schemas for versions of the other's.
+    Each table needs subjects of its own too, or a registry would take one table's schemas for versions of the
+    other's.
     """
     owners: dict[str, TableName] = {}
     subject_owners: dict[str, TableName] = {}
@@ -126,7 +128,7 @@ def _check_resolved_topic(parsed: CreateChangefeed, options: FeedOptions) -> Non
 
 
 def _description(tables: Iterable[TableName], sink: SinkUri, options: FeedOptions) -> str:
-    """The statement in one standard form, without secrets."""
+    """Return the statement in one standard form, without secrets."""
     quoted_uri = sink.redacted().replace("'", "''")
     clauses = _option_texts(options)
     with_clause = f" WITH {', '.join(clauses)}" if clauses else ""
@@ -134,9 +136,9 @@ def _description(tables: Iterable[TableName], sink: SinkUri, options: FeedOption
 
 
 def _option_texts(options: FeedOptions) -> list[str]:
-    """Every option that is not the default, by name, and whether the feed begins with a scan.
+    """Return every option that is not the default, by name, and whether the feed begins with a scan.
 
-    What a statement leaves open about scans depends on the cursor, and was another thing for older feeds.
+    The latter is always shown: its default depends on the cursor, and was another one for older feeds.
     """
     shown = {name: value for name, value in options.to_json().items() if value != _DEFAULTS[name]}
     if options.resolved_interval_ns is not None:

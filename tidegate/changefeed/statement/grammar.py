@@ -1,8 +1,8 @@
-"""The grammar of changefeed statements, for lark's LALR parser, and its words for people.
+"""The grammar of changefeed statements, for lark's LALR parser, and the names of its terminals for people.
 
-Keywords have no case. The names of terminals tell apart where a name stands, so that an error can say
-"a table name" where another would say "an identifier". Statements that this version refuses are taken in
-only as far as it takes to know them. Terminals that begin with ``_`` leave nothing in the tree.
+Keywords have no case. The name of a terminal says where it stands, so that an error can say "a table name"
+and not only "an identifier". Statements that this version refuses are parsed only so far that they are
+recognised. Terminals that begin with ``_`` leave nothing in the tree.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ BLOCK_COMMENT: /\/\*(.|\n)*?\*\//
 
 GRAMMAR: Final = _RULES + "".join(rf"_{word}.2: /{word}(?![\w$])/i" + "\n" for word in KEYWORDS)
 
-#: What to call a terminal in an error. Those that share a text are named once; those that only lead to what
-#: this version refuses have none.
+#: The words for a terminal in an error. Terminals with the same words are named once. Terminals of statements
+#: that this version refuses have none.
 TERMINAL_TEXTS: Final[Mapping[str, str]] = {
     "$END": "the end of the statement",
     "NUMBER_VALUE": "a value",

@@ -1,7 +1,7 @@
-"""The WITH clauses of a statement into ``FeedOptions``.
+"""Reads the WITH clauses of a statement into ``FeedOptions``.
 
-Checked in this order: every option is known and has a value that it takes; none excludes another; this
-version supports all of them. So a combination that can never work is not reported as merely missing yet.
+Checks are in this order: every option is known and has a value that it takes; no option excludes another;
+this version supports all of them. So a combination that can never work is not reported as not supported yet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class OptionClause(NamedTuple):
-    """One ``name [= value]``; ``position`` is its offset in the statement, -1 outside of one."""
+    """One ``name [= value]``. ``position`` is its offset in the statement, -1 outside a statement."""
 
     name: str
     value: str | None = None
@@ -32,7 +32,7 @@ class OptionClause(NamedTuple):
 
 
 def read_options(clauses: Sequence[OptionClause], now_ns: int) -> FeedOptions:
-    """The options that the clauses ask for; ``now_ns`` is the wall clock that a cursor is measured by.
+    """Return the options that the clauses ask for; ``now_ns`` is the wall clock for the cursor.
 
     Raises ``StatementError`` at the clause's position for what is unknown, malformed, contradictory or not
     supported.
@@ -52,9 +52,10 @@ def read_options(clauses: Sequence[OptionClause], now_ns: int) -> FeedOptions:
 
 
 def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
-    """Where the last option that the text names stands: the one that the user added.
+    """Return the position of the last option that the text names: the one that the user added last.
 
-    An older name, or the envelope ``diff``, is told by the option that it stands for: then the value is.
+    The text may name an option by its newer name, or by the option that the envelope ``diff`` stands for.
+    Then a clause is found by its value.
     """
     words = set(_WORD.findall(text))
     named = [clause.position for clause in clauses if clause.name in words]
@@ -78,7 +79,7 @@ def _options(given: Mapping[str, str]) -> FeedOptions:
 
 
 def _initial_scan(given: Mapping[str, str]) -> InitialScan:
-    """What one of three options says, or the default: a scan, unless the feed starts in the past."""
+    """Return what one of three options says, or the default: a scan, unless the feed starts in the past."""
     if "initial_scan" in given:
         return InitialScan(given["initial_scan"] or InitialScan.YES.value)
     if "initial_scan_only" in given:
@@ -87,14 +88,17 @@ def _initial_scan(given: Mapping[str, str]) -> InitialScan:
 
 
 def _max_row_bytes(given: Mapping[str, str]) -> int:
-    """The limit that ``on_oversize`` goes by: a number of the definition, so that all decide alike."""
+    """Return the limit for ``on_oversize``.
+
+    It stands in the definition, so that every engine decides alike.
+    """
     if given.get("on_oversize") != OnOversize.KEY_ONLY.value:
         return 0
     return int(given.get("max_row_bytes", DEFAULT_MAX_ROW_BYTES))
 
 
 def _checked_value(clause: OptionClause) -> str:
-    """The clause's value, folded where case does not matter; empty for none."""
+    """Return the clause's value, in lower case where case does not matter; empty for none."""
     known = KNOWN_OPTIONS.get(clause.name)
     if known is None:
         raise StatementError(_unknown_text(clause.name), clause.position)
@@ -129,7 +133,7 @@ def _check_duration(clause: OptionClause, value: str) -> None:
 
 
 def _read_text(clause: OptionClause, value: str, now_ns: int) -> str:
-    """The value of an option whose text has a form of its own, in that form."""
+    """Return the value of an option in its standard form, if the option has one."""
     read = KNOWN_OPTIONS[clause.name].read
     if read is None:
         return value

@@ -19,7 +19,7 @@ _MEMBERS: Final = ("key_in_value", "topic_in_value", "updated", "mvcc_timestamp"
 
 
 def find_conflict(given: Given) -> str:
-    """Why these options cannot stand together, or nothing. All are known, with values that they take."""
+    """Return why these options cannot be combined, or nothing. All are known, with values that they take."""
     return next(filter(None, (conflict(given) for conflict in _CONFLICTS)), "")
 
 
@@ -47,7 +47,7 @@ def _csv_with_changes(given: Given) -> str:
 
 
 def _csv_without_room(given: Given) -> str:
-    """A record has the row's columns and an empty key: nothing else has a place."""
+    """Refuse options that add to a record: a CSV record has only the row's columns and an empty key."""
     if _format(given) != "csv":
         return ""
     if _envelope(given) not in ("wrapped", "row", "bare"):
@@ -102,7 +102,7 @@ def _enriched_only(given: Given) -> str:
 
 
 def _members_without_room(given: Given) -> str:
-    """Members beside the row need an envelope that has a place for them."""
+    """Refuse members beside the row in envelopes that have no place for them."""
     if _envelope(given) in ("wrapped", "enriched") or _format(given) in ("json", "parquet"):
         return ""
     named = next((name for name in _MEMBERS if name in given), None)
@@ -137,7 +137,7 @@ def _avro_only(given: Given) -> str:
 
 
 def _whole_rows(given: Given) -> str:
-    """Envelopes whose members are fixed: what the options would add has no place, or is there already."""
+    """Refuse members in envelopes of fixed members, which have no place for them or have them already."""
     if _envelope(given) not in ("upsert", "debezium"):
         return ""
     named = next((name for name in _MEMBERS if name in given), None)
@@ -156,7 +156,9 @@ def _connect_schema(given: Given) -> str:
 
 
 def _virtual_nulls(given: Given) -> str:
-    """Sinks store these rows as they are: a null would replace what the target computes."""
+    """Refuse nulls for virtual columns in rows that sinks store: a null would replace what the target
+    computes.
+    """
     if given.get("virtual_columns") != "null" or _envelope(given) not in ("upsert", "debezium"):
         return ""
     return f"virtual_columns='null' is not usable with envelope={_envelope(given)}, whose rows sinks store"
@@ -175,7 +177,9 @@ def _markers_nowhere(given: Given) -> str:
 
 
 def _markers_among_changes(given: Given) -> str:
-    """A marker's schema is another record than the row's: a registry refuses both for one subject."""
+    """Refuse markers among Avro rows of these envelopes: one subject cannot have the schemas of two
+    records.
+    """
     if _format(given) != "avro" or _envelope(given) not in ("upsert", "debezium"):
         return ""
     if "resolved" not in given or "resolved_topic" in given:
@@ -196,7 +200,7 @@ def _limit_without_use(given: Given) -> str:
 
 
 def _empty_values_that_mean_something(given: Given) -> str:
-    """A reader must be able to tell a row that was left out from everything else, by its value alone."""
+    """Require that a reader can tell a left-out row from all other records by its value alone."""
     if given.get("on_oversize") != "key_only":
         return ""
     meaning = _EMPTY_VALUES.get(_envelope(given))
@@ -218,7 +222,7 @@ def _envelope(given: Given) -> str:
     return {"none": "row", "deprecated_row": "row", "diff": "wrapped"}.get(name, name)
 
 
-#: Why a record with an empty value would be taken for something else.
+#: For each envelope, why a record with an empty value would be taken for something else.
 _EMPTY_VALUES: Final[Mapping[str, str]] = {
     "row": "where an empty value is a deletion",
     "key_only": "which has no values",

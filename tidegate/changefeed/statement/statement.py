@@ -40,9 +40,9 @@ _REFUSED: Final = {
     "resume": "RESUME",
     "show": "SHOW CHANGEFEED JOBS",
 }
-#: A definition has the statement's parts, and its standard form beside them.
+#: A definition holds the statement's parts, and its standard form besides.
 _MOST_CHARACTERS: Final = FEED_RECORD_BYTES // 2
-#: Of tables, options and brokers; 1,583 tables are the most that a definition can have.
+#: The most commas between tables, options and brokers. A definition can have at most 1,583 tables.
 _MOST_COMMAS: Final = 10_000
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
@@ -57,7 +57,7 @@ class TableTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CreateChangefeed:
-    """``CREATE CHANGEFEED FOR targets INTO sink_uri WITH options``."""
+    """The statement ``CREATE CHANGEFEED FOR targets INTO sink_uri WITH options``."""
 
     targets: tuple[TableTarget, ...]
     sink_uri: str
@@ -84,7 +84,9 @@ def parse_statement(text: str) -> Statement:
 
 
 def _require_bounds(text: str) -> None:
-    """Refuse what could not be stored anyway before it is parsed: parsing takes 20 us a word."""
+    """Refuse a statement that is too large to be stored before it is parsed, which takes 20 us for each
+    word.
+    """
     if len(text) > _MOST_CHARACTERS:
         raise StatementError(
             f"the statement is too large: it has {len(text)} characters, and {_MOST_CHARACTERS} are possible"
@@ -97,7 +99,7 @@ def _require_bounds(text: str) -> None:
 
 
 def _require_text(text: str) -> None:
-    """Refuse what is no text: half of a surrogate pair, which no bytes of a stored definition stand for."""
+    """Refuse half of a surrogate pair, which a stored definition cannot hold as UTF-8."""
     half = _SURROGATE.search(text)
     if half is not None:
         raise StatementError(

@@ -1,8 +1,8 @@
-"""A statement as errors may show it: its own words stay, all else is starred out.
+"""Masks a statement for errors: its own words stay, and all else is replaced by stars.
 
-A mistake can move a secret to any place. A quote that is missing turns literals inside out, so that a
-password stands where a name belongs. So nothing is shown because of where it stands, but for table names:
-these follow ``CREATE CHANGEFEED FOR``, and are letters and digits between spaces, commas and dots.
+A mistake can move a secret to any place. A missing quote turns literals inside out, so that a password stands
+where a name belongs. So nothing is shown only because of its place, except table names: these follow ``CREATE
+CHANGEFEED FOR``, and are letters and digits between spaces, commas and dots.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS: Final = frozenset(
         *("delete", "insert", "options", "select", "update", "upsert"),
     )
 )
-#: A literal, a quoted name, a comment, a word: one that is not closed goes on to the end.
+#: A literal, a quoted name, a comment or a word. One that is not closed goes on to the end.
 _PIECE: Final = re.compile(
     r"""'[^']*'?|"[^"]*"?|--[^\n]*|/\*(?:(?!\*/)[\s\S])*(?:\*/)?|[^\s,.=();'"]+""",
 )
@@ -33,7 +33,8 @@ _AFTER_NAMES: Final = frozenset(("into", "with"))
 
 
 def masked(statement: str) -> str:
-    """The statement with stars in place of all that may be a secret; the same length, with its line breaks.
+    """Return the statement with stars in place of all that may be a secret, and with its length and line
+    breaks.
 
     Example: ``FOR TABLE t INTO 'kafka://h' WITH diff`` becomes ``FOR TABLE t INTO '*********' WITH diff``.
     """
@@ -43,7 +44,7 @@ def masked(statement: str) -> str:
 
 
 def found_words(statement: str, position: int) -> str:
-    """What stands at ``position``, in words that tell no secret."""
+    """Return what stands at ``position``, in words that show no secret."""
     piece = _PIECE.match(masked(statement), position)
     if piece is None:
         return statement[position]
@@ -56,7 +57,9 @@ def found_words(statement: str, position: int) -> str:
 
 
 def _names_end(statement: str, begin: int) -> int:
-    """Where the table names end that begin at ``begin``: at the first piece that is none."""
+    """Return where the table names end that begin at ``begin``: at the first piece that is not a table
+    name.
+    """
     for piece in _PIECE.finditer(statement, begin):
         name = _TABLE_NAME.match(statement, piece.start())
         if name is None or name.end() != piece.end() or name[0].lower() in _AFTER_NAMES:

@@ -20,21 +20,21 @@ _MICROS_PER_SECOND: Final = 1_000_000
 _MINUTES_PER_DAY: Final = 1440
 _POSITIVE_INFINITY_DAYS: Final = 2**63 - 1
 _NEGATIVE_INFINITY_DAYS: Final = -(2**63)
-#: The greatest and the least TIMESTAMP that there are, 294276-12-31 23:59:59.999999 and 4714-11-24 BC.
+#: The greatest and the least TIMESTAMP, 294276-12-31 23:59:59.999999 and 4714-11-24 BC.
 _INFINITE_TIMESTAMPS: Final = {
     9_224_318_016_000 * _NANOS_PER_SECOND - 1000: "infinity",
     -210_866_803_200 * _NANOS_PER_SECOND: "-infinity",
 }
 _TWO_DIGITS: Final = tuple(f"{number:02d}" for number in range(60))
-#: ``17:55:`` by minute of the day: TIMESTAMP columns are on the path of every row.
+#: Texts like ``17:55:`` by minute of the day, since every row may have TIMESTAMP columns.
 _MINUTE_TEXTS: Final = tuple(f"{m // 60:02d}:{m % 60:02d}:" for m in range(_MINUTES_PER_DAY))
 
 
 def civil_date(days: int) -> tuple[int, int, int]:
-    """(year, month, day) of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+    """Return (year, month, day) of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
 
-    Year 0 is 1 BC. Python's own calendar stops at the years 1 and 9999. The arithmetic counts 400-year
-    eras of 146,097 days from 0000-03-01, so that the leap day is the last of its year.
+    Year 0 is 1 BC. Python's own calendar stops at the years 1 and 9999. The arithmetic counts 400-year eras
+    of 146,097 days from 0000-03-01, so that the leap day is the last of its year.
     """
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
@@ -47,7 +47,7 @@ def civil_date(days: int) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4096)
 def date_text(days: int) -> str:
-    """A DATE: ``2019-01-02``, ``0044-03-15 BC``, ``infinity``, ``-infinity``."""
+    """Return a DATE: ``2019-01-02``, ``0044-03-15 BC``, ``infinity``, ``-infinity``."""
     if days == _POSITIVE_INFINITY_DAYS:
         return "infinity"
     if days == _NEGATIVE_INFINITY_DAYS:
@@ -66,7 +66,7 @@ def _timestamp_date(days: int) -> str:
 
 
 def timestamp_text(nanos: int) -> str:
-    """A TIMESTAMP: ``2025-04-01T17:55:46.812942``; the fraction's trailing zeros are dropped."""
+    """Return a TIMESTAMP: ``2025-04-01T17:55:46.812942``; the fraction's trailing zeros are dropped."""
     seconds, fraction = divmod(nanos, _NANOS_PER_SECOND)
     minutes, second = divmod(seconds, 60)
     days, minute = divmod(minutes, _MINUTES_PER_DAY)
@@ -76,12 +76,14 @@ def timestamp_text(nanos: int) -> str:
 
 
 def timestamptz_text(nanos: int) -> str:
-    """A TIMESTAMPTZ in UTC: ``2025-05-09T21:20:29Z``."""
+    """Return a TIMESTAMPTZ in UTC: ``2025-05-09T21:20:29Z``."""
     return timestamp_text(nanos) + "Z"
 
 
 def sql_timestamp_text(nanos: int) -> str:
-    """A TIMESTAMP as SQL prints it: ``2025-04-01 17:55:46.8``, ``0044-03-15 00:00:00 BC``, ``infinity``."""
+    """Return a TIMESTAMP as SQL prints it: ``2025-04-01 17:55:46.8``, ``0044-03-15 00:00:00 BC``,
+    ``infinity``.
+    """
     if nanos in _INFINITE_TIMESTAMPS:
         return _INFINITE_TIMESTAMPS[nanos]
     text, era = _sql_timestamp(nanos)
@@ -89,7 +91,7 @@ def sql_timestamp_text(nanos: int) -> str:
 
 
 def sql_timestamptz_text(nanos: int) -> str:
-    """A TIMESTAMPTZ in UTC as SQL prints it: ``2025-04-01 17:55:46.812942+00``."""
+    """Return a TIMESTAMPTZ in UTC as SQL prints it: ``2025-04-01 17:55:46.812942+00``."""
     if nanos in _INFINITE_TIMESTAMPS:
         return _INFINITE_TIMESTAMPS[nanos]
     text, era = _sql_timestamp(nanos)
@@ -97,7 +99,7 @@ def sql_timestamptz_text(nanos: int) -> str:
 
 
 def _sql_timestamp(nanos: int) -> tuple[str, str]:
-    """Date and time, and the era behind them where it is not ours."""
+    """Return date and time, and the era `` BC`` for a year before 1."""
     day, _, clock = timestamp_text(nanos).rpartition("T")
     year, month, number = civil_date(nanos // (_NANOS_PER_SECOND * 60 * _MINUTES_PER_DAY))
     if year > 0:
@@ -106,7 +108,7 @@ def _sql_timestamp(nanos: int) -> tuple[str, str]:
 
 
 def time_text(micros: int) -> str:
-    """A TIME: ``03:04:05``, ``03:04:05.6``, ``24:00:00``; an INTERVAL's hours go on from there."""
+    """Return a TIME: ``03:04:05``, ``03:04:05.6``, ``24:00:00``; an INTERVAL's hours go on from there."""
     seconds, fraction = divmod(micros, _MICROS_PER_SECOND)
     minutes, second = divmod(seconds, 60)
     if 0 <= minutes < _MINUTES_PER_DAY:
@@ -117,7 +119,7 @@ def time_text(micros: int) -> str:
 
 
 def timetz_text(value: TimeTz) -> str:
-    """A TIMETZ: ``03:04:05+02:00:00``. The stored offset counts west of UTC, the text counts east."""
+    """Return a TIMETZ: ``03:04:05+02:00:00``. The stored offset counts west of UTC, the text counts east."""
     return time_text(value.micros) + _offset_text(value.offset_seconds)
 
 
@@ -130,7 +132,9 @@ def _offset_text(offset_seconds: int) -> str:
 
 
 def sql_timetz_text(value: TimeTz) -> str:
-    """A TIMETZ as SQL prints it: ``03:04:05+02``, with minutes and seconds of the offset where it has any."""
+    """Return a TIMETZ as SQL prints it: ``03:04:05+02``, with minutes and seconds of the offset where it
+    has any.
+    """
     text = timetz_text(value)
     for _ in range(2):
         text = text.removesuffix(":00")
@@ -138,9 +142,9 @@ def sql_timetz_text(value: TimeTz) -> str:
 
 
 def interval_text(value: Interval) -> str:
-    """An INTERVAL: ``1 year 2 mons 3 days 04:05:06.5``; a unit after a negative one shows its plus sign.
+    """Return an INTERVAL: ``1 year 2 mons 3 days 04:05:06.5``.
 
-    Nanoseconds are cut to microseconds, as the source does.
+    A unit after a negative one shows its plus sign. Nanoseconds are cut to microseconds, as CockroachDB does.
     """
     if not (value.months or value.days or value.nanos):
         return "00:00:00"
@@ -178,7 +182,7 @@ def _signed_time(nanos: int, *, after_negative: bool) -> str:
 
 
 def inet_text(value: IPv4Interface | IPv6Interface) -> str:
-    """An INET: without a mask that covers the whole address; IPv4 inside IPv6 in dotted form."""
+    """Return an INET: without a mask that covers the whole address; IPv4 inside IPv6 in dotted form."""
     address, _, prefix = value.with_prefixlen.partition("/")
     if isinstance(value, IPv6Interface) and value.ip.ipv4_mapped is not None:
         address = f"::ffff:{value.ip.ipv4_mapped}"
@@ -186,21 +190,21 @@ def inet_text(value: IPv4Interface | IPv6Interface) -> str:
 
 
 def lsn_text(lsn: int) -> str:
-    """A PG_LSN: ``16/B374D848``."""
+    """Return a PG_LSN: ``16/B374D848``."""
     return "%X/%X" % (lsn >> 32, lsn & 0xFFFF_FFFF)  # noqa: UP031 - half the cost of a formatted string
 
 
 def box2d_text(box: Box2D) -> str:
-    """A BOX2D: ``BOX(1 2,3.5 4)``, the corner of the least x and y first."""
+    """Return a BOX2D: ``BOX(1 2,3.5 4)``, the corner of the least x and y first."""
     lo_x, hi_x, lo_y, hi_y = map(plain_text, box)
     return f"BOX({lo_x} {lo_y},{hi_x} {hi_y})"
 
 
 def vector_text(values: Iterable[float]) -> str:
-    """A VECTOR: ``[1,-0.5,1e+06]``, each number as short as 32 bits allow."""
+    """Return a VECTOR: ``[1,-0.5,1e+06]``, each number as short as 32 bits allow."""
     return f"[{','.join(map(general_text32, values))}]"
 
 
 def shape_text(ewkb: bytes) -> str:
-    """A GEOMETRY or GEOGRAPHY: its EWKB in upper-case hexadecimal."""
+    """Return a GEOMETRY or GEOGRAPHY: its EWKB in upper-case hexadecimal."""
     return ewkb.hex().upper()

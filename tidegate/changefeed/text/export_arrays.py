@@ -22,7 +22,7 @@ from tidegate.rows.types import Kind, SqlType
 
 _Text: TypeAlias = Callable[[Any], str]
 
-_PLAIN: Final = re.compile(r"[ -&(-\[\]-~]*")  # printable ASCII but for the quote and the backslash
+_PLAIN: Final = re.compile(r"[ -&(-\[\]-~]*")  # printable ASCII without the quote and the backslash
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
 _REPLACEMENT: Final = "\ufffd"
 _REPLACEMENT_BYTES: Final = 3
@@ -32,7 +32,7 @@ _NUMBERS: Final = {Kind.INT: "INT8", Kind.FLOAT: "FLOAT8", Kind.DECIMAL: "DECIMA
 
 
 def array_text(element: SqlType, text: _Text) -> _Text:
-    """The text of arrays of ``element``, whose datums outside of arrays have this ``text``."""
+    """Return a printer of arrays of ``element``; ``text`` prints its datums outside arrays."""
     expression = _expression(element, text)
 
     def array(items: tuple[Any, ...]) -> str:
@@ -42,7 +42,10 @@ def array_text(element: SqlType, text: _Text) -> _Text:
 
 
 def sql_string(text: str) -> str:
-    """A string literal of SQL: ``'a'``, ``e'it\\'s'``. Bytes that were not UTF-8 are escaped one by one."""
+    """Return a string literal of SQL: ``'a'``, ``e'it\\'s'``.
+
+    Bytes that were not UTF-8 are escaped one by one.
+    """
     return f"'{text}'" if _PLAIN.fullmatch(text) else f"e'{_escaped(text)}'"
 
 
@@ -81,7 +84,9 @@ def _type_of_text(element: SqlType) -> str:
 
 
 def _number(text: str) -> str:
-    """In brackets when it is negative, or the annotation would bind closer; in quotes when it is none."""
+    """Put a negative number into brackets, or the annotation would bind closer; put a text that is none
+    into quotes.
+    """
     if not text.lstrip("+-")[0].isdigit():
         return f"'{text}'"
     return f"({text})" if text.startswith("-") else text
@@ -93,7 +98,9 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As the source goes through bytes: where they are not UTF-8 it escapes three at once, valid or not."""
+    """Escape a text as CockroachDB does, byte by byte: at bytes that are not UTF-8 it escapes three at
+    once.
+    """
     data = text.encode("utf-8", "surrogateescape")
     parts: list[bytes] = []
     position = done = 0

@@ -29,7 +29,7 @@ _NAMES: Final = {
 
 
 def geojson_text(ewkb: bytes) -> str:
-    """A shape as GeoJSON.
+    """Return a shape as GeoJSON.
 
     Raises ``RowError`` for bytes that are no EWKB, and for coordinates that JSON has no number for.
     """

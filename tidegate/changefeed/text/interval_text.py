@@ -13,9 +13,9 @@ _MICROS_PER_SECOND: Final = 1_000_000
 
 
 def iso_interval(value: Interval) -> str:
-    """``P1Y2M3DT4H5M6S``, ``P1YT-0.006S``, ``PT0S``: each part has the sign of its own.
+    """Return ``P1Y2M3DT4H5M6S``, ``P1YT-0.006S`` or ``PT0S``: each part has its own sign.
 
-    Nanoseconds are cut to microseconds. Where that leaves nothing of the time the source prints a bare
+    Nanoseconds are cut to microseconds. If nothing of the time is left by that, CockroachDB prints a bare
     ``T``, which is no ISO 8601; here it is left out.
     """
     micros = abs(value.nanos) // 1000

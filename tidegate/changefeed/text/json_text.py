@@ -24,7 +24,7 @@ from tidegate.changefeed.text.search_text import tsquery_text, tsvector_text
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType
 
-#: Text of a datum that is not NULL. The argument's type follows from the SQL type it was made for.
+#: Prints a datum that is not NULL. The argument's type follows from the SQL type.
 TextEncoder: TypeAlias = Callable[[Any], str]
 
 _SHORT_ESCAPES: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
@@ -44,21 +44,21 @@ codecs.register_error(_INVALID_UTF8, _replace_invalid)
 
 
 def utf8(text: str) -> bytes:
-    """The bytes of JSON text; what was invalid UTF-8 in a string becomes its JSON escape."""
+    """Return the bytes of JSON text; what was invalid UTF-8 in a string becomes its JSON escape."""
     return text.encode("utf-8", _INVALID_UTF8)
 
 
 def json_string(text: str) -> str:
-    """A JSON string literal."""
+    """Return a JSON string literal."""
     quoted = encode_basestring(text)
-    # The C function writes \b and \f where the source writes \u0008 and \u000c.
+    # The C function writes \b and \f where CockroachDB writes \u0008 and \u000c.
     if "\\" in quoted and ("\b" in text or "\f" in text):
         return f'"{text.translate(_ESCAPES)}"'
     return quoted
 
 
 def decimal_text(value: Decimal) -> str:
-    """A number in scientific-when-needed form; what is not finite becomes a string.
+    """Return a number, in scientific form only when needed; what is not finite becomes a string.
 
     Zeros are plain down to 2,000 places (``0.0000000``, not ``0E-7``), as PostgreSQL prints them.
     """
@@ -76,7 +76,7 @@ def _small_zero_text(value: Decimal, text: str) -> str:
 
 
 def float_text(value: float) -> str:
-    """A FLOAT: its shortest digits, printed as a decimal without trailing zeros."""
+    """Return a FLOAT: its shortest digits, printed as a decimal without trailing zeros."""
     text = repr(value)
     if "e" in text or text.endswith((".0", "n", "f")):
         return decimal_text(_FLOAT_DIGITS.normalize(Decimal(text)))
@@ -84,7 +84,7 @@ def float_text(value: float) -> str:
 
 
 def json_value(value: JsonValue) -> str:
-    """A JSONB value. Raises ``RowError`` when it is nested deeper than this process can follow."""
+    """Return a JSONB value. Raises ``RowError`` when it is nested deeper than this process can follow."""
     try:
         return _nested(value)
     except RecursionError:
@@ -117,7 +117,7 @@ def _json_datum_text(datum: Json) -> str:
 
 
 def _quoted(text: Callable[[Any], str]) -> TextEncoder:
-    """For text forms that hold nothing to escape."""
+    """Return a printer for text forms in which nothing has to be escaped."""
     return lambda datum: f'"{text(datum)}"'
 
 
@@ -152,7 +152,7 @@ _BY_KIND: Final[dict[Kind, TextEncoder]] = {
 
 
 def text_encoder(sql_type: SqlType) -> TextEncoder:
-    """The printer for datums of this type that are not NULL.
+    """Return the printer for datums of this type that are not NULL.
 
     Raises ``UnsupportedTable`` for a type that has no JSON form here.
     """

@@ -12,9 +12,9 @@ from tidegate.rows.types import TsOperand, TsOperation, TsOperator, TsPosition, 
 
 _WEIGHTS: Final = ("", "C", "B", "A")  # D is the default
 _PREFIX: Final = 16
-#: Of an operand, in the order in which they are printed.
+#: The weights of an operand, in the order in which they are printed.
 _QUERY_WEIGHTS: Final = ((_PREFIX, "*"), (8, "A"), (4, "B"), (2, "C"), (1, "D"))
-#: The higher binds the closer.
+#: An operator with a higher number binds closer.
 _PRECEDENCE: Final = {
     TsOperator.NOT: 4,
     TsOperator.FOLLOWED_BY: 3,
@@ -25,15 +25,15 @@ _LOWEST: Final = 0
 
 
 def tsvector_text(vector: TsVector) -> str:
-    """A TSVECTOR: ``'fat':2 'rat':3A,7``."""
+    """Return a TSVECTOR: ``'fat':2 'rat':3A,7``."""
     return " ".join(map(_term_text, vector.terms))
 
 
 def tsquery_text(query: TsQuery) -> str:
-    """A TSQUERY: ``( 'fat' | 'rat':*A ) & !'cat'``, with the brackets that it needs."""
+    """Return a TSQUERY, with the brackets that it needs: ``( 'fat' | 'rat':*A ) & !'cat'``."""
     tokens = iter(query.tokens)
     parts: list[str] = []
-    # What is still to be printed, the next on top: text, or the precedence around a place for an operand.
+    # What is still to be printed, the next piece on top: a text, or the precedence around an operand's place.
     pending: list[str | int] = [_LOWEST]
     while pending:
         item = pending.pop()

@@ -1,4 +1,7 @@
-"""DECIMAL(p,s) as whole numbers of units in the last place, as Avro and Kafka Connect write them."""
+"""DECIMAL(p,s) as whole numbers of units in the last place, as Avro and Kafka Connect have them.
+
+For example, 1.5 in a DECIMAL(5,2) is 150.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Rounded
 from functools import lru_cache
 from typing import Final
 
-#: The most digits that are written, whatever precision a column declares. A number is a few bytes in a row,
-#: ``1E+999000`` for example, and n digits in a record, which take n * n to be made.
+#: The most digits that are written, whatever precision a column declares. A number of a few bytes in a row,
+#: such as ``1E+999000``, may have n digits in a record, and making them takes time that grows as n * n.
 DIGITS_MAX: Final = 4_096
-_SHORT: Final = 64  # digits up to which the decimal module is the fastest
+_SHORT: Final = 64  # up to so many digits the decimal module is fastest
 
 
 class Unscaler:
@@ -18,7 +21,7 @@ class Unscaler:
     __slots__ = ("_context", "_digits", "_scale", "_unit", "cuts_zeros")
 
     def __init__(self, precision: int, scale: int, *, cuts_zeros: bool) -> None:
-        """With ``cuts_zeros`` 1.50 fits a scale of 1."""
+        """``cuts_zeros`` lets 1.50 fit a scale of 1."""
         self.cuts_zeros = cuts_zeros
         self._digits = min(precision, DIGITS_MAX)
         self._scale = scale
@@ -28,7 +31,7 @@ class Unscaler:
         )
 
     def __call__(self, value: Decimal) -> int | None:
-        """The number of units in a finite decimal; ``None`` when it does not fit."""
+        """Return the number of units in a finite decimal; ``None`` when it does not fit."""
         if self._digits > _SHORT:
             return self._long(value)
         try:
@@ -38,7 +41,9 @@ class Unscaler:
         return int(exact.scaleb(self._scale, self._context))
 
     def _long(self, value: Decimal) -> int | None:
-        """The same for many digits: they are multiplied, for the decimal module takes n * n to turn them."""
+        """Return the same for many digits, by multiplying: the decimal module takes time that grows as n *
+        n.
+        """
         if not value:
             return 0
         sign, digits, exponent = value.as_tuple()

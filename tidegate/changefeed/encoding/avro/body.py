@@ -1,7 +1,7 @@
 """Records of one schema as Avro's binary form, written by fastavro.
 
-A datum of a union comes with the name of its branch, ``("long", 1)``: to find the branch by the value takes
-fastavro longer than to write it.
+A datum of a union comes with the name of its branch, as in ``("long", 1)``. Without the name fastavro needs
+more time to find the branch than to write the value.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def body_writer(text: str, table_name: str) -> WriteBody:
-    """A writer of records of the schema with this text.
+    """Return a writer of records of the schema with this text.
 
     Bytes of a string that were not UTF-8 become U+FFFD, one each, so that every consumer can read the record.
-    Raises ``UnsupportedTable`` for a schema that is none, as of a decimal with more places than digits.
+    Raises ``UnsupportedTable`` for a text that is no Avro schema, for example that of a decimal with more
+    places than digits.
     """
     write_valid = _writer(text, table_name)
 
@@ -46,9 +47,9 @@ def body_writer(text: str, table_name: str) -> WriteBody:
 
 
 def key_writer(text: str, table_name: str, columns: Sequence[str]) -> WriteBody:
-    """The same for keys; ``columns`` are the names behind the fields, in their order.
+    """Return the same for keys; ``columns`` are the names of the columns of the fields, in their order.
 
-    The writer raises ``RowError`` for bytes that were not UTF-8: of two keys it would make one.
+    The writer raises ``RowError`` for bytes that were not UTF-8: replacing them would make one key of two.
     """
     write_valid = _writer(text, table_name)
 
@@ -64,7 +65,7 @@ def key_writer(text: str, table_name: str, columns: Sequence[str]) -> WriteBody:
 
 
 def _writer(text: str, table_name: str) -> WriteBody:
-    """A writer that raises ``UnicodeEncodeError`` for text that is not UTF-8."""
+    """Return a writer that raises ``UnicodeEncodeError`` for text that is not UTF-8."""
     try:
         schema = parse_schema(json.loads(text))
     except SchemaParseException as error:

@@ -1,8 +1,8 @@
-"""The definition of a column in SQL, which a field's schema carries along as ``__crdb__``.
+"""A column's definition in SQL, which the schema of the column's field has as ``__crdb__``.
 
 Source: CockroachDB ``ColumnDescriptor.SQLStringNotHumanReadable`` (``pkg/sql/catalog/descpb/column.go``),
-``T.SQLString`` (``pkg/sql/types``). Default and computed expressions, which it adds, are not in our
-descriptors.
+``T.SQLString`` (``pkg/sql/types``). There default and computed expressions follow, which tidegate's
+descriptors do not have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate.rows.types import Kind, SqlType
 
 
 def column_definition(column: Column) -> str:
-    """``b STRING NULL``, ``"Total" DECIMAL(10,2) NOT NULL``."""
+    """Return a column's definition: ``b STRING NULL``, ``"Total" DECIMAL(10,2) NOT NULL``."""
     nullability = "NULL" if column.nullable else "NOT NULL"
     return f"{sql_identifier(column.name)} {_type_text(column.type)} {nullability}"
 

@@ -1,6 +1,6 @@
-"""The upsert and debezium envelopes with a schema, for Kafka Connect: Avro.
+"""The upsert and debezium envelopes as Avro for Kafka Connect.
 
-Values are converted before they are written, decimals too: fastavro leaves bytes as they are.
+Values, decimals included, are converted before fastavro writes them, and it writes bytes as they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Value: TypeAlias = Callable[[Row, Timestamp], Fields | None]
 
 
 def compile_connect_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
+    """Return the encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
     key, columns = key_of(table, options), row_columns(table, options)
     value = value_schema(table, options, columns)
     schemas = _schemas(table, options, key.schema, value)
@@ -77,7 +77,7 @@ def _value(
 
 
 def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name: str) -> _Value:
-    """The envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
+    """Return the envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
 
     texts, before_of = source_texts(table, options), compile_before(table)
     scanned_texts = source_texts(table, options, scanned=True)
@@ -104,7 +104,10 @@ def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name:
 
 
 def _fill(table: TableDescriptor, columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
-    """What makes a record of datums: with ``unions``, of values that name their branch; else none is NULL."""
+    """Return a function that makes a record of datums.
+
+    With ``unions`` its values name their branch. Without it no datum may be NULL.
+    """
     converts = [column.type.convert for column in columns]
     slots = [
         (avro_name(column.name), column.position, branch_of(column.type.schema), column.type.convert)

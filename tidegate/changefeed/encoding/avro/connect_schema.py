@@ -1,9 +1,9 @@
-"""Kafka Connect's schemas in Avro, written as Connect's own Avro converter writes them.
+"""Kafka Connect's schemas in Avro, in the form in which Connect's own Avro converter writes them.
 
 What Avro has no word for stands beside the type: ``connect.name``, ``connect.version``,
-``connect.parameters`` and, for a 16-bit integer, ``connect.type``. There is no ``logicalType`` but a
-decimal's: the converter would give the others another name than Debezium's, and then refuse the two. Source:
-``AvroData`` of Confluent's and Apicurio's converters.
+``connect.parameters`` and, for a 16-bit integer, ``connect.type``. Only a decimal has a ``logicalType``: for
+the other types the converter would derive a name from it that differs from Debezium's, and then refuse the
+two. Source: ``AvroData`` of Confluent's and Apicurio's converters.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ _PRIMITIVES: Final = {
 
 
 def schema_text(schema: Schema) -> str:
-    """A struct's Avro schema as the registry gets it. Raises ``UnsupportedTable`` for a repeated name."""
+    """Return a struct's Avro schema as the registry gets it.
+
+    Raises ``UnsupportedTable`` for a repeated name.
+    """
     return json.dumps(_record(schema, set()), separators=(",", ":"))
 
 
 def branch_of(schema: Schema) -> str:
-    """The name by which fastavro tells this type from the others of a union."""
+    """Return the name by which fastavro distinguishes this type from the others of a union."""
     return schema.name if schema.type == "struct" else _PRIMITIVES.get(schema.type, schema.type)
 
 
@@ -74,7 +77,7 @@ def _type(schema: Schema, defined: set[str]) -> _AvroType:
 
 
 def _described(schema: Schema) -> dict[str, Any]:
-    """What stands beside a primitive type."""
+    """Return the members that stand beside a primitive type."""
     described: dict[str, Any] = {}
     if schema.type == "int16":
         described["connect.type"] = "int16"

@@ -1,7 +1,7 @@
-"""Avro records read back: what a consumer, the audit and ``tail`` see.
+"""Reads Avro records back, for consumers, for the audit and for ``tail``.
 
-Each key and value names the schema that it was written with, and is read by that one, whatever version of
-the table it is of.
+Each key and value names the schema that it was written with, and is read by that schema, whatever its version
+of the table.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
 _Fields: TypeAlias = dict[str, Any]
 
-#: Schemas kept; a feed has two for each version of each of its tables, and one for its markers.
+#: The most schemas that are kept. A feed has two for each version of each of its tables, and one for its
+#: markers.
 MAX_SCHEMAS: Final = 1000
 _RESOLVED: Final = "resolved"
 _ROWS: Final = frozenset({BEFORE, AFTER, RECORD})
-#: Logical types whose numbers can mean more than Python's calendar has: the year 10000, or 24:00.
+#: Logical types with values outside Python's calendar, such as the year 10000 or the time 24:00.
 _CALENDAR: Final = frozenset({"date", "time-micros", "timestamp-micros"})
 #: What fastavro raises for bytes that its schema does not fit.
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, EOFError, IndexError, ArithmeticError, MemoryError)
@@ -52,7 +53,7 @@ _column_name = lru_cache(maxsize=4096)(sql_name)
 
 
 class _WriterSchema(NamedTuple):
-    """A schema for reading, and the same without dates and times, which then come as numbers."""
+    """A schema for reading, and the same schema with dates and times as numbers."""
 
     parsed: ParsedSchema
     in_numbers: ParsedSchema
@@ -62,7 +63,7 @@ class AvroDecoder:
     """Reads the Avro records of one feed.
 
     Columns come as fastavro gives them: ``datetime``, ``date``, ``time`` and ``Decimal`` for logical types.
-    Where a record has a date or time outside Python's calendar, all of its dates and times come as numbers.
+    When a record has a date or time outside Python's calendar, all of its dates and times come as numbers.
     """
 
     __slots__ = ("_envelope", "_members", "_oversize", "_row_keys", "_schema_text", "_schemas")
@@ -82,7 +83,7 @@ class AvroDecoder:
         return self._envelope is Envelope.DEBEZIUM
 
     def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
-        """Read one record. Raises ``MalformedRecord`` for one that this feed cannot have written."""
+        """Read one record. Raises ``MalformedRecord`` for a record that this feed cannot have written."""
         try:
             if key is None:
                 return self._marker(value)
@@ -174,7 +175,7 @@ def _parsed(schema_id: int, text: str) -> _WriterSchema:
         schema = json.loads(text, object_hook=_without_marks)
         parsed = _WriterSchema(parse_schema(schema), parse_schema(_in_numbers(schema)))
         fault = schema_fault(parsed.parsed)
-    except Exception as error:  # fastavro has no error of its own for each thing that is no schema
+    except Exception as error:  # fastavro has no error of its own for text that is no schema
         raise MalformedRecord(f"schema {schema_id} is not an Avro schema ({error!r}): {text}") from None
     if fault:
         raise MalformedRecord(f"schema {schema_id} is of no feed: {fault}: {text}")
@@ -182,7 +183,10 @@ def _parsed(schema_id: int, text: str) -> _WriterSchema:
 
 
 def _without_marks(members: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the marks of a schema that fastavro has parsed: behind them it checks nothing."""
+    """Leave out the marks of a schema that fastavro has parsed.
+
+    It checks nothing in a schema with such a mark.
+    """
     return {name: value for name, value in members.items() if not name.startswith("__")}
 
 
@@ -198,12 +202,12 @@ def _in_numbers(schema: Any) -> Any:
 
 
 def _renamed(value: _Fields) -> _Fields:
-    """An envelope with the columns of the rows in it under their SQL names."""
+    """Return an envelope in which the columns of rows have their SQL names."""
     return {name: _columns(member) if name in _ROWS else member for name, member in value.items()}
 
 
 def _enriched(value: _Fields) -> _Fields:
-    """The members as JSON has them: ``source`` without what is null in it."""
+    """Return the members as JSON has them: ``source`` without members that are null."""
     members = _renamed(value)
     source = members.get(SOURCE)
     if not isinstance(source, dict):

@@ -1,8 +1,8 @@
-"""What the enriched envelope has beside its rows: ``source``, ``ts_ns`` and ``op``.
+"""The members of the enriched envelope beside its rows: ``source``, ``ts_ns`` and ``op``.
 
 ``source`` is a record of that name, with the fields of ``enriched_source.py`` sorted by name, and all of the
-timestamps: null where the feed does not ask for them. As in JSON, ``ts_ns`` is the wall time of the row's
-commit, or of the scan that found it. Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``
+timestamps: a timestamp that the feed does not ask for is null. As in JSON, ``ts_ns`` is the wall time of the
+row's commit, or of the scan that found it. Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``
 (``NewEnvelopeRecord``) and ``enriched_source_provider.go``.
 """
 
@@ -42,7 +42,7 @@ _STAMPS: Final[dict[str, AvroType]] = {MVCC_TIMESTAMP: "string", TS_HLC: "string
 
 
 def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
-    """The fields behind ``before`` and ``after``, in the order of the source."""
+    """Return the fields behind ``before`` and ``after``, in CockroachDB's order."""
 
     def op(row: Row, _: Timestamp) -> Branch:
         return "string", operation(row, require_previous(row, options), options)

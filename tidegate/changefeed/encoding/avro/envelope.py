@@ -1,4 +1,4 @@
-"""Rows into the bodies of Avro keys and values: one encoder per table version and feed, made once.
+"""Encodes rows into the bodies of Avro keys and values: one encoder per table version and feed, made once.
 
 The values, for a table foo (a INT PRIMARY KEY, b STRING), as Avro's JSON text:
 
@@ -10,8 +10,8 @@ The values, for a table foo (a INT PRIMARY KEY, b STRING), as Avro's JSON text:
 | key_only | empty | empty |
 
 The key is a record ``foo`` of the primary key's columns in index order, the value a record ``foo_envelope``.
-Beside ``after`` stand ``before`` (a record ``foo_before``), ``updated`` and ``mvcc_timestamp`` where they are
-asked for; the enriched envelope has the two in its ``source``. Source: CockroachDB
+Beside ``after`` stand ``before`` (a record ``foo_before``), ``updated`` and ``mvcc_timestamp`` if they are
+asked for. The enriched envelope has these two timestamps in its ``source``. Source: CockroachDB
 ``pkg/ccl/changefeedccl/encoder_avro.go``.
 """
 
@@ -56,11 +56,14 @@ MVCC_TIMESTAMP: Final = "mvcc_timestamp"
 
 
 def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder for a table version. Raises ``UnsupportedTable`` for a table that has no Avro form."""
+    """Return the encoder for a table version.
+
+    Raises ``UnsupportedTable`` for a table that has no Avro form.
+    """
     key_schema, write_key = compile_key(table, options)
     name = TableName.of(table)
     if options.envelope is Envelope.KEY_ONLY:
-        # No value is ever written; the only schema of the values' subject is the markers'.
+        # No value is ever written, so the only schema of the subject of values is that of markers.
         schemas = RecordSchemas(key_schema, marker_schema(name, options))
         return RecordEncoder(lambda row, _: (write_key(row), b""), schemas)
 
@@ -79,7 +82,7 @@ def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
 
 
 def _fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
-    """The fields that the options ask for, in the order of the source."""
+    """Return the fields that the options ask for, in CockroachDB's order."""
     stamps = [
         _stamp(name)
         for name, asked in ((UPDATED, options.updated), (MVCC_TIMESTAMP, options.mvcc_timestamp))
@@ -107,7 +110,10 @@ def _row_field(
     datums: Callable[[Row], tuple[Datum, ...] | None],
     suffix: str = "",
 ) -> EnvelopeField:
-    """A field that holds a row, named by the table alone whatever the feed calls it; null for no row."""
+    """Return a field that holds a row, or null for no row.
+
+    The row's record is always named by the table alone.
+    """
     namespace = namespace_of(TableName.of(table), options)
     record_name = avro_name(table.name) + suffix
     columns = shown_columns(table, options)
@@ -123,7 +129,7 @@ def _row_field(
 
 
 def _stamp(name: str) -> EnvelopeField:
-    """A timestamp; the two differ for the rows of a scan."""
+    """Return the field of a timestamp. The two timestamps differ for rows of a scan."""
 
     def member(row: Row, timestamp: Timestamp) -> Branch:
         shown = row.updated(timestamp) if name == UPDATED else timestamp
@@ -139,7 +145,7 @@ def _before(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]
 
 
 def _present_or_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
-    """The row's datums; of a deleted row those of its primary key, and nulls."""
+    """Return what gives a row's datums; for a deleted row those of its primary key, and nulls."""
     positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
     places = [positions.get(column.id) for column in public_columns(table)]
 

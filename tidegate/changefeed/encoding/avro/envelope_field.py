@@ -1,4 +1,4 @@
-"""A field of an envelope's record: its schema, and what stands in it."""
+"""A field of an envelope's record: its schema, and its value for a row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Member: TypeAlias = Callable[[Row, Timestamp], Branch]
 
 
 class EnvelopeField(NamedTuple):
-    """A field of the envelope: its schema, and what makes its value of a row at a timestamp."""
+    """A field of the envelope: its schema, and the function that gives its value for a row at a timestamp."""
 
     schema: AvroField
     member: Member

@@ -18,7 +18,7 @@
 | BIT, VARBIT | array of long: bits used in the last word, then words of 64 bits from the left |
 | ARRAY | array of the same unions |
 
-DECIMAL without a precision, OID and VECTOR have none. Source: CockroachDB
+DECIMAL without a precision, OID and VECTOR have no Avro form. Source: CockroachDB
 ``pkg/ccl/changefeedccl/avro/avro.go``.
 """
 
@@ -57,9 +57,10 @@ class FieldType(NamedTuple):
 
 
 def field_type(sql_type: SqlType, where: str) -> FieldType:
-    """The Avro form of a type; ``where`` names table and column in errors.
+    """Return the Avro form of a type; ``where`` names table and column in errors.
 
-    Raises ``UnsupportedTable`` for a type without one; the converter raises ``RowError`` for such a datum.
+    Raises ``UnsupportedTable`` for a type without an Avro form. The converter raises ``RowError`` for a datum
+    without one.
     """
     match sql_type.kind:
         case Kind.ARRAY if sql_type.element is not None:
@@ -105,7 +106,7 @@ def _time(what: str) -> FieldType:
 
 
 def _timestamp(what: str) -> FieldType:
-    # The floor, also before 1970: what a timestamp's fraction is cut to.
+    # Rounds down, before 1970 too, as a timestamp's fraction is cut.
     return FieldType(
         ({"type": "long", "logicalType": "timestamp-micros"},),
         lambda nanos: ("long", _int64(nanos // 1000, nanos, what)),
@@ -159,7 +160,7 @@ def _decimal(sql_type: SqlType, where: str) -> FieldType:
 
 
 def _misfit(value: Decimal, sql_type: SqlType) -> str:
-    """Why a decimal has no form; what is beyond the scale is said in the source's words."""
+    """Return why a decimal has no form. For digits beyond the scale the text is CockroachDB's."""
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
     beyond = f"{value} will not roundtrip at scale {sql_type.scale}: " if -exponent > sql_type.scale else ""
@@ -180,7 +181,7 @@ def _array(sql_type: SqlType, element: SqlType, where: str) -> FieldType:
 
 
 def _items(datum: Sequence[Any], convert: Convert) -> list[Branch]:
-    """The items of an array; ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
+    """Convert the items of an array. Raises ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
     room = ROW_BYTES_MAX
     items: list[Branch] = []
     for each in datum:
@@ -194,7 +195,9 @@ def _items(datum: Sequence[Any], convert: Convert) -> list[Branch]:
 
 
 def _signed_bytes(number: int) -> bytes:
-    """Two's complement, big-endian, in as few bytes as hold it."""
+    """Return two's complement, big-endian, in as few bytes as hold the number: 127 is ``7f``, 128 is
+    ``0080``.
+    """
     magnitude = ~number if number < 0 else number
     return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 

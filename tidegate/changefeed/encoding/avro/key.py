@@ -1,4 +1,4 @@
-"""Keys as Avro: a record of the primary key's columns, or of the one that ``key_column`` names."""
+"""Keys as Avro: a record of the primary key's columns, or of the column that ``key_column`` names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KeyDatums: TypeAlias = Callable[[Row], tuple[Datum, ...]]
 
 
 def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSchema, WriteKey]:
-    """The schema of a table's keys, and their writer. Raises ``UnsupportedTable``."""
+    """Return the schema of a table's keys, and their writer. Raises ``UnsupportedTable``."""
     name = TableName.of(table)
     columns, datums = _columns(table, options)
     record = row_record(table, columns, label_name(name, options), namespace_of(name, options))
@@ -40,7 +40,10 @@ def _columns(table: TableDescriptor, options: FeedOptions) -> tuple[list[Column]
 
 
 def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _KeyDatums]:
-    """A deletion knows the column's datum only where it is in the primary key; elsewhere it is null."""
+    """Return the column, and what gives its datum.
+
+    The datum of a deletion is known only if the column is in the primary key; otherwise it is null.
+    """
     position, column = named_column(table, name, "key_column")
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
 

@@ -24,7 +24,10 @@ from tidegate.hlc import ResolvedTimestamp
 
 
 def compile_avro_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
-    """The encoder of the markers on a table's topic. Raises ``UnsupportedTable`` for an unusable prefix."""
+    """Return the encoder of the markers on a table's topic.
+
+    Raises ``UnsupportedTable`` for an unusable prefix.
+    """
     schema = marker_schema(table, options)
     write = body_writer(schema.text, table.name)
 
@@ -37,7 +40,7 @@ def compile_avro_marker(table: TableName, options: FeedOptions) -> MarkerEncoder
 
 
 def marker_schema(table: TableName, options: FeedOptions) -> SubjectSchema:
-    """The schema of a marker's value."""
+    """Return the schema of a marker's value."""
     record = record_schema(
         envelope_name(table, options), [nullable_field("resolved", ["string"])], namespace_of(table, options)
     )

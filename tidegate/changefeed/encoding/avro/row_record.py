@@ -1,4 +1,4 @@
-"""A table's columns as a record: its schema, and its fields out of a row's datums."""
+"""A table's columns as an Avro record: its schema, and a function that fills it from a row's datums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
 
 
 class RowRecordType(NamedTuple):
-    """A record of columns."""
+    """The schema of a record of columns, and the function that fills it."""
 
     schema: AvroType
     fill: Fill
@@ -38,7 +38,8 @@ def row_record(
     namespace: str,
     nulls: Iterable[Column] = (),
 ) -> RowRecordType:
-    """The record of these columns; ``nulls`` are those among them that have no datum and are always null.
+    """Return the record of these columns; ``nulls`` are columns among them that have no datum and are always
+    null.
 
     Raises ``UnsupportedTable`` for a column that has no Avro form, for two columns of one Avro name, and for
     a record's name that is an Avro type.

@@ -1,8 +1,9 @@
-"""Which Avro schemas a reader follows: those of records that cannot hold more values than their bytes allow.
+"""Checks which Avro schemas a reader may use: those whose records cannot hold more values than their bytes
+allow.
 
-A schema comes from a registry, and says what the reader does. Avro lets a type contain itself, and lets a
-value take no bytes. With the first a few bytes lead the reader deeper than its stack, and that ends the
-process. With the second a few bytes stand for more values than memory holds. No feed of ours writes such a
+A schema comes from a registry, and controls the reader. Avro lets a type contain itself, and lets a value
+take no bytes. With the first, a few bytes lead the reader deeper than its stack, and that ends the process.
+With the second, a few bytes stand for more values than memory holds. No feed of tidegate writes such a
 schema.
 """
 
@@ -17,11 +18,11 @@ _SHOWN: Final = 100  # characters of a name
 
 
 def schema_fault(parsed: Any) -> str:
-    """Return why a reader does not follow the schema, or nothing. ``parsed`` is from ``parse_schema``.
+    """Return why a reader may not use the schema, or nothing. ``parsed`` is from ``parse_schema``.
 
-    No type stands within itself, and types stand within each other at most 100 deep. A type whose values take
-    no bytes (``null``, a ``fixed`` of no size, a record without fields) stands alone, or is a branch of a
-    union, whose number takes a byte. So a record of n bytes has at most 100 * n values.
+    No type may stand within itself, and types may stand within each other at most 100 deep. A type whose
+    values take no bytes (``null``, a ``fixed`` of no size, a record without fields) may only stand alone or
+    as a branch of a union, whose number takes a byte. So a record of n bytes has at most 100 * n values.
     """
     try:
         _Levels().of(parsed, stands_alone=True)
@@ -31,7 +32,7 @@ def schema_fault(parsed: Any) -> str:
 
 
 class _Unbounded(Exception):
-    """A schema that a reader does not follow."""
+    """Raised for a schema that a reader may not use."""
 
 
 class _Levels:

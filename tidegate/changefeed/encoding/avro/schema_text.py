@@ -1,8 +1,8 @@
 """Avro schemas as JSON text, byte for byte as CockroachDB writes them.
 
-Members stand in the order of the source's structures, without spaces. Non-ASCII stays as it is, but what Go's
-standard encoder escapes so that JSON can stand inside HTML is escaped. Source: CockroachDB
-``pkg/ccl/changefeedccl/avro/avro.go``.
+Members stand in the order of CockroachDB's structures, without spaces. Non-ASCII characters stay as they are,
+but the characters that Go's standard encoder escapes, so that JSON can stand inside HTML, are escaped.
+Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``.
 """
 
 from __future__ import annotations
@@ -28,29 +28,31 @@ _HTML_ESCAPES: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<
 
 
 def schema_text(schema: AvroType) -> str:
-    """The text of a schema."""
-    # All that is escaped can only stand in strings.
+    """Return the text of a schema."""
+    # The characters that are escaped can only stand in strings.
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).translate(_HTML_ESCAPES)
 
 
 def record_schema(name: str, fields: Iterable[AvroField], namespace: str) -> AvroType:
-    """A record's schema; ``name`` is an Avro name, ``namespace`` is empty for none."""
+    """Return a record's schema; ``name`` is an Avro name, ``namespace`` is empty for none."""
     record = {"type": "record", "name": name, "fields": list(fields)}
     return {**record, "namespace": namespace} if namespace else record
 
 
 def nullable_field(name: str, branches: Iterable[AvroType]) -> AvroField:
-    """A field that may be null, and is unless said otherwise."""
+    """Return a field that may be null, which is its default."""
     return {"type": ["null", *branches], "name": name, "default": None}
 
 
 def column_field(column: Column, branches: Iterable[AvroType]) -> AvroField:
-    """A column's field: nullable whatever the column is, so that old and new schemas read each other."""
+    """Return a column's field: nullable whatever the column is, so that old and new schemas read each
+    other.
+    """
     return {**nullable_field(avro_name(column.name), branches), "__crdb__": column_definition(column)}
 
 
 def require_distinct(names: Iterable[str]) -> None:
-    """Refuse columns that one field would hold: ``UnsupportedTable``, which does not name the table."""
+    """Raise ``UnsupportedTable``, without the table's name, if two columns have one field name."""
     counts = Counter(map(avro_name, names))
     repeated = next((name for name, count in counts.items() if count > 1), None)
     if repeated is not None:
@@ -58,25 +60,28 @@ def require_distinct(names: Iterable[str]) -> None:
 
 
 def full_name(name: str, namespace: str) -> str:
-    """A record's name with its namespace."""
+    """Return a record's name with its namespace."""
     return f"{namespace}.{name}" if namespace else name
 
 
 def label_name(table: TableName, options: FeedOptions) -> str:
-    """What records that belong to a subject are named after.
+    """Return the name after which records of a subject are named.
 
-    The prefix stands in it and is the namespace too; records of rows are named by the table alone.
+    It contains the prefix, which is also the namespace. Records of rows are named by the table alone.
     """
     return avro_name(options.avro_schema_prefix + table_label(table, options))
 
 
 def envelope_name(table: TableName, options: FeedOptions) -> str:
-    """The name of the record that a value is, a marker's too: one subject holds schemas of one name."""
+    """Return the name of the record that a value or a marker is: one subject holds schemas of one name."""
     return label_name(table, options) + "_envelope"
 
 
 def namespace_of(table: TableName, options: FeedOptions) -> str:
-    """The namespace of all records of a feed. Raises ``UnsupportedTable`` for what cannot be one."""
+    """Return the namespace of all records of a feed.
+
+    Raises ``UnsupportedTable`` for a prefix that cannot be one.
+    """
     namespace = options.avro_schema_prefix
     fault = avro_namespace_fault(namespace)
     if fault:

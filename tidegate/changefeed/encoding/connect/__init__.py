@@ -1,1 +1,1 @@
-"""Rows as Kafka Connect knows them: types of columns, schemas of records, and what its sinks expect."""
+"""Rows for Kafka Connect: types of columns, schemas of records, and the forms that its sinks expect."""

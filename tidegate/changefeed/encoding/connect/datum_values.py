@@ -1,6 +1,6 @@
-"""Datums as the values that Connect's schemas describe.
+"""Converts datums to the values that Connect's schemas describe.
 
-A datum that has no such value raises ``RowError``: the feed fails rather than hand on another value.
+A datum that has no such value raises ``RowError``, and the feed fails: it never passes on another value.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _INT32: Final = range(-(2**31), 2**31)
 _INT64: Final = range(-(2**63), 2**63)
 _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _MOST_PADDING: Final = 100
-#: 4714-11-24 BC and 294276-12-31, the bounds of CockroachDB and PostgreSQL; the bounds mean infinity.
+#: 4714-11-24 BC and 294276-12-31, the bounds of CockroachDB and PostgreSQL. The bounds themselves mean
+#: infinity.
 _FIRST_NANOS: Final = -210_866_803_200_000_000_000
 _LAST_NANOS: Final = 9_224_318_015_999_999_000_000
 _FIRST_FIVE_DIGIT_YEAR_NANOS: Final = 253_402_300_800_000_000_000
 
 
 class BoundedInt:
-    """Integers of a declared width in bits."""
+    """Checks integers of a declared width in bits."""
 
     __slots__ = ("_bits", "_range")
 
@@ -45,7 +46,7 @@ class BoundedInt:
 
 
 def float32(value: float) -> float:
-    """The nearest number of 32 bits."""
+    """Return the nearest 32-bit number."""
     try:
         nearest: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     except OverflowError:
@@ -54,10 +55,11 @@ def float32(value: float) -> float:
 
 
 class UnscaledDecimal:
-    """Decimals of a declared precision and scale: the digits as a whole number, big-endian bytes.
+    """Converts decimals of a declared precision and scale: the digits as a whole number in big-endian bytes.
 
-    Source: ``org.apache.kafka.connect.data.Decimal``, which keeps ``BigInteger.toByteArray()``: as few bytes
-    as hold the number and its sign.
+    For example, with a scale of 2 the decimal 1.5 is 150, which is ``0096``. Source:
+    ``org.apache.kafka.connect.data.Decimal``, which keeps ``BigInteger.toByteArray()``: as few bytes as hold
+    the number and its sign.
     """
 
     __slots__ = ("_precision", "_scale", "_unscaled")
@@ -80,14 +82,16 @@ class UnscaledDecimal:
 
 
 def decimal_string(value: Decimal) -> str:
-    """A decimal of no declared scale, as SQL prints it; ``NaN``, ``Infinity``, ``-Infinity`` included."""
+    """Return a decimal without a declared scale as SQL prints it; also ``NaN``, ``Infinity`` and
+    ``-Infinity``.
+    """
     return decimal_text(value).strip('"')
 
 
 def key_decimal_string(value: Decimal) -> str:
-    """A decimal of a key: the same text for equal numbers, ``1.5`` for 1.50 too, ``100`` for 1E+2.
+    """Return a decimal in a key: equal numbers have the same text, ``1.5`` for 1.50 too, ``100`` for 1E+2.
 
-    A deletion knows its key without the zeros that the row was written with.
+    A deletion's key does not have the trailing zeros that the row was written with.
     """
     if not value.is_finite():
         return str(value)
@@ -100,19 +104,19 @@ def key_decimal_string(value: Decimal) -> str:
 
 
 def key_float(value: float) -> float:
-    """A number of a key: a deletion knows no negative zero."""
+    """Return a number in a key without a negative zero, which a deletion's key does not have."""
     return value + 0.0
 
 
 def days(value: int) -> int:
-    """Days since 1970-01-01; ``RowError`` for the infinite dates."""
+    """Return days since 1970-01-01. Raises ``RowError`` for the infinite dates."""
     if value not in _INT32:
         raise RowError("an infinite date has no place in a date of Kafka Connect")
     return value
 
 
 def micros(nanos: int) -> int:
-    """Microseconds since 1970-01-01, rounded down; ``RowError`` where they do not fit 64 bits."""
+    """Return microseconds since 1970-01-01, rounded down. Raises ``RowError`` if they do not fit 64 bits."""
     value = _require_finite(nanos) // _NANOS_PER_MICRO
     if value not in _INT64:
         raise RowError("a timestamp after the year 294247 has no place in 64 bits of microseconds")
@@ -120,7 +124,10 @@ def micros(nanos: int) -> int:
 
 
 def zoned_timestamp(nanos: int) -> str:
-    """A time in UTC: ``2025-05-09T21:20:29Z``; ISO 8601 has a plus sign before years of five digits."""
+    """Return a time in UTC: ``2025-05-09T21:20:29Z``.
+
+    ISO 8601 has a plus sign before years of five digits.
+    """
     text = timestamptz_text(_require_finite(nanos))
     return f"+{text}" if nanos >= _FIRST_FIVE_DIGIT_YEAR_NANOS else text
 
@@ -134,14 +141,14 @@ def _require_finite(nanos: int) -> int:
 
 
 def zoned_time(value: TimeTz) -> str:
-    """A time of day with its offset: ``03:04:05.5+02:00``, ``Z`` for none."""
+    """Return a time of day with its offset: ``03:04:05.5+02:00``, ``Z`` for none."""
     if not value.offset_seconds:
         return timetz_text(value).replace("+00:00:00", "Z")
     return timetz_text(value).removesuffix(":00")
 
 
 def json_string_of(datum: Json) -> str:
-    """A JSONB value as text."""
+    """Return a JSONB value as text."""
     return json_value(datum.value)
 
 
@@ -151,7 +158,7 @@ def hex_string(value: bytes) -> str:
 
 
 class Items:
-    """Arrays, item by item; NULL items stay."""
+    """Converts arrays, item by item; NULL items stay."""
 
     __slots__ = ("_convert",)
 
@@ -159,7 +166,7 @@ class Items:
         self._convert = convert
 
     def __call__(self, value: tuple[Any, ...]) -> list[Any]:
-        """The items; ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
+        """Return the items. Raises ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
         convert, room = self._convert, ROW_BYTES_MAX
         items: list[Any] = []
         for each in value:

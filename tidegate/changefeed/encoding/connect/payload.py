@@ -1,6 +1,6 @@
-"""JSON payloads read back by the schema that stands beside them, as Connect's own converter reads them.
+"""Reads JSON payloads back by the schema that stands beside them, as Connect's own converter does.
 
-Bytes are in base64 there, and so are the digits of decimals; most else is as JSON has it.
+Bytes are in base64 there, and so are the digits of decimals. Most other values are as JSON has them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _T = TypeVar("_T")
 
 
 def read_payload(framed: Mapping[str, Any]) -> Any:
-    """The payload of ``{"payload": ..., "schema": ...}``; ``bytes``, ``Decimal`` and ``float`` where the
-    schema says so.
+    """Return the payload of ``{"payload": ..., "schema": ...}``.
 
-    Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what does not fit the schema.
+    The schema says which values are ``bytes``, ``Decimal`` or ``float``. Raises ``KeyError``, ``TypeError``
+    or ``ValueError`` for a payload that does not fit the schema.
     """
     return _value(framed["payload"], framed["schema"])
 
@@ -84,7 +84,10 @@ def _bytes(data: bytes, schema: Mapping[str, Any]) -> bytes | Decimal:
 
 
 def _scale(stored: Any) -> int:
-    """A parameter is text. A number may have any exponent: ``1e999999999`` would become as many digits."""
+    """Return the scale from a parameter, which is a text.
+
+    A number is refused: it may have any exponent, and ``1e999999999`` would become as many digits.
+    """
     if not isinstance(stored, str) or _SCALE.fullmatch(stored) is None:
         raise ValueError(f"{stored!r:.40} is no scale")
     return int(stored)

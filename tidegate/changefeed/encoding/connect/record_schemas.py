@@ -1,9 +1,10 @@
 """The schemas of a table's records in Kafka Connect: key, row, and Debezium's envelope of rows.
 
-Names are as Debezium gives them, with the topic for a namespace: ``<topic>.Key``, ``<topic>.Value``,
-``<topic>.Envelope``. Its sinks know a change from a row by the ending ``.Envelope``. The columns of a key are
-never null, because sinks make a primary key of them; all columns of a row may be null, so that columns can
-come and go. Source: Debezium ``Envelope``, ``TopicNamingStrategy`` and ``KafkaDebeziumSinkRecord``.
+Names are as Debezium gives them, with the topic as the namespace: ``<topic>.Key``, ``<topic>.Value``,
+``<topic>.Envelope``. Debezium's sinks distinguish a change from a row by the ending ``.Envelope``. The
+columns of a key are never null, because sinks make a primary key of them. All columns of a row may be null,
+so that columns can be added and dropped. Source: Debezium ``Envelope``, ``TopicNamingStrategy`` and
+``KafkaDebeziumSinkRecord``.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ _SOURCE: Final = struct(
 
 
 class ConnectColumn(NamedTuple):
-    """A column of a struct: where its datum stands, what it is called, and what it becomes."""
+    """A column of a struct: the position of its datum, its name, and its Connect type."""
 
     position: int
     name: str
     type: ColumnType
 
     def field(self, *, optional: bool = True) -> Field:
-        """The column as a field."""
+        """Return the column as a field."""
         return Field(self.name, self.type.schema, optional)
 
 
 class Key(NamedTuple):
-    """A record's key: its columns by their positions in what ``datums`` gives for a row."""
+    """A record's key: its columns, with their positions in what ``datums`` returns for a row."""
 
     columns: tuple[ConnectColumn, ...]
     datums: Callable[[Row], tuple[Datum, ...]]
@@ -54,9 +55,10 @@ class Key(NamedTuple):
 
 
 def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
-    """The primary key in index order, or the column that ``key_column`` names.
+    """Return the primary key in index order, or the column that ``key_column`` names.
 
-    Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for, or that the table has not.
+    Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for, or that the table does not
+    have.
     """
     if options.key_column:
         return _column_key(table, options)
@@ -69,7 +71,10 @@ def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
 
 
 def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:
-    """The key of ``key_column``: a deletion knows the column's value only where it is in the primary key."""
+    """Return the key of ``key_column``.
+
+    A deletion has the column's value only if it is in the primary key.
+    """
     position, column = named_column(table, options.key_column, "key_column")
     columns = (ConnectColumn(0, column.name, _type(table, column, key_column_type)),)
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
@@ -92,7 +97,7 @@ def _key_schema(
 
 
 def row_columns(table: TableDescriptor, options: FeedOptions) -> list[ConnectColumn]:
-    """The columns of a row by their positions in ``Row.values``; what goes into headers is left out.
+    """Return the columns of a row by their positions in ``Row.values``. A column for headers is left out.
 
     Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for.
     """
@@ -104,7 +109,7 @@ def row_columns(table: TableDescriptor, options: FeedOptions) -> list[ConnectCol
 
 
 def value_schema(table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn]) -> Schema:
-    """The schema of a record's value: the row's, or that of the envelope around it."""
+    """Return the schema of a record's value: that of the row, or of the envelope around it."""
     namespace = _namespace(table, options)
     row = struct(f"{namespace}.Value", *(column.field() for column in columns))
     if options.envelope is Envelope.UPSERT:
@@ -120,10 +125,11 @@ def value_schema(table: TableDescriptor, options: FeedOptions, columns: Sequence
 
 
 def compile_before(table: TableDescriptor) -> Callable[[Row, tuple[Datum, ...]], tuple[Datum, ...]]:
-    """What gives the datums of ``before`` for a row and the ones that it replaced; empty for none.
+    """Return a function that gives the datums of ``before`` for a row and the datums it replaced; empty for
+    none.
 
-    The deletion of a row that was not there has the columns of its key, as Debezium's connectors write a
-    deletion of which they know no more: its sink breaks off at one without ``before``.
+    The deletion of a row that was not there shows the columns of its key. Debezium's connectors write a
+    deletion so when they know no more of the row; its sink stops at a deletion without ``before``.
     """
     index = {part.column_id: at for at, part in enumerate(table.primary_key)}
     places = [index.get(column.id) for column in public_columns(table)]
@@ -137,7 +143,7 @@ def compile_before(table: TableDescriptor) -> Callable[[Row, tuple[Datum, ...]],
 
 
 def namespace_of(topic: str) -> str:
-    """The topic's name as the namespace of schemas, in characters that every format takes."""
+    """Return the topic's name as the namespace of schemas, in characters that every format accepts."""
     parts = topic.split(".")
     return ".".join(map(avro_name, parts)) if all(parts) else avro_name(topic)
 
@@ -149,9 +155,9 @@ def located(
     datums: Sequence[Datum],
     error: RowError,
 ) -> RowError:
-    """The error of a row that could not be converted, with the names of table and column.
+    """Return the error of a row that could not be converted, with the names of table and column.
 
-    Rows are converted without an eye on the column's name; only a row that failed is gone through again.
+    Conversion does not keep track of the column. So only a row that failed is gone through again, to find it.
     """
     for column, convert in zip(columns, converts, strict=True):
         datum = datums[column.position]

@@ -1,4 +1,4 @@
-"""Kafka Connect's schemas, whatever the format that carries them.
+"""Kafka Connect's schemas, independent of the format that carries them.
 
 Source: Apache Kafka ``org.apache.kafka.connect.data.ConnectSchema``.
 """
@@ -23,8 +23,9 @@ class Schema:
     """The schema of a value.
 
     ``type`` is Connect's own: boolean, int16, int32, int64, float32, float64, string, bytes, array, struct.
-    ``name`` tells what the value means, with ``version`` and ``parameters``; it is a struct's own name.
-    ``items`` is an array's, whose items may be null; ``fields`` are a struct's.
+    ``name`` says what the value means, with ``version`` and ``parameters``; for a struct it is the struct's
+    own name. ``items`` is the schema of an array's items, which may be null. ``fields`` are those of a
+    struct.
     """
 
     type: str
@@ -36,10 +37,10 @@ class Schema:
 
 
 def struct(name: str, *fields: Field) -> Schema:
-    """A struct with these fields."""
+    """Return a struct with these fields."""
     return Schema("struct", name, fields=fields)
 
 
 def semantic(of: str, name: str, **parameters: str) -> Schema:
-    """A value with a meaning that Connect's own converters or Debezium have a name for."""
+    """Return the schema of a value whose meaning has a name in Connect's own converters or in Debezium."""
     return Schema(of, name, 1, parameters)

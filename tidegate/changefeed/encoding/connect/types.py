@@ -1,4 +1,4 @@
-"""Column types of Kafka Connect: for each SQL type a schema, and how a datum becomes its value.
+"""Column types of Kafka Connect: for each SQL type a schema, and the conversion of a datum to its value.
 
 | SQL | Connect | meaning |
 |---|---|---|
@@ -25,12 +25,12 @@
 | ARRAY | array | of the element's type, or of strings; items may be null |
 
 Sources: Debezium's documentation of its PostgreSQL connector (the meanings), and the types that
-``debezium-connector-jdbc`` 3.4 registers for PostgreSQL. Where a meaning alone does not tell the sink which
-PostgreSQL type to make, the source's type goes along as Debezium's own parameter for that.
+``debezium-connector-jdbc`` 3.4 registers for PostgreSQL. When the meaning alone does not tell the sink which
+PostgreSQL type to make, Debezium's own parameter for that names the source's type.
 
-That sink hands an array's items to PostgreSQL as they are, without regard to what they mean. So the items of
-BYTES, DATE, DECIMAL, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, GEOMETRY and GEOGRAPHY arrays are strings: SQL's
-own text.
+That sink passes an array's items to PostgreSQL as they are, and ignores their meaning. So the items of BYTES,
+DATE, DECIMAL, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, GEOMETRY and GEOGRAPHY arrays are strings: SQL's own
+text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from tidegate.rows.types import Kind, SqlType
 Convert: TypeAlias = Callable[[Any], Any]
 
 DECIMAL_NAME: Final = "org.apache.kafka.connect.data.Decimal"
-#: The parameter by which Debezium tells a sink of the column's type (``column.propagate.source.type``).
+#: The parameter by which Debezium tells a sink the column's type (``column.propagate.source.type``).
 _SOURCE_TYPE: Final = "__debezium.source.column.type"
 #: Parameters of a decimal.
 SCALE: Final = "scale"
@@ -67,7 +67,10 @@ PRECISION: Final = "connect.decimal.precision"
 
 
 class ColumnType(NamedTuple):
-    """A column's schema; ``convert`` makes its value of a datum that is not NULL, ``None`` leaves it."""
+    """A column's schema.
+
+    ``convert`` makes the value of a datum that is not NULL; ``None`` leaves it as it is.
+    """
 
     schema: Schema
     convert: Convert | None = None
@@ -99,7 +102,7 @@ _BY_KIND: Final[dict[Kind, ColumnType]] = {
         semantic("string", "io.debezium.data.Json", **{_SOURCE_TYPE: "JSONB"}), values.json_string_of
     ),
     Kind.OID: ColumnType(_told("int64", "OID")),
-    # As plain types, which a PostgreSQL without extensions has a column for.
+    # Plain types, for which a PostgreSQL without extensions has columns.
     Kind.PG_LSN: ColumnType(Schema("string"), lsn_text),
     Kind.BOX2D: ColumnType(Schema("string"), box2d_text),
     Kind.GEOMETRY: ColumnType(Schema("bytes")),
@@ -108,7 +111,8 @@ _BY_KIND: Final[dict[Kind, ColumnType]] = {
     Kind.TSQUERY: ColumnType(Schema("string"), tsquery_text),
     Kind.VECTOR: ColumnType(Schema("string"), vector_text),
 }
-#: Items that would be wrong in the sink, or stop it, in the form that a column of their own has.
+#: Types of items that need another form than a column: in the column's form they would be wrong in the sink,
+#: or stop it.
 _ITEMS: Final[dict[Kind, ColumnType]] = {
     Kind.BYTES: ColumnType(Schema("string"), values.hex_string),
     Kind.DATE: ColumnType(Schema("string"), date_text),
@@ -131,7 +135,7 @@ _KEY_ITEMS: Final = {**_ITEMS, Kind.DECIMAL: ColumnType(Schema("string"), values
 
 
 def column_type(sql_type: SqlType) -> ColumnType:
-    """The Connect type of a column. Raises ``UnsupportedTable`` for a type that has none."""
+    """Return the Connect type of a column. Raises ``UnsupportedTable`` for a type that has none."""
     match sql_type.kind:
         case Kind.INT:
             return _INTEGERS.get(sql_type.width, _INT64)
@@ -151,9 +155,9 @@ def column_type(sql_type: SqlType) -> ColumnType:
 
 
 def key_column_type(sql_type: SqlType) -> ColumnType:
-    """The same for a column of a key, whose values have one form each.
+    """Return the same for a column of a key, in which equal values have one form.
 
-    Equal datums that rows tell apart, such as 1.5 and 1.50, are one key. Raises ``UnsupportedTable``.
+    Equal datums that rows distinguish, such as 1.5 and 1.50, are one key. Raises ``UnsupportedTable``.
     """
     schema, convert = column_type(sql_type)
     match sql_type.kind:

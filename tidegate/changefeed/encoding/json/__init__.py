@@ -1,1 +1,1 @@
-"""Rows as JSON: one module an envelope."""
+"""Rows as JSON: one module for each envelope."""

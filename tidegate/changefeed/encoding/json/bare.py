@@ -1,7 +1,8 @@
-"""``{"__crdb__": {...}, "a": 1, "b": "x"}``: the row itself, all metadata in one object beside the columns.
+"""``{"__crdb__": {...}, "a": 1, "b": "x"}``: the row itself, with all metadata in one object beside the
+columns.
 
 A deletion has the columns of the primary key, and null for all others. ``diff`` has no effect, as in
-CockroachDB, where it only serves queries. Source: ``pkg/ccl/changefeedccl/encoder_json.go``,
+CockroachDB, where only queries use it. Source: ``pkg/ccl/changefeedccl/encoder_json.go``,
 ``initRawEnvelope``.
 """
 
@@ -20,7 +21,7 @@ from tidegate.rows.row import Row
 
 
 def bare_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """What prints a value. Raises ``UnsupportedTable``."""
+    """Return a printer of values. Raises ``UnsupportedTable``."""
     asked = [*place_members(table, options), *stamp_members(options)]
     metadata = metadata_object(table, options, asked)
     whole = compile_template(json_object("", [*row_members(table, options), *metadata]))

@@ -1,4 +1,6 @@
-"""What a row did to the one before it: for envelopes that tell, or that show the row as it was."""
+"""Prints a row together with the one before it, for envelopes that tell the operation or show the previous
+row.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,18 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 
-#: The envelope's own members for an operation, besides ``after`` and ``before``.
+#: Returns the envelope's own members for an operation, besides ``after`` and ``before``.
 Others: TypeAlias = Callable[[str], Sequence[Member]]
 
 
 def compile_changes(
     table: TableDescriptor, options: FeedOptions, others: Others
 ) -> Callable[[Row, Timestamp], bytes]:
-    """What prints an object with ``after``, ``before`` where the options show it, and ``others``.
+    """Return a printer of objects with ``after``, ``others``, and ``before`` if the options show it.
 
-    There is a template for each of the shapes that a change can have: a new row, one that a scan found, a
-    changed one, a deleted one, and a deletion where nothing was. It raises ``RowError`` for a row whose
-    previous value is not known.
+    There is a template for each shape of a change: a new row, a row that a scan found, a changed row, a
+    deleted row, and a deletion where nothing was. The printer raises ``RowError`` for a row whose previous
+    value is not known.
     """
     shown, width = options.shows_previous, len(public_columns(table))
     after, no_after = json_object("after", row_members(table, options)), constant("after", NULL)

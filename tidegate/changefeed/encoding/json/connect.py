@@ -1,7 +1,7 @@
 """The upsert and debezium envelopes with a schema, for Kafka Connect: ``{"payload": ..., "schema": ...}``.
 
-That is what Connect's own ``JsonConverter`` reads with ``schemas.enable=true``. The schema is the same text
-in every record of a table version. Source: Apache Kafka ``org.apache.kafka.connect.json``.
+Connect's own ``JsonConverter`` reads this form with ``schemas.enable=true``. The schema is the same text in
+every record of a table version. Source: Apache Kafka ``org.apache.kafka.connect.json``.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from tidegate.rows.row import Row
 _Text: TypeAlias = Callable[[Datums], str]
 _Value: TypeAlias = Callable[[Row, Timestamp], str | None]
 
-#: Types whose names in JSON are not Connect's own.
+#: Types whose names in JSON differ from Connect's own.
 _JSON_NAMES: Final = {"float32": "float", "float64": "double"}
 
 
 def compile_connect_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
+    """Return the encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
     key, columns = key_of(table, options), row_columns(table, options)
     write_key = _key_writer(table.name, key)
     value, value_frame = _value(table, options, columns), _frame(value_schema(table, options, columns))
@@ -68,7 +68,7 @@ def compile_connect_json(table: TableDescriptor, options: FeedOptions) -> Record
 
 
 def _key_writer(table_name: str, key: Key) -> Callable[[Row], bytes]:
-    """What prints a key in its frame; it raises ``RowError`` for text that is not UTF-8."""
+    """Return a printer of keys in their frame. It raises ``RowError`` for text that is not UTF-8."""
     text, frame = _row_text(table_name, key.columns), _frame(key.schema)
 
     def write(row: Row) -> bytes:
@@ -94,7 +94,7 @@ def _frame(schema: Schema) -> Callable[[str], bytes]:
 
 
 def schema_text(schema: Schema, *, optional: bool = False, field: str = "") -> str:
-    """The schema as Connect's converter reads it; ``field`` is the name of the field that it is of."""
+    """Return the schema as Connect's converter reads it. ``field`` names the field that has this schema."""
     members = [
         constant("optional", "true" if optional else "false"),
         constant("type", json_string(_JSON_NAMES.get(schema.type, schema.type))),
@@ -127,7 +127,7 @@ def _value(table: TableDescriptor, options: FeedOptions, columns: Sequence[Conne
 
 
 def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text) -> _Value:
-    """The envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
+    """Return the envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
 
     changed, scanned = (_source_text(table, options, scanned=scanned) for scanned in (False, True))
     before_of = compile_before(table)
@@ -149,7 +149,10 @@ def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text) -> _V
 
 
 def _source_text(table: TableDescriptor, options: FeedOptions, *, scanned: bool) -> _Text:
-    """What prints the source of a wall time in milliseconds, the same in nanoseconds, and a timestamp."""
+    """Return a printer of the source.
+
+    It takes a wall time in milliseconds, the same in nanoseconds, and a timestamp.
+    """
     told = source_texts(table, options, scanned=scanned)
     texts = [constant(name, json_string(text)) for name, text in told.items()]
     times = [datum("ts_ms", 0, str), datum("ts_ns", 1, str), datum("ts_hlc", 2, json_string)]
@@ -173,7 +176,7 @@ def _row_text(table_name: str, columns: Sequence[ConnectColumn]) -> _Text:
 
 
 def _text_encoder(column: ColumnType) -> TextEncoder:
-    """The printer of a column's datums that are not NULL."""
+    """Return the printer of a column's datums that are not NULL."""
     print_value, convert = _printer(column.schema), column.convert
     if convert is None:
         return print_value

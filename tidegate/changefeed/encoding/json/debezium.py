@@ -1,11 +1,13 @@
 """Debezium's envelope: ``{"after", "before", "op", "source", "ts_ms"}`` under the key ``{"a": 1}``.
 
-A deletion's record is followed by a tombstone, as Debezium's connectors do, so that log compaction may
-forget the key. Source: Debezium's documentation of the PostgreSQL connector, "Data change events", and
-``debezium-core``'s ``Envelope`` and ``AbstractSourceInfo``, which ask for ``version``, ``connector``,
-``name``, ``ts_ms``, ``snapshot`` and ``db``. There ``ts_ms`` at the top is the time at which the connector
-made the record; here it is the commit's, as in ``source``. A row that
-a scan found has the operation ``r``, ``source.snapshot`` is true, and all times are the scan's.
+A tombstone follows a deletion's record, as from Debezium's connectors, so that log compaction may forget the
+key. A row that a scan found has the operation ``r``, its ``source.snapshot`` is true, and all its times are
+the scan's.
+
+Source: Debezium's documentation of the PostgreSQL connector, "Data change events", and ``debezium-core``'s
+``Envelope`` and ``AbstractSourceInfo``, which require ``version``, ``connector``, ``name``, ``ts_ms``,
+``snapshot`` and ``db``. There ``ts_ms`` at the top is the time at which the connector made the record. Here
+it is the time of the commit, as in ``source``.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from tidegate.rows.row import Row
 
 
 def debezium_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """What prints a value. Raises ``UnsupportedTable``."""
+    """Return a printer of values. Raises ``UnsupportedTable``."""
 
     def others(op: str) -> list[Member]:
         source = _source(table, options, scanned=op == READ)

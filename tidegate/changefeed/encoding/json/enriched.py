@@ -1,13 +1,13 @@
-"""``{"after": {...}, "op": "c", "ts_ns": 1}``: the wrapped envelope with what happened, and when.
+"""``{"after": {...}, "op": "c", "ts_ns": 1}``: the wrapped envelope, with the operation and its time.
 
-``op`` is ``c`` for a new row and one that a scan found, ``u`` for a changed one and ``d`` for a deletion,
-also of a row that was not there. ``before``, ``key``, ``source`` (``enriched_source.py``) and ``topic`` stand
-beside ``after``.
+``op`` is ``c`` for a new row and for a row that a scan found, ``u`` for a changed row, and ``d`` for a
+deletion, even of a row that was not there. ``before``, ``key``, ``source`` (``enriched_source.py``) and
+``topic`` stand beside ``after``.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``initEnrichedEnvelope``. Two things differ.
 There ``ts_ns`` at the top is the time at which the record was made; here it is the wall time of the row's
 commit, or of the scan that found it, because a record that is made again must be the same one. There
-``source`` is shown only on demand; here it appears with the timestamps that were asked for, too.
+``source`` appears only if it is asked for; here also if one of its timestamps is.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tidegate.rows.row import Row
 
 
 def enriched_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """What prints a value. Raises ``UnsupportedTable``."""
+    """Return a printer of values. Raises ``UnsupportedTable``."""
     beside = [*place_members(table, options), *_source(table, options), wall_ns_member("ts_ns")]
     return compile_changes(table, options, lambda op: [*beside, constant("op", f'"{op}"')])
 
 
 def wall_ns_member(name: str) -> Member:
-    """The wall time of the row's commit, or of the scan that found it, in nanoseconds."""
+    """Return the wall time of the row's commit, or of the scan that found it, in nanoseconds."""
     return datum(name, UPDATED, _wall_ns_text)
 
 

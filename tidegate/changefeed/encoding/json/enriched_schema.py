@@ -1,11 +1,10 @@
 """``enriched_properties='schema'``: ``{"payload": ..., "schema": ...}``, for keys as for values.
 
-The form is Kafka Connect's, the names of the types are CockroachDB's own: ``float64`` where Connect's
-converter reads ``double``, and ``json`` for what it has no type for. A value's ``after`` is not optional in
-the schema, though a deletion has none. So this is for consumers that know CockroachDB; what Connect's
-converter reads is ``connect_schema``. The schema is the same text in every record of a table version.
-
-Source: CockroachDB ``pkg/ccl/changefeedccl/kcjsonschema`` and ``encoder_json.go``.
+The form is Kafka Connect's, but the names of types are CockroachDB's own: ``float64`` where Connect's
+converter reads ``double``, and ``json`` for types that it does not have. In the schema a value's ``after`` is
+not optional, though a deletion has none. So this is for consumers that know CockroachDB; for Connect's
+converter there is ``connect_schema``. The schema is the same text in every record of a table version. Source:
+CockroachDB ``pkg/ccl/changefeedccl/kcjsonschema`` and ``encoder_json.go``.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
 
 
 def with_schema(encoder: RecordEncoder, table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder of the same records with their schemas beside them."""
+    """Return the encoder of the same records with their schemas beside them."""
     key_end = utf8(f', "schema": {_text(_key(table, _key_columns(table, options)))}}}')
     value_end = utf8(f', "schema": {_text(_envelope(table, options))}}}')
 
@@ -70,7 +69,7 @@ def _text(schema: Member) -> str:
 
 
 def _schema(of: str, field: str = "", *others: Member, optional: bool = False) -> Member:
-    """A schema as an object; ``field`` is the name of the field that it is of, empty for none."""
+    """Return a schema as an object. ``field`` names the field that has this schema; empty for none."""
     members = [
         constant("type", json_string(of)),
         constant("optional", "true" if optional else "false"),
@@ -95,7 +94,7 @@ def _key_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
     if not options.key_column:
         return key
     _, column = named_column(table, options.key_column, "key_column")
-    # A deletion knows the column only where it is in the primary key.
+    # A deletion has the column only if it is in the primary key.
     return [column if column in key else replace(column, nullable=True)]
 
 
@@ -121,7 +120,7 @@ def _envelope(table: TableDescriptor, options: FeedOptions) -> Member:
 
 
 def _source(table: TableDescriptor, options: FeedOptions) -> list[Member]:
-    """The source's schema, if there is one; its fields are sorted by name."""
+    """Return the schema of ``source`` if there is one; its fields are sorted by name."""
     fields = {name: _source_constant(name) for name in source_constants(table, options)}
     stamps = source_stamps(options)
     fields |= {name: _schema("int64" if name == TS_NS else "string", name, optional=True) for name in stamps}

@@ -1,6 +1,6 @@
-"""Rows into key and value bytes: one encoder per table version and feed, made once.
+"""Encodes rows into key and value bytes: one encoder per table version and feed, made once.
 
-The shapes, for a table (a INT PRIMARY KEY, b STRING); each has a module of its name:
+The shapes, for a table (a INT PRIMARY KEY, b STRING). Each has a module of its name:
 
 | envelope | key | row | deletion |
 |---|---|---|---|
@@ -55,7 +55,10 @@ _VALUES: Final[Mapping[Envelope, Callable[[TableDescriptor, FeedOptions], _Value
 
 
 def compile_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """The encoder for a table version. Raises ``UnsupportedTable`` for a table that cannot be emitted."""
+    """Return the encoder for a table version.
+
+    Raises ``UnsupportedTable`` for a table that cannot be emitted.
+    """
     key, value = compile_key(table, options), _VALUES[options.envelope](table, options)
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:

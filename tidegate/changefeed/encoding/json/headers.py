@@ -1,12 +1,12 @@
-"""Kafka headers out of a JSONB column: ``headers_json_column_name``.
+"""Kafka headers from a JSONB column: ``headers_json_column_name``.
 
-Each member of the column's object is a header: the contents of a string, the text of a number or of a
-boolean. Members that are null, arrays or objects have no header, and neither has a row whose column is not
-an object, or a deletion. Source: CockroachDB ``pkg/ccl/changefeedccl/event_processing.go``,
-``makeRowHeaders``, which logs what it leaves out; the feed goes on there as here.
+Each member of the column's object is a header: the contents of a string, or the text of a number or of a
+boolean. A member that is null, an array or an object gives no header. A row whose column is not an object has
+no headers, and neither has a deletion. Source: CockroachDB ``pkg/ccl/changefeedccl/event_processing.go``,
+``makeRowHeaders``, which logs what it leaves out. The feed goes on there as here.
 
-librdkafka takes a header's name as a C string: one with a NUL would be cut there, so it has no header; and
-one that was no UTF-8 would crash the process, so its invalid bytes are replaced as in JSON text.
+librdkafka takes a header's name as a C string. A name with a NUL would be cut there, so it gives no header. A
+name that was not UTF-8 would crash the process, so its invalid bytes are replaced as in JSON text.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _OPTION = "headers_json_column_name"
 
 
 def compile_headers(table: TableDescriptor, options: FeedOptions) -> Headers | None:
-    """What makes a row's headers, where the feed has any.
+    """Return a function that makes a row's headers; ``None`` for a feed without headers.
 
-    Raises ``UnsupportedTable`` for a table without the column, or with one of another type.
+    Raises ``UnsupportedTable`` for a table without the column, or with a column of another type.
     """
     if not options.headers_json_column_name:
         return None

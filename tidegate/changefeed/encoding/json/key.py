@@ -1,12 +1,12 @@
-"""Keys: the primary key's columns, or the one that ``key_column`` names, as an array or as an object.
+"""Keys: the primary key's columns, or the column that ``key_column`` names, as an array or as an object.
 
-An array has the columns in index order, an object has its members sorted by name. Source: CockroachDB
+An array has the columns in index order; an object has its members sorted by name. Source: CockroachDB
 ``pkg/ccl/changefeedccl/encoder_json.go``, ``encodeKeyRaw``.
 
-A deletion knows its key only as the key-value store has it: a DECIMAL without its trailing zeros, a FLOAT
-without a negative zero. CockroachDB's envelopes print what there is, so that a row and its deletion can have
-different keys. In ours they must not, or neither compaction nor a sink would find the row: there equal values
-have equal keys.
+A deletion has its key only in the form in which the key-value store has it: a DECIMAL without its trailing
+zeros, a FLOAT without a negative zero. CockroachDB's envelopes print each as it is, so a row and its deletion
+can have different keys. In tidegate's own envelopes equal values have equal keys: otherwise neither
+compaction nor a sink would find the row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def compile_key(table: TableDescriptor, options: FeedOptions) -> Callable[[Row], bytes]:
-    """What prints a record's key. Raises ``UnsupportedTable``.
+    """Return a printer of a record's key. Raises ``UnsupportedTable``.
 
     In envelopes made for sinks the printer raises ``RowError`` for text that is not UTF-8.
     """
@@ -71,13 +71,14 @@ def _key_printer(table: TableDescriptor, options: FeedOptions) -> KeyText:
         return _column_key(table, options)
     if len(table.primary_key) == 1 and options.envelope not in OBJECT_KEYS:
         (only,) = _column_texts(table, options).values()
-        return lambda row: f"[{only(row.key[0])}]"  # most keys, at half the cost of a template
+        # most tables have such keys; this costs half as much as a template
+        return lambda row: f"[{only(row.key[0])}]"
     text = primary_key_text(table, options)
     return lambda row: text(row.key)
 
 
 def primary_key_text(table: TableDescriptor, options: FeedOptions) -> Callable[[Datums], str]:
-    """What prints a primary key's datums, in the form that the envelope's keys have."""
+    """Return a printer of a primary key's datums, in the form of the envelope's keys."""
     texts = _column_texts(table, options)
     if options.envelope in OBJECT_KEYS:
         members = [datum(name, position, text) for position, (name, text) in enumerate(texts.items())]
@@ -88,7 +89,7 @@ def primary_key_text(table: TableDescriptor, options: FeedOptions) -> Callable[[
 
 
 def _column_texts(table: TableDescriptor, options: FeedOptions) -> dict[str, TextEncoder]:
-    """What prints each column of the primary key, in index order."""
+    """Return the printers of the primary key's columns, in index order."""
     by_id = {column.id: column for column in table.columns}
     columns = [by_id[part.column_id] for part in table.primary_key]
     return {column.name: _key_text(table, column, options) for column in columns}
@@ -101,7 +102,9 @@ def _key_text(table: TableDescriptor, column: Column, options: FeedOptions) -> T
 
 
 def _reducer(sql_type: SqlType) -> Callable[[Any], Any] | None:
-    """What makes equal datums of a type the same one; nothing for types whose datums are so already."""
+    """Return a function that makes equal datums of a type identical; ``None`` for types whose equal datums
+    are.
+    """
     match sql_type.kind:
         case Kind.DECIMAL:
             return _reduced_decimal
@@ -119,7 +122,10 @@ def _reduced_decimal(datum: Decimal) -> Decimal:
 
 
 def _column_key(table: TableDescriptor, options: FeedOptions) -> KeyText:
-    """The key of ``key_column``: a deletion knows the column's value only where it is in the primary key."""
+    """Return the key of ``key_column``.
+
+    A deletion has the column's value only if it is in the primary key.
+    """
     position, column = named_column(table, options.key_column, "key_column")
     text = _key_text(table, column, options)
     whole = _single(options, datum(column.name, position, text))

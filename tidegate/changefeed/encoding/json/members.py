@@ -13,12 +13,12 @@ from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.types import Kind
 
-#: What stands for JSON null where it must not look like SQL NULL.
+#: The text of JSON null where it must not look like SQL NULL.
 JSON_NULL_OBJECT: Final = '{"__crdb_json_null__": true}'
 
 
 def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -> list[Member]:
-    """The members of a whole row whose first datum stands at ``offset``; what goes into headers is left out.
+    """Return the members of a whole row whose first datum is at ``offset``. A column for headers is left out.
 
     Raises ``UnsupportedTable`` for a column that has no JSON text.
     """
@@ -27,13 +27,15 @@ def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -
 
 
 def key_only_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
-    """The members of a deleted row whose datums are those of its primary key; all others are null."""
+    """Return the members of a deleted row, whose datums are those of its primary key; all others are null."""
     positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
     return _members(table, options, positions)
 
 
 def _members(table: TableDescriptor, options: FeedOptions, positions: Mapping[int, int]) -> list[Member]:
-    """The members of a row by the positions of its columns' datums; columns without one are null."""
+    """Return the members of a row by the positions of its columns' datums; columns without a datum are
+    null.
+    """
     return [
         datum(column.name, positions[column.id], column_text(table, column, options))
         if column.id in positions and not column.virtual
@@ -43,7 +45,10 @@ def _members(table: TableDescriptor, options: FeedOptions, positions: Mapping[in
 
 
 def column_text(table: TableDescriptor, column: Column, options: FeedOptions) -> TextEncoder:
-    """What prints a column's datums. Raises ``UnsupportedTable`` with the names of table and column."""
+    """Return a printer of a column's datums.
+
+    Raises ``UnsupportedTable`` with the names of table and column.
+    """
     try:
         text = text_encoder(column.type)
     except UnsupportedTable as error:
@@ -54,9 +59,9 @@ def column_text(table: TableDescriptor, column: Column, options: FeedOptions) ->
 
 
 def _json_null_as_object(text: TextEncoder) -> TextEncoder:
-    """JSON null apart from SQL NULL. A null inside of an array or an object is told from it anyway.
+    """Return a printer that distinguishes JSON null from SQL NULL.
 
-    A value that is this object itself prints alike. Source: CockroachDB
-    ``pkg/ccl/changefeedccl/encoder_json.go``, ``datumToJSON``, which logs a warning then.
+    A null inside an array or an object is distinct anyway. A value that is this very object prints alike.
+    Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``datumToJSON``, which logs a warning then.
     """
     return lambda datum: JSON_NULL_OBJECT if datum.value is None else text(datum)

@@ -1,4 +1,4 @@
-"""What a record says about its row besides the columns: timestamps, key and topic."""
+"""The members of a record besides the columns: timestamps, key and topic."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ METADATA_MEMBER: Final = "__crdb__"
 
 
 def stamp_members(options: FeedOptions) -> list[Member]:
-    """The asked-for timestamps; the two differ for the rows of a scan."""
+    """Return the timestamps that the feed asks for. The two differ for the rows of a scan."""
     asked = {"mvcc_timestamp": (MVCC, options.mvcc_timestamp), "updated": (UPDATED, options.updated)}
     return [decimal_member(name, position) for name, (position, wanted) in asked.items() if wanted]
 
 
 def decimal_member(name: str, position: int) -> Member:
-    """One of the row's timestamps as the text of its decimal."""
+    """Return one of the row's timestamps as the text of its decimal."""
     return Member(name, '"%s"', (Slot(position, Timestamp.decimal),))
 
 
 def place_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
-    """The asked-for key and topic. The key is the primary key's, also where ``key_column`` replaces it."""
+    """Return the key and the topic, if asked for.
+
+    The key is the primary key's, even if ``key_column`` replaces it.
+    """
     members = []
     if options.key_in_value:
         members.append(datum("key", KEY, primary_key_text(table, options)))
@@ -50,9 +53,9 @@ def place_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
 
 
 def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[Member]) -> list[Member]:
-    """The members as one object beside the columns, if there are any.
+    """Return the members as one object beside the columns; nothing if there are none.
 
-    Raises ``UnsupportedTable`` for a table with a column of its name, which would stand there twice.
+    Raises ``UnsupportedTable`` for a table that has a column with the object's name.
     """
     if not members:
         return []

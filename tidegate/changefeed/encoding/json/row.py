@@ -19,7 +19,7 @@ from tidegate.rows.row import Row
 
 
 def row_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """What prints a value. Raises ``UnsupportedTable``."""
+    """Return a printer of values. Raises ``UnsupportedTable``."""
     metadata = metadata_object(table, options, stamp_members(options))
     whole = compile_template(json_object("", [*row_members(table, options), *metadata]))
 

@@ -1,7 +1,7 @@
 """JSON objects as templates that are made once for a table version and filled once for each row.
 
-A row's datums come as one tuple: those of its columns (``columns.py`` says in which order), and behind them
-its primary key's datums and its timestamps, so that every slot is a position in that tuple.
+A row's datums come as one tuple: those of its columns (in the order of ``columns.py``), then its primary
+key's datums and its timestamps. So every slot is a position in that tuple.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from tidegate.changefeed.text.json_text import TextEncoder, json_string
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
 
-#: A row's datums, then what ``beside`` gives.
+#: A row's datums, followed by the result of ``beside``.
 Datums: TypeAlias = tuple[Any, ...]
 
-#: Where the primary key's datums stand.
+#: The position of the primary key's datums.
 KEY: Final = -3
-#: Where the version's own timestamp stands.
+#: The position of the version's own timestamp.
 MVCC: Final = -2
-#: Where the timestamp stands that records call ``updated``: that of the scan, for a row that one found.
+#: The position of the timestamp that records call ``updated``: for a row that a scan found, that of the scan.
 UPDATED: Final = -1
 
 NULL: Final = "null"
 
 
 def beside(row: Row, timestamp: Timestamp) -> Datums:
-    """What stands behind a row's datums; ``timestamp`` is the version's own."""
+    """Return what follows a row's datums; ``timestamp`` is the version's own."""
     return row.key, timestamp, row.updated(timestamp)
 
 
@@ -47,7 +47,7 @@ class Member(NamedTuple):
 
 
 def json_object(name: str, members: Iterable[Member]) -> Member:
-    """An object as a member of another; its own members sorted bytewise by name."""
+    """Return an object as a member of another; its own members sorted bytewise by name."""
     # Code point order is UTF-8 byte order.
     ordered = sorted(members, key=lambda member: member.name)
     body = ", ".join(f"{_literal(json_string(member.name))}: {member.template}" for member in ordered)
@@ -55,12 +55,12 @@ def json_object(name: str, members: Iterable[Member]) -> Member:
 
 
 def constant(name: str, text: str) -> Member:
-    """A member with the same JSON text in every record."""
+    """Return a member with the same JSON text in every record."""
     return Member(name, _literal(text))
 
 
 def datum(name: str, position: int, text: TextEncoder) -> Member:
-    """A member whose value is the text of one datum, ``null`` for NULL."""
+    """Return a member whose value is the text of one datum, ``null`` for NULL."""
     return Member(name, "%s", (Slot(position, text),))
 
 
@@ -69,7 +69,7 @@ def _literal(text: str) -> str:
 
 
 def compile_template(member: Member) -> Callable[[Datums], str]:
-    """What fills the template of a member's value."""
+    """Return a function that fills the template of a member's value."""
     template, slots = member.template, member.slots
 
     def fill(datums: Datums) -> str:

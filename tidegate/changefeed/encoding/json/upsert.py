@@ -1,7 +1,7 @@
 """``{"a": 1, "b": "x"}`` under the key ``{"a": 1}``: the row and nothing else; a deletion has no value.
 
 So the newest record of a key is its row, which is what log compaction keeps and what JDBC and Elasticsearch
-sinks store. Ours; CockroachDB has nothing like it.
+sinks store. This envelope is tidegate's own; CockroachDB has nothing like it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.rows.row import Row
 
 
 def upsert_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes | None]:
-    """What prints a value. Raises ``UnsupportedTable``."""
+    """Return a printer of values. Raises ``UnsupportedTable``."""
     whole = compile_template(json_object("", row_members(table, options)))
 
     def encode(row: Row, _: Timestamp) -> bytes | None:

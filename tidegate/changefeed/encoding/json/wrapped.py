@@ -1,4 +1,4 @@
-"""``{"after": {...}}``: the row, and beside it what was asked for.
+"""``{"after": {...}}``: the row, and beside it the members that the feed asks for.
 
 | row | deletion | with diff |
 |---|---|---|
@@ -24,7 +24,7 @@ from tidegate.rows.row import Row
 
 
 def wrapped_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """What prints a value. Raises ``UnsupportedTable``."""
+    """Return a printer of values. Raises ``UnsupportedTable``."""
     others = [*place_members(table, options), *stamp_members(options)]
     if options.shows_previous:
         return compile_changes(table, options, lambda _: others)
