@@ -1,1 +1,1 @@
-"""What a process may reach, and with which secrets: destinations, secrets, private files, HTTP."""
+"""What a process may connect to, and with which secrets: destinations, secrets, private files, HTTP."""

@@ -1,9 +1,9 @@
-"""Which Kafka clusters and schema registries feeds may name, and by which login (docs/security.md).
+"""The Kafka clusters and schema registries that feeds may name, and the logins for them (docs/security.md).
 
 A feed's creator chooses the address of its sink. So a login belongs to addresses that the operator has named:
-the engine's own to ``bootstrap_servers``, any other to an entry of ``destinations_file``. An address that no
-entry names is never connected to. It is not asked which cluster it is either, for the question would come
-behind the login. A schema registry is bounded by the same file: none is asked that no entry names.
+the engine's own to ``bootstrap_servers``, any other to an entry of ``destinations_file``. No process connects
+to an address that no entry names, not even to ask which cluster it is, since it would have to log in first.
+The same file bounds schema registries: a registry that no entry names is not asked.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tidegate.changefeed.definition.secret_reference import secret_name
 from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.errors import RegistryNotAllowed, SinkNotAllowed
 
-#: The page's chapters about entries.
+#: The chapters of the page about security that describe entries.
 _PAGE: Final = "docs/security.md#other-clusters"
 _REGISTRIES_PAGE: Final = "docs/security.md#schema-registries"
 _ANY: Final = "*"
 
 
 class OwnSecrets(Protocol):
-    """Gives the secrets that the operator's own files name."""
+    """Returns the secrets that the operator's own files name."""
 
     def named_by_operator(self, name: str) -> str:
-        """The secret. Raises ``SecretMissing``."""
+        """Return the secret. Raises ``SecretMissing``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
-    """Another cluster: the servers that sinks may name, the feeds that may, and the login there.
+    """Another cluster: the servers that sinks may name, the feeds that may write there, and the login.
 
-    In ``servers`` and ``feeds`` a ``*`` stands for any letters, digits, ``-`` and ``_``.
-    ``own_login`` is for further addresses of the engine's own cluster. Passwords are references to secrets.
+    In ``servers`` and ``feeds`` a ``*`` stands for any letters, digits, ``-`` and ``_``. ``own_login`` is for
+    further addresses of the engine's own cluster. Passwords are references to secrets.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
@@ -55,16 +55,18 @@ class ClusterEntry:
     sasl_password: str | None = None
 
     def names(self, servers: Iterable[str]) -> bool:
-        """Whether each of these normal servers fits one of its patterns."""
+        """Return whether each of these normal servers fits one of its patterns."""
         return all(any(fits(pattern, server) for pattern in self.servers) for server in servers)
 
     def admits(self, feed_id: str) -> bool:
-        """Whether the feed may write there."""
+        """Return whether the feed may write there."""
         return any(fits(pattern, feed_id) for pattern in self.feeds)
 
     def login(self, secrets: OwnSecrets) -> dict[str, str | None]:
-        """Settings of a connection, by their names; none where the engine's own count. Raises
-        ``SecretMissing``."""
+        """Return settings of a connection, by their names; none if the engine's own login counts.
+
+        Raises ``SecretMissing``.
+        """
         if self.own_login:
             return {}
 
@@ -95,23 +97,25 @@ class RegistryEntry:
     urls: tuple[str, ...]
 
     def names(self, registry: RegistryUri) -> bool:
-        """Whether the registry's URL fits one of its patterns."""
+        """Return whether the registry's URL fits one of its patterns."""
         return any(fits(pattern, registry.normal_url) for pattern in self.urls)
 
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """The entries, by their names. Without any, feeds write to the engine's own cluster alone, and no
-    registry is asked."""
+    """The entries, by their names.
+
+    Without any, feeds write only to the engine's own cluster, and no registry is asked.
+    """
 
     clusters: tuple[tuple[str, ClusterEntry], ...] = field(default=())
     registries: tuple[tuple[str, RegistryEntry], ...] = field(default=())
 
     def entry(self, servers: Iterable[str], feed_id: str, bootstrap_servers: str) -> ClusterEntry:
-        """The entry for a sink on another cluster: the first that names all of its servers.
+        """Return the entry for a sink on another cluster: the first one that names all of its servers.
 
-        So it is the same for all feeds with these servers. Where all of them are ``bootstrap_servers`` of the
-        engine's own no entry is needed. Raises ``SinkNotAllowed`` where there is none, or where it does not
+        So it is the same for all feeds with these servers. If all of them are ``bootstrap_servers`` of the
+        engine's own, no entry is needed. Raises ``SinkNotAllowed`` if there is no entry, or if it does not
         admit the feed.
         """
         wanted = normal_servers(servers)
@@ -127,7 +131,10 @@ class Destinations:
         )
 
     def require_named(self, servers: Sequence[str], feed_id: str) -> tuple[str, ClusterEntry]:
-        """The first entry that names all of these normal servers, and its name. Raises ``SinkNotAllowed``."""
+        """Return the name of the first entry that names all of these normal servers, and the entry.
+
+        Raises ``SinkNotAllowed``.
+        """
         for name, entry in self.clusters:
             if entry.names(servers):
                 return name, entry
@@ -141,7 +148,7 @@ class Destinations:
         )
 
     def require_registry(self, registry: RegistryUri) -> None:
-        """Raise ``RegistryNotAllowed`` where no entry names the registry."""
+        """Raise ``RegistryNotAllowed`` if no entry names the registry."""
         if any(entry.names(registry) for _, entry in self.registries):
             return
         raise RegistryNotAllowed(
@@ -151,11 +158,15 @@ class Destinations:
         )
 
 
-#: No entry: feeds write to the engine's own cluster alone, and use no registry.
+#: No entry: feeds write only to the engine's own cluster, and use no registry.
 NOWHERE_ELSE: Final = Destinations()
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``."""
+    """Return whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``.
+
+    For example, ``kafka-*:9092`` fits ``kafka-3:9092`` and not ``kafka-3.other:9092``, since a ``*`` stands
+    for no dot.
+    """
     expression = "[A-Za-z0-9_-]*".join(map(re.escape, pattern.split(_ANY)))
     return re.fullmatch(expression, text) is not None

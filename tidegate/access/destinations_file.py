@@ -1,4 +1,4 @@
-"""Reads the operator's file of destinations: TOML, once at start, every error with file and key."""
+"""Reads the operator's file of destinations: TOML, once at start. Every error names file and key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PORTS: Final = {"http": "80", "https": "443"}
 _FEEDS: Final = re.compile(r"[A-Za-z0-9_*-]{1,64}")
 _STAR: Final = "* stands for any letters, digits, - and _"
 _LOGIN: Final = ("security_protocol", "ssl_", "sasl_")
-#: By pydantic's error type.
+#: Texts for pydantic's error types.
 _DEMANDS: Final = {
     "unexpected_keyword_argument": "there is no such key",
     "extra_forbidden": "there is no such key",
@@ -35,13 +35,16 @@ _Check: TypeAlias = Callable[[Any, Collection[str]], Any]
 
 
 def destinations_of_environment() -> Destinations:
-    """Those of the file that TIDEGATE_DESTINATIONS_FILE names. Raises as ``read_destinations`` does."""
+    """Return the entries of the file that TIDEGATE_DESTINATIONS_FILE names.
+
+    Raises as ``read_destinations`` does.
+    """
     path = os.environ.get(_VARIABLE)
     return read_destinations(Path(path) if path else None)
 
 
 def read_destinations(path: Path | None) -> Destinations:
-    """The entries of the file; none without one. Raises ``SettingsError``."""
+    """Return the entries of the file; none without a file. Raises ``SettingsError``."""
     if path is None:
         return Destinations()
     found = _parsed(path)
@@ -64,7 +67,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _entries(path: Path, table: str, kind: type[Any], found: dict[str, Any], check: _Check) -> Any:
-    from pydantic import TypeAdapter, ValidationError  # only who has such a file needs it
+    from pydantic import TypeAdapter, ValidationError  # only a process with such a file needs it
 
     given = found.get(table, {})
     try:
@@ -83,7 +86,7 @@ def _entries(path: Path, table: str, kind: type[Any], found: dict[str, Any], che
 
 
 def _checked_cluster(entry: ClusterEntry, keys: Collection[str]) -> ClusterEntry:
-    """The entry with its servers in their normal form. Raises ``ValueError``."""
+    """Return the entry with its servers in their normal form. Raises ``ValueError``."""
     servers = normal_servers(entry.servers)
     if not servers or not all(_SERVER.fullmatch(server) for server in servers):
         raise ValueError(f"servers must be host:port each, in which {_STAR}")
@@ -98,14 +101,14 @@ def _checked_cluster(entry: ClusterEntry, keys: Collection[str]) -> ClusterEntry
 
 
 def _checked_registry(entry: RegistryEntry, _: Collection[str]) -> RegistryEntry:
-    """The entry with its URLs in their normal form. Raises ``ValueError``."""
+    """Return the entry with its URLs in their normal form. Raises ``ValueError``."""
     if not entry.urls:
         raise ValueError("urls must have one URL at least")
     return replace(entry, urls=tuple(map(_normal_url, entry.urls)))
 
 
 def _normal_url(url: str) -> str:
-    """The pattern as ``RegistryUri.normal_url`` is written. Raises ``ValueError``."""
+    """Return the pattern in the form of ``RegistryUri.normal_url``. Raises ``ValueError``."""
     found = _URL.fullmatch(url)
     if found is None:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Secrets in place of the references of a feed's headers, in rows that go to their producer.
+"""Puts secrets in place of the references in a feed's headers, just before rows go to their producer.
 
-Until then, in state and in spools, rows have the references.
+Before that, in state and in spools, rows have the references.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.processor.batch import OutputRecord
 
 
 class HeaderSecrets:
-    """Of one feed. It costs nothing where headers name no secrets."""
+    """The secrets of one feed's headers. It costs nothing if no header names a secret."""
 
     def __init__(self, definition: FeedDefinition, secrets: Secrets) -> None:
         self._named = header_references(definition.options.extra_headers)
@@ -23,7 +23,7 @@ class HeaderSecrets:
         self._secrets = secrets
 
     def into(self, rows: Sequence[OutputRecord], first: int = 0) -> Sequence[OutputRecord]:
-        """The rows, with secrets from row ``first`` on. Raises ``SecretMissing``."""
+        """Return the rows, with secrets from row ``first`` on. Raises ``SecretMissing``."""
         if not self._named:
             return rows
         values = {(name, reference.encode()): self._value(reference) for name, reference in self._named}
@@ -34,7 +34,7 @@ class HeaderSecrets:
         return [*rows[:first], *filled]
 
     def _value(self, reference: str) -> bytes:
-        """Its secret, which every broker of the sink may have."""
+        """Return the secret of a reference, which every broker of the sink may receive."""
         name = secret_name(reference)
         values = {self._secrets.get(name, place) for place in self._places}
         return values.pop().encode()

@@ -1,8 +1,8 @@
-"""Who may ask a process over HTTP (docs/security.md#http): by the Host that a request names, and by a token.
+"""Decides who may ask a process over HTTP (docs/security.md#http): by a request's Host, and by a token.
 
-A page of a browser can make a name of its own mean 127.0.0.1, and so read what is served on loopback. Its
-requests name that host. So a request is answered only where its Host is an address that is bound, or a name
-that is allowed.
+A page in a browser can make a name of its own mean 127.0.0.1, and so read what is served on loopback. Its
+requests have that name as their Host. So a request is answered only if its Host is an address that is bound,
+or a name that is allowed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Final, NamedTuple
 
 from tidegate.errors import SettingsError
 
-#: A connection is closed after this time: one that sends or reads too slowly holds nothing for longer.
+#: A connection is closed after this time, so that a client that sends or reads too slowly holds nothing for
+#: longer.
 CONNECTION_S: Final = 30.0
-#: Connections beyond these are closed at once.
+#: The most connections at once. Further ones are closed immediately.
 MOST_CONNECTIONS: Final = 64
 _HEALTH: Final = "/health"
 _BEARER: Final = "Bearer "
 
 
 class Refusal(NamedTuple):
-    """Why a request gets no answer: HTTP's status, and a sentence."""
+    """Why a request gets no answer: an HTTP status, and a sentence."""
 
     status: int
     sentence: str
@@ -31,14 +32,19 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """``host`` is the address that is bound, ``allowed`` are further names. Without a token all may ask."""
+    """The rules for requests: ``host`` is the bound address, ``allowed`` are further names.
+
+    Without a ``token`` anybody may ask.
+    """
 
     host: str
     allowed: frozenset[str] = frozenset()
     token: str = field(default="", repr=False)
 
     def refusal(self, path: str, host: str | None, authorization: str | None) -> Refusal | None:
-        """Why a request with these headers is refused; /health is answered without a token."""
+        """Return why a request with these headers is refused, or ``None``. /health is answered without a
+        token.
+        """
         if not self._is_served(_name(host or "")):
             return Refusal(
                 403, "This Host is not served here; TIDEGATE_METRICS_ALLOWED_HOSTS lists the names that are."
@@ -53,7 +59,7 @@ class HttpAccess:
         bound, asked = _address(self.host), _address(name)
         if self.host == "localhost" or (bound is not None and bound.is_loopback):
             return name == "localhost" or (asked is not None and asked.is_loopback)
-        # Bound to all addresses: a number is no name that somebody else could give another meaning.
+        # Bound to all addresses: a numeric address cannot be given another meaning, unlike a name.
         return bound is not None and bound.is_unspecified and asked is not None
 
     def _is_token(self, authorization: str) -> bool:
@@ -62,12 +68,14 @@ class HttpAccess:
 
 
 def allowed_hosts(text: str) -> frozenset[str]:
-    """The names of a list with commas."""
+    """Return the names of a comma-separated list."""
     return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
 
 
 def require_protected(host: str, *, tls: bool, plaintext: bool) -> None:
-    """Raise ``SettingsError`` for an address that others reach, without TLS and nobody's word for it."""
+    """Raise ``SettingsError`` for an address that others can reach, without TLS and without permission for
+    that.
+    """
     if tls or plaintext or is_loopback(host):
         return
     raise SettingsError(
@@ -78,19 +86,19 @@ def require_protected(host: str, *, tls: bool, plaintext: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only processes of this machine reach the address."""
+    """Return whether only processes of this machine can reach the address."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def url_of(host: str, port: int, *, tls: bool) -> str:
-    """Where a server is that listens there."""
+    """Return the URL of a server that listens there."""
     shown = f"[{host}]" if ":" in host else host
     return f"http{'s' if tls else ''}://{shown}:{port}"
 
 
 def _name(host: str) -> str:
-    """The host of a Host header, without its port."""
+    """Return the host of a Host header, without its port."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

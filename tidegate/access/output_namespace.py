@@ -1,4 +1,4 @@
-"""The operator's bound of where feeds write (docs/security.md#where-a-feed-may-write)."""
+"""The operator's bound on the topics that feeds may write to (docs/security.md#where-a-feed-may-write)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 
 from tidegate.errors import SettingsError
 
-#: Of what `fnmatchcase` knows only the star.
+#: The star is the only special character of `fnmatchcase` that is allowed.
 _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputNamespace:
-    """Patterns of topic names, in which ``*`` stands for any letters; without a pattern every name is in it.
+    """Patterns of topic names, in which ``*`` stands for any characters; without one every name is allowed.
 
     >>> OutputNamespace.of("cdc.*, board_flights").has("cdc.orders")
     True
@@ -36,11 +36,11 @@ class OutputNamespace:
         return cls(patterns)
 
     def has(self, topic: str) -> bool:
-        """Whether feeds may write to a topic of this name."""
+        """Return whether feeds may write to a topic of this name."""
         return not self.patterns or any(fnmatchcase(topic, pattern) for pattern in self.patterns)
 
     def fault(self, topic: str, mend: str) -> str:
-        """Why no feed may write there, with ``mend``, what to do; empty where one may."""
+        """Return why no feed may write there, with ``mend``, what to do; empty if feeds may."""
         if self.has(topic):
             return ""
         return (
@@ -49,5 +49,5 @@ class OutputNamespace:
         )
 
 
-#: Where no operator has set a bound.
+#: The namespace without a bound.
 EVERYWHERE: Final = OutputNamespace()

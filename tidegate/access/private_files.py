@@ -1,4 +1,4 @@
-"""Files of a process that no other user may read: state and spools hold rows (docs/security.md)."""
+"""Keeps files of a process private to its user: state and spools hold rows (docs/security.md)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _OTHERS: Final = 0o077
 
 
 def keep_files_private() -> None:
-    """Have every file that this process and its children create from now on belong to its user alone."""
+    """Let only this user read the files that this process and its children create from now on."""
     os.umask(_OTHERS)
 
 
 def make_private(directory: Path) -> None:
-    """Create the directory where it is missing, and close it to all others.
+    """Create the directory if it is missing, and close it to all other users.
 
-    What an earlier version wrote in there, open to all, is closed with it. Raises ``OSError``, also for a
+    That also closes files in it which an earlier version left open to all. Raises ``OSError``, also for a
     directory that others can enter and that is not this user's.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def make_private(directory: Path) -> None:
 
 
 def make_private_uri(uri: str) -> None:
-    """The same for the URI of a directory of this machine; nothing is done to other file systems'."""
+    """Do the same for the URI of a directory of this machine. Other file systems are left alone."""
     place = urlsplit(uri)
     if place.scheme == "file":
         make_private(Path(unquote(place.path)))

@@ -1,8 +1,8 @@
 """The operator's store of secrets that feeds name by ``secret://NAME`` (docs/security.md#secrets).
 
-A secret is looked up each time that a connection is opened, so that a new one is taken without a restart. It
-is given to the places that the operator names, and to no others: who creates a feed chooses names and
-addresses, and must not be able to have one secret sent to another's address.
+A secret is looked up each time that a connection is opened, so that a new secret counts without a restart. It
+is given only to the places that the operator names: the creator of a feed chooses names and addresses, and
+must not be able to have a secret sent to an address of their own.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MOST_BYTES: Final = 64 << 10
 
 
 class Secrets(Protocol):
-    """Gives the secrets that feeds name."""
+    """Returns the secrets that feeds name."""
 
     def get(self, name: str, place: str) -> str:
-        """The secret for ``place``, which is ``host:port``. Raises ``SecretMissing``."""
+        """Return the secret for ``place``, which is ``host:port``. Raises ``SecretMissing``."""
         ...
 
 
@@ -38,7 +38,7 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SecretStore:
-    """Secrets of a directory, of a TOML file and of the environment, in this order."""
+    """Secrets from a directory, from a TOML file and from the environment, searched in this order."""
 
     directory: Path | None = None
     file: Path | None = None
@@ -46,7 +46,7 @@ class SecretStore:
 
     @classmethod
     def of_environment(cls) -> SecretStore:
-        """The store that TIDEGATE_SECRETS_DIR and TIDEGATE_SECRETS_FILE name."""
+        """Return the store that TIDEGATE_SECRETS_DIR and TIDEGATE_SECRETS_FILE name."""
         directory, file = (os.environ.get(f"TIDEGATE_SECRETS_{kind}") for kind in ("DIR", "FILE"))
         return cls(Path(directory) if directory else None, Path(file) if file else None)
 
@@ -64,9 +64,9 @@ class SecretStore:
         return entry.value
 
     def named_by_operator(self, name: str) -> str:
-        """The secret for a place that TIDEGATE_DESTINATIONS_FILE names. Raises ``SecretMissing``.
+        """Return the secret for a place that TIDEGATE_DESTINATIONS_FILE names. Raises ``SecretMissing``.
 
-        The operator wrote both name and place there, so it need not be given to any other place.
+        The operator wrote both name and place there, so the store need not name the place again.
         """
         value = self._required(name, "TIDEGATE_DESTINATIONS_FILE").value
         remember_secret(value)

@@ -1,4 +1,4 @@
-"""The Kafka-facing client library: feeds, and what they wrote."""
+"""The client library: commands use it to create feeds and to read what they wrote to Kafka."""
 
 from tidegate.client.expectations import CommittedVersion, expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id

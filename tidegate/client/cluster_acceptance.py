@@ -1,7 +1,7 @@
-"""Has a feed go on on the Kafka cluster that its sink's address means now (docs/accept-cluster.md, step N1).
+"""Lets a feed go on on the Kafka cluster that its sink's address means now (docs/accept-cluster.md, step N1).
 
-Here is what an operator is shown and what is refused: which cluster the feed is on, which one answers, and
-above which timestamp everything is written there.
+It shows an operator which cluster the feed is on, which one answers, and above which timestamp everything is
+written to the new one; and it refuses feeds that cannot go on there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 
 class Begin(enum.Enum):
-    """Where the feed begins on the other cluster, where no timestamp is given."""
+    """The beginning of a feed on the other cluster, when the operator gives no timestamp."""
 
     THERE = "there"
     """Behind the last marker that stands in every partition there: those of a mirror of the topics."""
@@ -52,7 +52,7 @@ class Begin(enum.Enum):
     """At the feed's start, with its initial scan if it had one."""
 
 
-#: What an operator asks for: one of these, or a timestamp.
+#: The operator's choice: one of these, or a timestamp.
 Origin: TypeAlias = Begin | Timestamp
 
 _CHOICES: Final = (
@@ -63,10 +63,11 @@ _CHOICES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundCluster:
-    """A feed, and the cluster ``there``, at its sink's address. ``stored`` is an id for people.
+    """A feed, and the cluster ``there`` at its sink's address.
 
-    ``cluster`` is the id of the one that was found as it is stored, empty for the workers' own. ``left`` is
-    what an epoch behind the feed's would take over.
+    ``stored`` is the id of the cluster that the feed's topics are on, in the form for people. ``cluster`` is
+    the id of the found cluster in the stored form, empty for the workers' own. ``left`` is what an epoch
+    after the feed's present one would take over.
     """
 
     feed_id: FeedId
@@ -83,11 +84,13 @@ class FoundCluster:
 
     @property
     def connection(self) -> KafkaConnection:
-        """What reaches whatever cluster is at the sink's address."""
+        """The connection to whatever cluster is at the sink's address."""
         return self.there.connection
 
     def accepted(self, begin: Timestamp | None) -> FeedDefinition:
-        """The feed's next epoch: on this cluster, above ``begin`` or from the start on."""
+        """Return the feed's next epoch: on this cluster, above ``begin``, or from the feed's start on
+        without it.
+        """
         epoch = FeedEpoch(self.definition.epoch + 1)
         return replace(self.definition, epoch=epoch, accepted=AcceptedCluster(epoch, self.cluster, begin))
 
@@ -96,10 +99,10 @@ class FoundCluster:
 def find_cluster(
     connection: KafkaConnection, app_id: str, feed_id: FeedId, jobs: JobsView
 ) -> Iterator[FoundCluster]:
-    """The cluster at the sink's address of a feed that is held; for a ``with`` (step N1a).
+    """Yield the cluster at the sink's address of a held feed (step N1a).
 
     ``connection`` is to the workers' own cluster. Raises ``InputError`` for a feed that is not held, or that
-    cannot go on there, ``RetryError`` for a cluster that does not answer, or that no entry allows.
+    cannot go on there. Raises ``RetryError`` for a cluster that does not answer, or that no entry allows.
     """
     feed = jobs[feed_id]
     definition = _that_has_begun(feed_id, feed)
@@ -117,20 +120,20 @@ def find_cluster(
 
 
 def go_on_there(jobs: Jobs, found: FoundCluster, begin: Timestamp | None) -> None:
-    """Ask for the feed to go on on the cluster that was found, above ``begin``; returns when that is durable.
+    """Ask that the feed goes on on the found cluster, above ``begin``; return once that is durable.
 
-    Raises as ``Jobs.accept`` does, and ``RetryError`` where its address has meant another one meanwhile (step
-    N1d).
+    Raises as ``Jobs.accept`` does, and ``RetryError`` if the address has meant another cluster meanwhile
+    (step N1d).
     """
     found.there.require_same()
     jobs.accept(found.definition, found.accepted(begin))
 
 
 def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
-    """The timestamp above which the feed writes everything there; ``None`` for its start.
+    """Return the timestamp above which the feed writes everything there; ``None`` for its start.
 
-    Raises ``InputError`` where nothing tells it, or rows would be missing above it; ``RetryError`` where what
-    was read may be of another cluster (steps N1b and N1c).
+    Raises ``InputError`` if nothing tells the timestamp, or if rows would be missing above it. Raises
+    ``RetryError`` if what was read may come from another cluster (steps N1b and N1c).
     """
     if origin is Begin.START:
         return None
@@ -155,7 +158,7 @@ def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
 
 
 def acceptance_row(found: FoundCluster, begin: Timestamp | None) -> dict[str, str]:
-    """What an operator is shown of it, by name."""
+    """Return, by name, what an operator is shown."""
     left, from_start = found.left, "the start of the feed"
     return {
         "feed": found.feed_id,
@@ -182,10 +185,10 @@ def _written_marker(found: FoundCluster) -> Timestamp:
 
 
 def _marker_there(found: FoundCluster, start: Timestamp, highest: ResolvedTimestamp) -> Timestamp:
-    """The lowest of the partitions' last markers: what a mirror has to be complete up to in all of them.
+    """Return the lowest of the partitions' last markers: up to there all partitions of a mirror are complete.
 
     No marker of the feed is above ``highest``. The feed may have begun again on another cluster since, and
-    have no high-water there: what stands here is as true as before.
+    have no high-water there; the markers here stay true.
     """
     feed_id, options, topics = found.feed_id, found.definition.options, _row_topics(found)
     if options.resolved_interval_ns is None or options.resolved_topic:
@@ -249,7 +252,7 @@ def _require_held(found: FoundCluster, feed: FeedView) -> None:
 
 
 def _left(feed: FeedView) -> TakeoverRecord:
-    """What an epoch behind the feed's would take over now."""
+    """Return what an epoch after the feed's present one would take over now."""
     assert feed.defined is not None
     coming = replace(feed.defined, epoch=FeedEpoch(feed.defined.epoch + 1))
     return takeover(coming, feed.state, feed.progress, feed.takeover)
@@ -260,13 +263,15 @@ def _row_topics(found: FoundCluster) -> list[str]:
 
 
 def _highest(left: TakeoverRecord) -> ResolvedTimestamp | None:
-    """No marker of the feed is above it, on any cluster; ``None`` where there was none at all."""
+    """Return a timestamp that no marker of the feed is above, on any cluster; ``None`` if it has written
+    none.
+    """
     marks = [mark for mark in (left.high_water, left.silent_to) if mark is not None]
     return max(marks, default=None)
 
 
 def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> None:
-    """The engine would fail the feed for these, so they are looked for before there is an epoch."""
+    """Refuse topics that belong to others before there is an epoch, since the engine would fail the feed."""
 
     def shares(other: FeedView) -> bool:
         return bool(other.targets) and _left(other).sink_cluster == found.cluster
@@ -276,7 +281,7 @@ def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> No
 
 
 def _require_fitting(found: FoundCluster) -> None:
-    """The feed would wait for these, so they are looked for before there is an epoch."""
+    """Refuse topics that do not fit before there is an epoch, since the feed would wait for them."""
     definition = found.definition
     fault = known_fault(definition.options, definition.engine)
     if not fault:

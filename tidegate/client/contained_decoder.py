@@ -1,4 +1,4 @@
-"""A decoder of output records for commands: none of its exceptions ends one (docs/security.md, step U8)."""
+"""A decoder of output records for commands: no exception of it ends a command (docs/security.md, step U8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.processor.containment import unforeseen
 
 
 class ContainedDecoder:
-    """Reads as ``decoder`` does; a record whose reading nobody foresaw is malformed."""
+    """Decodes as ``decoder`` does. A record at which an unforeseen exception comes up counts as malformed."""
 
     def __init__(self, decoder: RecordDecoder) -> None:
         self._decoder = decoder

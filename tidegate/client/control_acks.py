@@ -1,4 +1,4 @@
-"""What log partitions have answered about feeds, as the topic of acknowledgements has it."""
+"""Reads the answers of log partitions about feeds from the topic of acknowledgements."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tidegate.verify import TopicPartition
 
 
 def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Iterator[Ack]:
-    """All that readers see there now, of ``partitions`` log partitions; what is foreign is reported.
+    """Yield all acknowledgements of ``partitions`` log partitions that readers see now; foreign records are
+    reported.
 
-    Kafka answers a commit before readers see its records: what was committed just now may not be there yet.
-    ``AcksUntilNow`` has it.
-
-    Raises ``BrokerUnavailable``, and ``StateError`` for records of a newer version.
+    Kafka confirms a commit before readers see its records. So a record that was committed just now may be
+    missing here; ``AcksUntilNow`` misses none. Raises ``BrokerUnavailable``, and ``StateError`` for records
+    of a newer version.
     """
     place = TopicPartition(topic, 0)
     yield from _read(connection, place, Cluster(connection).bounds([place])[place], partitions)
 
 
 class AcksUntilNow:
-    """All whose commit Kafka had answered when this was made, of ``partitions`` log partitions.
+    """Reads all acknowledgements that were committed before it was made, of ``partitions`` log partitions.
 
     The constructor and ``read`` raise as ``read_acks`` does.
     """
@@ -38,8 +38,11 @@ class AcksUntilNow:
         self._end = self._cluster.uncommitted_ends([self._place])[self._place]
 
     def read(self) -> list[Ack] | None:
-        """These, and what was committed since. ``None`` where readers do not see all of them yet, for a
-        transaction that was open has not ended: that is not waited for."""
+        """Return these acknowledgements, and any that came since.
+
+        Returns ``None`` while readers do not see all of them, since a transaction that was open then has not
+        ended. It does not wait for that.
+        """
         bounds = self._cluster.bounds([self._place])[self._place]
         if bounds.end < self._end:
             return None

@@ -1,4 +1,4 @@
-"""What this version's decoders make of a record that was kept aside; nothing but that happens."""
+"""Decodes a record that was kept aside by this version's decoders, and does nothing else with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS: Final = 20_000
 
 
 def decoded_again(record: RefusedRecord) -> str:
-    """A sentence, and what was decoded."""
+    """Return a sentence about the attempt, with the decoded content if there is one."""
     if record.key is None and record.value is None:
         return "Its bytes are not kept, so there is nothing to decode."
     try:
@@ -46,7 +46,7 @@ def _decoded(record: RefusedRecord) -> str:
 
 
 def _row(key: bytes, value: bytes, row: RefusedRow) -> str:
-    """The row, and the one that it replaced where there is one."""
+    """Return the row, and the row that it replaced if there is one."""
     if not row.descriptor:
         raise InputError("no descriptor of its table was at hand when it was kept.")
     codec = TableCodec(decode_descriptor(row.descriptor))

@@ -1,7 +1,7 @@
-"""What a feed should have written, from what its source committed.
+"""Computes what a feed should have written from what its source committed.
 
-The versions are turned into records by the feed's own encoders: an audit against them finds what was
-lost, invented or changed on the way, not what an encoder gets wrong everywhere.
+The feed's own encoders turn the versions into records. So an audit against them finds rows that were lost,
+invented or changed on the way. It does not find an encoder's own mistake.
 """
 
 from __future__ import annotations
@@ -57,15 +57,16 @@ def expected_versions(
     *,
     start: Timestamp | None = None,
 ) -> Iterator[ExpectedVersion]:
-    """The records that a feed owes for these versions; ``topics`` are those of its tables, by table id.
+    """Yield the records that a feed has to write for these versions; ``topics`` are those of its tables, by
+    table id.
 
-    ``start`` is the feed's: of the versions at or below it an initial scan shows, of each key, the newest
-    that is no deletion. ``None`` gives a record of every version, for a feed that scans nothing.
-    ``schema_ids`` is asked for the ids of schemas, where the feed's format has them.
+    ``start`` is the feed's start. An initial scan shows, for each key, the newest version at or below it,
+    unless that is a deletion. Without ``start`` every version has a record, as for a feed without a scan.
+    ``schema_ids`` returns the id of a schema, if the feed's format has schemas.
 
-    The versions of a key come in the order of their timestamps, the first one ever included: from them it is
-    known what each one replaced. A deletion's tombstone is not listed, for the audit holds the two to each
-    other. Raises ``RowError`` for a version that cannot be decoded, ``UnsupportedTable``.
+    The versions of a key have to come in the order of their timestamps, from the first one that was ever
+    written: so each one's previous value is known. A deletion's tombstone is not listed, since the audit
+    compares the two. Raises ``RowError`` for a version that cannot be decoded, and ``UnsupportedTable``.
     """
     encoding = _Encoding(catalog, options, schema_ids)
     scanned: dict[tuple[int, bytes], CommittedVersion] = {}
@@ -81,7 +82,7 @@ def expected_versions(
 
 
 class _Encoding:
-    """Turns versions into the records of one feed."""
+    """Makes the records of one feed from versions."""
 
     def __init__(self, catalog: Catalog, options: FeedOptions, schema_ids: SchemaIds) -> None:
         self._catalog = catalog
@@ -92,9 +93,9 @@ class _Encoding:
     def expected(
         self, version: CommittedVersion, topic: str, replaced: bytes, scanned_at: Timestamp | None = None
     ) -> Iterator[ExpectedVersion]:
-        """The record of a version, unless it has none; ``replaced`` is the value from before it.
+        """Yield the record of a version, if it has one; ``replaced`` is the value before it.
 
-        A scan reads what it shows by the table version that is valid then.
+        A scan reads its rows by the table version that is valid at the scan's timestamp.
         """
         options = self._options
         codec = self._catalog.at(version.table_id, scanned_at or version.timestamp)
@@ -117,7 +118,7 @@ class _Encoding:
 def _with_replaced(
     versions: Iterable[CommittedVersion], tables: Container[int], *, keep: bool
 ) -> Iterator[tuple[CommittedVersion, bytes]]:
-    """The versions of these tables, each with the value that it replaced if those are kept."""
+    """Yield the versions of these tables, each with the value that it replaced if ``keep`` asks for that."""
     newest: dict[bytes, bytes] = {}
     for version in versions:
         if version.table_id in tables:
@@ -129,19 +130,24 @@ def _with_replaced(
 def _framed(
     schemas: RecordSchemas, key: bytes, value: bytes | None, schema_ids: SchemaIds
 ) -> tuple[bytes, bytes | None]:
-    """Key and value as they go out. An empty value is not framed, and its schema may have no id."""
+    """Return key and value with their frames. An empty value has no frame, and its schema may have no id."""
     framed_key = frame_prefix(schema_ids(schemas.key)) + key
     return framed_key, frame_prefix(schema_ids(schemas.value)) + value if value else value
 
 
 def _previous(codec: TableCodec, key: bytes, replaced: bytes) -> tuple[Datum, ...]:
-    """The datums that a version replaced, read as it is read itself: by the table version valid for it."""
+    """Return the datums that a version replaced, read by the table version that is valid for the version
+    itself.
+    """
     row = codec.decode(key, replaced)
     return () if row is None or row.values is None else row.values
 
 
 def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
-    """Every table descriptor of the log; one partition is read, for each of them holds all."""
+    """Return every table descriptor of the log.
+
+    It reads one partition, since each partition has all of them.
+    """
     place = TopicPartition(log_topic, 0)
     cluster = Cluster(connection)
     cluster.partition_counts([log_topic])
@@ -164,12 +170,12 @@ def _take_descriptor(catalog: Catalog, key: bytes, value: bytes | None) -> None:
     try:
         entry = decode_entry(key, value)
     except MalformedEntry:
-        return  # workers quarantine what it concerns; there is nothing to learn from it
+        return  # nothing can be learnt from it, and workers treat it as a hole
     if isinstance(entry, DescriptorUpdate):
         try:
             catalog.add(decode_descriptor(entry.descriptor))
         except (DescriptorConflict, EncodingError):
-            return  # the first one that can be read counts, as it does for workers
+            return  # the first one that can be read counts, as for workers
 
 
 def _encoder(

@@ -1,6 +1,6 @@
-"""A feed as people and scripts look at it: the columns of ``SHOW CHANGEFEED JOBS``.
+"""A feed for people and scripts: the columns of ``SHOW CHANGEFEED JOBS``.
 
-Names follow CockroachDB where it has the column (``pkg/sql/delegate/show_changefeed_jobs.go``).
+Names are CockroachDB's for the columns that it has (``pkg/sql/delegate/show_changefeed_jobs.go``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.redaction import redacted
 
 
 def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
-    """The columns of one feed, as values that ``json.dumps`` takes; unknown ones are ``None`` or empty."""
+    """Return the columns of one feed as values for ``json.dumps``; unknown ones are ``None`` or empty."""
     definition, state, high_water = feed.definition, feed.current_state, feed.high_water
     start = None if feed.beginning is None else feed.beginning.start
     return {
@@ -46,7 +46,7 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
 
 
 def taken_topics(feed: FeedView) -> list[str]:
-    """The topics of the feed that somebody else had created, and that it was told to use."""
+    """Return those topics of the feed that somebody else had created, and that the feed was told to use."""
     begun, definition = feed.beginning, feed.definition
     if begun is None or definition is None:
         return []
@@ -55,9 +55,9 @@ def taken_topics(feed: FeedView) -> list[str]:
 
 
 def running_status(feed: FeedView) -> str:
-    """What a running feed does first, as long as its past keeps it from having a high-water; else nothing.
+    """Return what a running feed does before it has a high-water; otherwise nothing.
 
-    Of a pending one: whether it ran before, on another engine or another cluster.
+    For a pending feed of a later epoch, return to which engine or cluster it moves.
     """
     if feed.status is FeedState.PENDING and feed.defined is not None and feed.defined.epoch > FIRST_EPOCH:
         accepted = feed.defined.accepted
@@ -74,7 +74,7 @@ def running_status(feed: FeedView) -> str:
 
 
 def beginning(options: FeedOptions) -> str:
-    """What a feed with these options does first, in a sentence."""
+    """Return a sentence that says what a feed with these options does first."""
     cursor = options.cursor
     at = "" if cursor is None else f"the cursor, {cursor} ({readable(cursor)})"
     match options.initial_scan:
@@ -88,14 +88,14 @@ def beginning(options: FeedOptions) -> str:
 
 
 def readable(timestamp: Timestamp) -> str:
-    """The wall time in UTC, to the microsecond: ``2026-01-02 03:04:05.678901+00:00``."""
+    """Return the wall time in UTC, to the microsecond: ``2026-01-02 03:04:05.678901+00:00``."""
     seconds, nanos = divmod(timestamp.wall, NANOS_PER_SECOND)
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1_000)
     return moment.isoformat(sep=" ", timespec="microseconds")
 
 
 def redacted_sink(uri: str) -> str:
-    """The sink without its secrets; nothing of one that cannot be read."""
+    """Return the sink without its secrets; ``(unreadable)`` for one that cannot be read."""
     try:
         return parse_sink_uri(uri).redacted()
     except StatementError:

@@ -1,4 +1,4 @@
-"""What a feed's definition and state say about its topics, for those who read them."""
+"""The topics of a feed, as its definition and state describe them, for readers of these topics."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FeedTopics:
-    """A feed that has started: where it writes, how, and above which timestamp; whether it has succeeded,
-    so that it writes no more."""
+    """A feed that has started: its topics, its options, and the start above which it writes.
+
+    ``succeeded`` says that it writes no more.
+    """
 
     options: FeedOptions
     start: Timestamp
@@ -39,7 +41,10 @@ class FeedTopics:
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
-        """As it was asked for, wherever it was moved to. ``InputError`` for a feed that has not started."""
+        """Return the feed's topics with the options that it was created with, even if it was moved since.
+
+        Raises ``InputError`` for a feed that has not started.
+        """
         began = feed.beginning
         if feed.defined is None or began is None or began.start is None:
             raise InputError(f"Feed {feed_id} is {feed.status.value} and {_why_no_topics(feed)}")
@@ -48,7 +53,8 @@ class FeedTopics:
         return cls(feed.defined.options, began.start, began.targets, succeeded, sink, feed_id)
 
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
-        """How to reach its topics: by ``workers``, the connection to their cluster, or as an entry says.
+        """Return the connection to its topics: ``workers``, which is to the workers' cluster, or that of an
+        entry.
 
         Raises ``SinkNotAllowed`` and ``SecretMissing``.
         """
@@ -56,8 +62,7 @@ class FeedTopics:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The names of the topics of its rows; its markers stand there as well, unless it has a topic for
-        them."""
+        """The topics of its rows. Its markers are there too, unless they have a topic of their own."""
         return tuple(target.topic for target in self.targets)
 
     @property
@@ -66,25 +71,32 @@ class FeedTopics:
         return self.options.resolved_topic
 
     def decoder(self, allowed: Destinations) -> RecordDecoder:
-        """Reads its rows, and markers among them, with the registry that its definition names.
+        """Return a decoder of its rows, and of markers among them, with the registry that its definition
+        names.
 
-        One that is not ``allowed`` is not asked: what reads with it raises ``RegistryNotAllowed``. Raises
-        ``StatementError`` for a registry's URL that cannot be used.
+        A registry that is not ``allowed`` is not asked: reading with the decoder raises
+        ``RegistryNotAllowed``. Raises ``StatementError`` for a registry's URL that cannot be used.
         """
         return row_decoder(self.options, allowed)
 
     def decoders(self, allowed: Destinations) -> Callable[[str], RecordDecoder]:
-        """What reads the records of each of its topics, its markers' included. Raises as ``decoder`` does."""
+        """Return a function that gives the decoder for each of its topics, also for the topic of its markers.
+
+        Raises as ``decoder`` does.
+        """
         rows = self.decoder(allowed)
         return lambda topic: OFFSET_MARKERS if topic == self.resolved_topic else rows
 
     @property
     def all_topics(self) -> tuple[str, ...]:
-        """The topics of its rows, and that of its markers if it has one."""
+        """The topics of its rows, and the topic of its markers if it has one."""
         return (*self.topics, self.resolved_topic) if self.resolved_topic else self.topics
 
     def schema_ids(self, allowed: Destinations) -> Callable[[SubjectSchema], int]:
-        """The ids that its schemas were registered with. Raises as ``decoder`` does."""
+        """Return a function that gives the ids that its schemas were registered with.
+
+        Raises as ``decoder`` does.
+        """
         return _registry(self.options, allowed).id_of if self.options.format is Format.AVRO else _no_schemas
 
 
@@ -96,9 +108,10 @@ def _why_no_topics(feed: FeedView) -> str:
 
 
 def row_decoder(options: FeedOptions, allowed: Destinations, *, whole: bool = True) -> RecordDecoder:
-    """Reads the records of a feed with these options, or with more if they are not the ``whole`` of them.
+    """Return a decoder for the records of a feed with these options.
 
-    Raises as ``FeedTopics.decoder`` does.
+    If they are not the ``whole`` options, records may have more members. Raises as ``FeedTopics.decoder``
+    does.
     """
     if options.format is Format.AVRO:
         return decoder_for(options, _registry(options, allowed).schema_text, whole=whole)
@@ -110,10 +123,10 @@ def _no_schemas(schema: SubjectSchema) -> int:
 
 
 def check_destination(connection: KafkaConnection, definition: FeedDefinition) -> None:
-    """Whether an entry names the feed's sink, as far as this process has entries; the engine's count.
+    """Check that an entry of this process names the feed's sink, if it has entries.
 
-    Which feeds an entry admits is not looked at: it may be told to admit this one. Raises ``SinkNotAllowed``,
-    and ``StatementError`` for what is no sink.
+    The engine's entries decide. The check ignores which feeds the entry admits, since this feed may be added
+    to it. Raises ``SinkNotAllowed``, and ``StatementError`` for a sink that is none.
     """
     servers = other_cluster(definition.sink, connection.bootstrap_servers)
     if servers and connection.destinations.clusters:
@@ -121,10 +134,10 @@ def check_destination(connection: KafkaConnection, definition: FeedDefinition) -
 
 
 def check_registry(options: FeedOptions, allowed: Destinations) -> None:
-    """Whether a feed's registry can be used, as far as this process can tell without a call to it.
+    """Check that a feed's registry can be used, as far as this process can tell without a call to it.
 
-    Its certificates are looked at, and whether an entry names it if there are entries of registries; the
-    engine's count. Raises ``RegistryNotAllowed`` and ``StatementError``.
+    It reads the certificates. If there are entries of registries, one has to name this registry; the engine's
+    entries decide. Raises ``RegistryNotAllowed`` and ``StatementError``.
     """
     if options.registry is not None:
         _registry(options, allowed)
@@ -133,6 +146,7 @@ def check_registry(options: FeedOptions, allowed: Destinations) -> None:
 
 
 def _registry(options: FeedOptions, allowed: Destinations) -> SchemaReader:
-    from tidegate.registry.registry import SchemaReader  # it takes longer than most that need none
+    # this import takes longer than most commands, and most need no registry
+    from tidegate.registry.registry import SchemaReader
 
     return SchemaReader(parse_registry_uri(options.confluent_schema_registry), allowed)

@@ -1,7 +1,6 @@
-"""Whether topics that are there can be a feed's: how they are cleaned up, how much they take, in how many
-partitions.
+"""Checks that existing topics can be a feed's: their cleanup, their record limit and their partition count.
 
-Engines look before an epoch of the feed begins. Commands look before they ask for one.
+Engines check before an epoch of the feed begins. Commands check before they ask for an epoch.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from tidegate.errors import FeedError
 
 
 def require_fitting(definition: FeedDefinition, targets: Sequence[FeedTarget], admin: TopicAdmin) -> None:
-    """Look at those topics of a feed that has begun that ``admin``'s cluster has. Blocks.
+    """Check the topics of a feed that has begun, as far as ``admin``'s cluster has them. Blocks.
 
-    Raises ``FeedError`` for one that cannot be the feed's, ``TopologyError`` for one that cannot be looked
-    at, ``RetryError`` for a cluster that does not answer.
+    Raises ``FeedError`` for a topic that cannot be the feed's, ``TopologyError`` for one that cannot be
+    looked at, ``RetryError`` for a cluster that does not answer.
     """
     for target in targets:
         if (found := admin.partitions(target.topic)) is not None:
@@ -33,7 +32,10 @@ def require_fitting(definition: FeedDefinition, targets: Sequence[FeedTarget], a
 
 
 def require_as_it_was(definition: FeedDefinition, target: FeedTarget, found: int, admin: TopicAdmin) -> None:
-    """Look at a topic that the feed comes to, with ``found`` partitions. Raises as ``require_fitting``."""
+    """Check a topic with ``found`` partitions that the feed is to write to.
+
+    Raises as ``require_fitting`` does.
+    """
     if found != target.partitions:
         raise FeedError(
             f"the topic {target.topic} has {found} partitions there, and the feed has {target.partitions}: "
@@ -43,7 +45,7 @@ def require_as_it_was(definition: FeedDefinition, target: FeedTarget, found: int
 
 
 def require_place_for_markers(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
-    """Look whether the topic takes the markers that stand among rows. Raises as ``require_fitting``."""
+    """Check that the topic accepts the markers that stand among rows. Raises as ``require_fitting`` does."""
     among_rows = options.resolved_interval_ns is not None and not options.resolved_topic
     if among_rows and _is_compacted(topic, admin):
         raise FeedError(
@@ -54,9 +56,10 @@ def require_place_for_markers(options: FeedOptions, topic: str, admin: TopicAdmi
 
 
 def require_room(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
-    """Look whether the topic takes each row that a feed does not leave out. Raises as ``require_fitting``.
+    """Check that the topic accepts every row that the feed does not leave out.
 
-    The topic's limit is for batches, and a batch may be as large as producers make it.
+    Raises as ``require_fitting`` does. The topic's limit is for batches, and a batch may be as large as
+    producers make it.
     """
     if options.on_oversize is not OnOversize.KEY_ONLY:
         return
@@ -71,7 +74,10 @@ def require_room(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
 
 
 def require_marker_topic(topic: str, targets: Sequence[FeedTarget], found: int, admin: TopicAdmin) -> None:
-    """Look at the topic of the feed's markers, with ``found`` partitions. Raises as ``require_fitting``."""
+    """Check the topic of the feed's markers, with ``found`` partitions.
+
+    Raises as ``require_fitting`` does.
+    """
     needed = marker_partitions(targets)
     if found != needed:
         raise FeedError(

@@ -1,4 +1,4 @@
-"""When a feed that is followed has come to its end, and what can be said of it then."""
+"""Decides when a reader that follows a feed can stop, and says what may still come."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Final
 from tidegate.changefeed.definition.feed import ENDED, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
 
-#: How long, in seconds, nothing must come of a feed that was told to stop.
+#: How long, in seconds, a feed that has ended must be silent before reading stops.
 SILENCE_S: Final = 2.0
-#: Topics that are not silent by then, in seconds after the end was known, are followed no longer.
+#: How long, in seconds after the end was known, topics are followed at most if they are not silent.
 AT_MOST_S: Final = 60.0
 
 
 class FollowedFeed:
     """Tells whether to follow a feed's topics any longer.
 
-    That a feed has *succeeded* is stored behind the acknowledgement of all of its rows
+    That a feed has *succeeded* is stored after all of its rows are acknowledged
     (docs/catch-up.md#the-end-of-a-scan), and it has no markers: all is there. That it has *failed* or was
-    *dropped* is stored before the log partitions are told (``tidegate.changefeed.lifecycle.registration``):
-    until a worker has heard of it, and as long as a producer has rows of it, rows go on coming. Nothing tells
-    when the last of them has; so the topics are followed until they are silent.
+    *dropped* is stored before the log partitions are told (``tidegate.changefeed.lifecycle.registration``).
+    Rows go on coming until every worker knows of it and no producer has rows of it left. Nothing tells when
+    the last row has come, so the topics are followed until they are silent.
 
-    ``look`` gives the feed as its records tell it, ``None`` while that is not known; ``now`` is a clock in
-    seconds that never falls.
+    ``look`` returns the feed as its records describe it, ``None`` while that is not known. ``now`` is a clock
+    in seconds that never falls.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class FollowedFeed:
     ) -> None:
         self._look = look
         self._now = now
-        self._known_at: float | None = None  # that the feed has ended
+        self._known_at: float | None = None  # since when the end of the feed is known
         self._last_record_at = 0.0
         self._is_silent = False  # nothing came for ``SILENCE_S`` once the end was known
         self._is_late = False  # the end has been known for ``AT_MOST_S``
 
     def record_came(self) -> None:
-        """Note that a record of the feed's topics was read, also when they are followed no longer."""
+        """Note that a record of the feed's topics was read, even if they are not followed any more."""
         self._last_record_at = self._now()
         self._is_silent = False
 
     def has_ended(self) -> bool:
-        """Whether to stop following. To be asked again and again, with all records noted in between."""
+        """Return whether to stop following. Call it again and again, and note all records in between."""
         state = self.state()
         if state not in ENDED:
             self._known_at = None  # the feed was created anew
@@ -59,17 +59,17 @@ class FollowedFeed:
         return self._is_silent or self._is_late
 
     def state(self) -> FeedState:
-        """The feed's state as workers stored it: one whose drop is only wished for goes on as it was."""
+        """Return the feed's state as workers stored it. A drop counts only once workers have stored it."""
         feed = self._look()
         return FeedState.PENDING if feed is None or feed.current_state is None else feed.current_state.state
 
     def reason(self) -> str:
-        """Why the feed has failed; empty for one that has not."""
+        """Return why the feed has failed; empty for a feed that has not."""
         feed = self._look()
         return "" if feed is None or feed.current_state is None else feed.current_state.error
 
     def outlook(self) -> str:
-        """What may still come of a feed that has failed or was dropped, as the rest of a sentence."""
+        """Return what may still come of a feed that has failed or was dropped, as the end of a sentence."""
         if self._is_silent:
             return f"nothing has come for {SILENCE_S:g} s; a worker that has not heard of it may still write"
         when = f"still came {AT_MOST_S:g} s later" if self._is_late else "came to the last"

@@ -1,6 +1,6 @@
-"""Records of an application's own topics that tidegate did not write: told of, and passed over.
+"""Reports foreign records: those on an application's own topics that tidegate did not write.
 
-docs/security.md#foreign-records says what is one.
+docs/security.md#foreign-records says which records are foreign. They are passed over.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ _passed_over: Final = Counter[str]()
 
 
 def report_foreign(record: TopicRecord, found: ForeignRecord) -> None:
-    """Tell of a record that is passed over."""
+    """Report a record that is passed over."""
     place = f"{record.topic}[{record.partition}]"
     _passed_over[record.topic] += 1
     _log.error("%s at offset %d is passed over: %s", place, record.offset, found)
 
 
 def foreign(error: Exception) -> ForeignRecord:
-    """What is told of a record that ``error`` came of: one whose reading nobody foresaw is foreign too (U1).
+    """Return what to report of a record that ``error`` came from.
 
-    Raises ``error`` where it is not of the record, as ``StateError`` for one of a newer version.
+    An unforeseen error makes a record foreign too (U1). Raises ``error`` if the record is not at fault, for
+    example ``StateError`` for a record of a newer version.
     """
     return error if isinstance(error, ForeignRecord) else ForeignRecord(unforeseen(error))
 
 
 def passed_over() -> Mapping[str, int]:
-    """How many records of each topic this process has passed over; one that is read again counts again."""
+    """Return how many records of each topic this process has passed over.
+
+    A record that is read again counts again.
+    """
     return dict(_passed_over)

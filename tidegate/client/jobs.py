@@ -1,4 +1,4 @@
-"""Feeds: create, list, wait for and drop them, by the records of the jobs topic."""
+"""Creates, lists, waits for and drops feeds by the records of the jobs topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.client.kafka.writer import write_record
 from tidegate.errors import DeliveryError, InputError, RetryError
 from tidegate.verify import TopicPartition
 
-_APPEARED_EVERY_S: Final = 0.5  # how often a topic that is waited for is looked for
+_APPEARED_EVERY_S: Final = 0.5  # how often to look for a topic that does not exist yet
 
 _LIMIT_BYTES: Final = 1_000_000
 _WAITS_FOR: Final = {
@@ -36,22 +36,22 @@ _WAITS_FOR: Final = {
     Engine.BACKFILL: "it goes on when `tidegate spark backfill` is run again with the same statement.",
 }
 
-#: A new feed is in one of these once it is known what became of it.
+#: States in which the fate of a new feed is known.
 SETTLED: Final = frozenset({FeedState.RUNNING}) | ENDED
 
 
 def jobs_topic(app_id: str) -> str:
-    """The topic of an application's feeds."""
+    """Return the name of an application's jobs topic."""
     return Topics(app_id, "").jobs
 
 
 class Jobs:
     """The feeds of one application.
 
-    The constructor raises ``InputError`` when no worker has created the jobs topic; it waits ``appear_s``
-    seconds for one to do so, and calls ``waits`` once if it has to wait. See ``create_topic`` for feeds that
-    are to be there before the first worker. Every method raises ``BrokerUnavailable`` after a bounded wait,
-    and ``StateError`` for records of a newer version.
+    The constructor raises ``InputError`` when the jobs topic does not exist. It waits ``appear_s`` seconds
+    for a worker to create it, and calls ``waits`` once if it has to wait. ``create_topic`` creates it for
+    feeds that are defined before the first worker runs. Every method raises ``BrokerUnavailable`` after a
+    bounded wait, and ``StateError`` for records of a newer version.
     """
 
     def __init__(
@@ -73,16 +73,19 @@ class Jobs:
 
     @staticmethod
     def create_topic(connection: KafkaConnection, app_id: str) -> bool:
-        """Create the application's jobs topic as its first worker would; whether it was missing.
+        """Create the application's jobs topic as its first worker would; return whether it was missing.
 
-        It has as many copies as the brokers give by default. Raises ``TopologyError`` when it cannot be
-        created, ``RetryError`` when no broker answers.
+        It has the brokers' default replication. Raises ``TopologyError`` when it cannot be created,
+        ``RetryError`` when no broker answers.
         """
         admin = open_admin(connection, connection.timeout_s)
         return admin.create_unless_there(Topics(app_id, "").jobs_spec) is None
 
     def _appeared(self, *, last_try: bool) -> bool:
-        """Whether the topic is there. ``InputError`` when it is not and this is the last try."""
+        """Return whether the topic exists.
+
+        Raises ``InputError`` when it does not and this is the last try.
+        """
         try:
             self._cluster.partition_counts([self._place.topic])
         except InputError as missing:
@@ -95,10 +98,10 @@ class Jobs:
         return True
 
     def create(self, definition: FeedDefinition) -> None:
-        """Ask for a feed; returns when that is durable. ``wait`` tells what comes of it.
+        """Ask for a feed; return once that is durable. ``wait`` tells whether it runs.
 
-        Raises ``InputError`` for one whose engine cannot take its rows, and ``StatementError`` for one that
-        holds secrets, unless the environment allows them.
+        Raises ``InputError`` for a feed whose engine cannot deliver its rows, and ``StatementError`` for one
+        that holds secrets, unless the environment allows them.
         """
         if not literal_secrets_allowed():
             require_references(definition)
@@ -108,29 +111,36 @@ class Jobs:
         write_record(self._connection, self._place, record.key, record.to_bytes())
 
     def drop(self, feed_id: FeedId) -> None:
-        """Ask for the end of a feed; returns when that is durable. ``InputError`` for an unknown feed."""
+        """Ask for the end of a feed; return once that is durable.
+
+        Raises ``InputError`` for an unknown feed.
+        """
         self.feed(feed_id)
         record = DropRecord(feed_id, requested_ns=time.time_ns())
         write_record(self._connection, self._place, record.key, record.to_bytes())
 
     def move(self, feed_id: FeedId, engine: Engine) -> None:
-        """Ask for the feed to go on on another engine (step H1 of docs/hand-over.md); returns when that is
-        durable. ``wait`` tells when it does.
+        """Ask that the feed goes on on another engine (step H1 of docs/hand-over.md); return once that is
+        durable.
 
-        Raises ``InputError`` for a feed that cannot be moved, or that somebody else moves at the same time.
+        ``wait`` tells when it does. Raises ``InputError`` for a feed that cannot be moved, or that somebody
+        else moves at the same time.
         """
         self._begin_epoch(feed_id, lambda feed: _moved(feed_id, feed, engine))
 
     def accept(self, known: FeedDefinition, accepted: FeedDefinition) -> None:
-        """Ask for the feed to go on on another Kafka cluster (step N1 of docs/accept-cluster.md), by its next
-        definition; returns when that is durable. ``wait`` tells when it does.
+        """Ask that the feed goes on on another Kafka cluster, by its next definition; return once that is
+        durable.
 
-        Raises ``InputError`` where the feed's definition is not the ``known`` one any more.
+        That is step N1 of docs/accept-cluster.md. ``wait`` tells when it does. Raises ``InputError`` if the
+        feed's definition is not the ``known`` one any more.
         """
         self._begin_epoch(known.id, lambda feed: _accepted(feed, known, accepted))
 
     def _begin_epoch(self, feed_id: FeedId, next_of: Callable[[FeedView], FeedDefinition]) -> None:
-        """Write the definition that follows from the feed as it is, unless another one is faster."""
+        """Write the definition that follows from the feed's present state, unless another writer was
+        faster.
+        """
         self.feed(feed_id)
         transactional_id = f"{self._place.topic}-move-{feed_id}"
         config = transactional(transactional_id, _LIMIT_BYTES)
@@ -138,7 +148,7 @@ class Jobs:
             self._connection.open(Producer, config), transactional_id, _LIMIT_BYTES
         )
         try:
-            producer.open()  # who reads the feed after this writes alone
+            producer.open()  # from here on no other writer can commit
             record = DefinitionRecord(next_of(self.feed(feed_id)))
             producer.commit([Record(*self._place, record.key, record.to_bytes())])
         except DeliveryError as error:
@@ -151,18 +161,18 @@ class Jobs:
             producer.close()
 
     def view(self) -> JobsView:
-        """All feeds as they are now."""
+        """Return all feeds as they are now."""
         return self._read(self._connection.timeout_s)
 
     def feed(self, feed_id: FeedId) -> FeedView:
-        """One feed as it is now. ``InputError`` for an unknown one."""
+        """Return one feed as it is now. Raises ``InputError`` for an unknown feed."""
         feed = self.view()[feed_id]
         if feed.definition is None:
             raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
         return feed
 
     def wait(self, feed_id: FeedId, timeout_s: float) -> FeedView:
-        """The feed once it runs or has ended. ``RetryError`` when that takes too long."""
+        """Return the feed once it runs or has ended. Raises ``RetryError`` when that takes too long."""
         view = self._read(timeout_s, lambda view: view[feed_id].status in SETTLED)
         feed = view[feed_id]
         if feed.status not in SETTLED:
@@ -176,14 +186,15 @@ class Jobs:
 
     @contextmanager
     def watch(self, feed_id: FeedId) -> Iterator[FeedWatch]:
-        """One feed from now on, without reading the topic anew for each look; for a ``with``."""
+        """Yield a watch of one feed, which does not read the whole topic again for each look."""
         with self._reading() as reading:
             yield FeedWatch(reading, feed_id)
 
     def _read(self, timeout_s: float, enough: Callable[[JobsView], bool] = lambda _: True) -> JobsView:
-        """The topic as it stands, and on from there until ``enough`` or the time is over.
+        """Read the topic up to its end, and then on until ``enough`` or the time is over.
 
-        Raises ``BrokerUnavailable`` when not even all that stands there comes in the connection's time.
+        Raises ``BrokerUnavailable`` when not even the records up to the end come within the connection's
+        time.
         """
         begun = time.monotonic()
         with self._reading() as reading:
@@ -204,7 +215,7 @@ class Jobs:
 
 
 def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
-    """The next epoch's definition. ``InputError`` for a feed that cannot be moved."""
+    """Return the next epoch's definition. Raises ``InputError`` for a feed that cannot be moved."""
     defined = feed.defined
     assert defined is not None
     if feed.status in ENDED:
@@ -222,7 +233,10 @@ def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
 
 
 def _accepted(feed: FeedView, known: FeedDefinition, accepted: FeedDefinition) -> FeedDefinition:
-    """The next epoch's definition. ``InputError`` for a feed that is not as it was looked at."""
+    """Return the next epoch's definition.
+
+    Raises ``InputError`` for a feed that has changed since it was looked at.
+    """
     if feed.defined != known or feed.status in ENDED:
         raise InputError(
             f"Feed {known.id} has changed meanwhile, and nothing was asked for. Look at it with `tidegate "
@@ -232,10 +246,11 @@ def _accepted(feed: FeedView, known: FeedDefinition, accepted: FeedDefinition) -
 
 
 class JobsReading:
-    """The jobs topic from its beginning on, folded into ``view``. ``reader`` reads nothing else.
+    """Reads the jobs topic from its beginning on, and keeps the feeds in ``view``.
 
-    ``end`` is where it ended when the reading began. The view is ``complete`` once all that stood before it
-    was read; until then it shows history: a feed that was dropped and created anew, say.
+    ``reader`` reads nothing else. ``end`` is where the topic ended when the reading began. The view is
+    ``complete`` once everything below ``end`` was read. Until then it shows the past, for example a feed that
+    was dropped since.
     """
 
     def __init__(self, reader: PartitionReader, end: int) -> None:
@@ -246,11 +261,11 @@ class JobsReading:
 
     @property
     def last_error(self) -> str:
-        """What the broker's client complained of last."""
+        """The last complaint of the broker's client."""
         return self._reader.last_error
 
     def poll(self, timeout_s: float = POLL_S) -> None:
-        """Take in what has come, at the latest after ``timeout_s``.
+        """Take in the records that have come; return after ``timeout_s`` at the latest.
 
         A record that tidegate did not write is reported and passed over. Raises ``StateError`` for records of
         a newer version.
@@ -261,13 +276,14 @@ class JobsReading:
             except Exception as error:
                 report_foreign(record, foreign(error))
             self.complete |= record.offset + 1 >= self._end
-        # The last offset may have no record; but a reader finds an end only where nothing came for a moment.
+        # The last offset may have no record, so the end that the reader finds counts too.
         self.complete |= self._reader.at_end
 
     def read_to(self, end: int, timeout_s: float) -> bool:
-        """Whether all that stands below ``end`` is in the view, at the latest after ``timeout_s``.
+        """Read until everything below ``end`` is in the view; return whether that succeeded within
+        ``timeout_s``.
 
-        Where ``end`` is that of an uncommitted reader, transactions that were open then must end before.
+        If ``end`` is that of an uncommitted reader, transactions that were open then have to end first.
         """
         last = time.monotonic() + timeout_s
         while max(self._reader.positions.values()) < end and time.monotonic() < last:
@@ -276,21 +292,22 @@ class JobsReading:
 
 
 class FeedWatch:
-    """One feed as its records come."""
+    """One feed, followed as its records come."""
 
     def __init__(self, reading: JobsReading, feed_id: FeedId) -> None:
         self._reading = reading
         self._feed_id = feed_id
 
     def look(self) -> FeedView | None:
-        """The feed as far as its records have come in; waits for nothing. ``None`` amid the history.
+        """Return the feed from the records that have come so far, without waiting.
 
-        Raises ``StateError`` for records of a newer version.
+        Returns ``None`` while the past is still being read. Raises ``StateError`` for records of a newer
+        version.
         """
         self._reading.poll(0)
         return self._reading.view[self._feed_id] if self._reading.complete else None
 
 
 def literal_secrets_allowed() -> bool:
-    """Whether TIDEGATE_LITERAL_SECRETS lets secrets be stored in definitions of feeds."""
+    """Return whether TIDEGATE_LITERAL_SECRETS lets definitions of feeds hold secrets."""
     return os.environ.get("TIDEGATE_LITERAL_SECRETS", "").lower() in ("1", "true", "yes")

@@ -1,6 +1,6 @@
-"""The last marker that stands in each partition of a feed's topics, found from their ends.
+"""Finds the last marker in each partition of a feed's topics, from their ends backwards.
 
-What a partition that was copied has: everything up to the last marker that came over with it.
+A copied partition has everything up to the last marker that was copied with it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicPartition, TopicRecord
 
-_FIRST_LOOK: Final = 1_000  # records before the end; then so many times more each time
+_FIRST_LOOK: Final = 1_000  # records before the end; each further look goes ``_MORE`` times as far
 _MORE: Final = 8
-#: Records of one partition that are looked through. A feed writes a marker every few seconds.
+#: The most records of one partition that are looked through. A feed writes a marker every few seconds.
 _LOOK_MAX: Final = 4_000_000
 
 
 def last_markers(
     cluster: WatchedCluster, topics: Iterable[str], decoder: RecordDecoder
 ) -> dict[TopicPartition, Timestamp | None]:
-    """The last marker in each partition of the topics that are there; ``None`` where there is none.
+    """Return the last marker in each partition of the topics that exist; ``None`` if there is none.
 
-    What it found counts once the cluster was compared behind it. Raises ``InputError`` for a record that the
+    The result counts only once the cluster was compared after it. Raises ``InputError`` for a record that the
     feed cannot have written, ``BrokerUnavailable`` when Kafka does not answer.
     """
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
@@ -45,14 +45,17 @@ def last_markers(
 
 
 def _window(bounds: Bounds, end: int, records: int) -> Bounds:
-    """So many offsets below ``end``, as far as there are some."""
+    """Return at most ``records`` offsets below ``end``, not below the partition's beginning."""
     return Bounds(max(bounds.low, end - records), end)
 
 
 def _highest(
     cluster: WatchedCluster, windows: Mapping[TopicPartition, Bounds], decoder: RecordDecoder
 ) -> dict[TopicPartition, ResolvedTimestamp]:
-    """The highest marker within each window that has one: a copy may have records twice."""
+    """Return the highest marker within each window that has one.
+
+    A copy may have records twice, so the last is not enough.
+    """
     found: dict[TopicPartition, ResolvedTimestamp] = {}
     for record in cluster.read(windows):
         if record.key is None:
@@ -63,7 +66,7 @@ def _highest(
 
 
 def _resolved(record: TopicRecord, decoder: RecordDecoder) -> ResolvedTimestamp:
-    """What a record without a key says, which is a marker."""
+    """Return the timestamp of a record without a key, which has to be a marker."""
     place = f"{record.topic}[{record.partition}] offset {record.offset}"
     try:
         decoded = decoder.decode(record.key, record.value)

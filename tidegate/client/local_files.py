@@ -1,4 +1,4 @@
-"""The files of a directory of this machine that no other user may read."""
+"""Files in a directory of this machine that no other user may read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LocalFiles:
         self._directory = directory
 
     def sizes(self) -> Mapping[str, int]:
-        """The names of the files, with their bytes; none of a directory that is not there."""
+        """Return the names of the files with their sizes in bytes; none if the directory does not exist."""
         try:
             with os.scandir(self._directory) as entries:
                 return {each.name: each.stat().st_size for each in entries if each.is_file()}
@@ -28,11 +28,11 @@ class LocalFiles:
             return {}
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         return (self._directory / name).read_bytes()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file whole; one that a full disk cuts short is not there."""
+        """Write a whole file. A file that a full disk would cut short does not appear."""
         make_private(self._directory)
         unfinished = self._directory / _UNFINISHED
         try:
@@ -46,5 +46,5 @@ class LocalFiles:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file, which may have gone before."""
+        """Remove a file, if it still exists."""
         (self._directory / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Output topics read to their end, as the audit takes them."""
+"""Reads output topics to their end, for the audit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tidegate.verify import TopicPartition, TopicRecord
 class OutputTopics:
     """Output topics at one moment: partition counts, and where each partition began and ended.
 
-    With a ``resolved_topic`` that moment is a little earlier for it: what its markers say of the others had
-    come true when these were asked for. ``compacted`` names the topics that lose a key's older rows; only a
-    feed with such a topic may have them.
+    The moment of a ``resolved_topic`` is a little earlier: what its markers say of the others was already
+    true when these were asked. ``compacted`` names the topics that lose a key's older rows; only a feed with
+    a ``resolved_topic`` may have such topics.
     """
 
     connection: KafkaConnection
@@ -30,7 +30,10 @@ class OutputTopics:
     def now(
         cls, connection: KafkaConnection, topics: Iterable[str], resolved_topic: str = ""
     ) -> OutputTopics:
-        """The topics as they are, and that of the markers. ``InputError`` for one that does not exist."""
+        """Return the topics, and that of the markers, as they are.
+
+        Raises ``InputError`` for a topic that does not exist.
+        """
         cluster = Cluster(connection)
         rows = [topic for topic in topics if topic != resolved_topic]
         counts = cluster.partition_counts([*rows, resolved_topic] if resolved_topic else rows)
@@ -48,12 +51,14 @@ class OutputTopics:
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Where the partitions of rows ended."""
+        """Where the partitions of the row topics ended."""
         return {place: each.end for place, each in self.bounds.items() if place.topic != self.resolved_topic}
 
     def records(self) -> Iterator[TopicRecord]:
-        """Every committed record up to that moment, in offset order per partition; markers of a topic of
-        their own before all others."""
+        """Yield every committed record up to that moment, in offset order for each partition.
+
+        Markers of a topic of their own come before all others.
+        """
         yield from self._read(self.bounds.keys() - self.ends.keys())
         yield from self._read(self.ends.keys())
 

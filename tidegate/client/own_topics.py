@@ -1,4 +1,4 @@
-"""Which topics an application may take for its own, as its jobs topic tells it
+"""Decides which topics an application may treat as its own, by its jobs topic
 (docs/security.md#where-a-feed-may-write).
 """
 
@@ -16,10 +16,11 @@ from tidegate.client.topic_ownership import Shares, wanted_topics
 
 @dataclass(frozen=True, slots=True)
 class OwnTopics:
-    """Topics that feeds of one application have, or had, on the cluster of one of them.
+    """Topics that feeds of one application have, or had, on one cluster.
 
-    ``created`` are names and ids. ``announced`` were about to be created. ``unidentified`` are topics of
-    feeds that ran before ids were stored: they are known by their names alone.
+    ``created`` are names and ids of topics that the application created. ``announced`` are names of topics
+    that it was about to create. ``unidentified`` are topics of feeds that ran before ids were stored, which
+    are known by name alone.
     """
 
     created: frozenset[tuple[str, str]] = frozenset()
@@ -28,7 +29,10 @@ class OwnTopics:
 
     @classmethod
     def of(cls, definition: FeedDefinition, jobs: JobsView, shares: Shares) -> OwnTopics:
-        """Those that the feed may take. ``shares`` tells which other feeds write to the same cluster."""
+        """Return the topics that the feed may treat as its own.
+
+        ``shares`` tells which feeds write to its cluster.
+        """
         known = list(_known(definition, jobs, shares))
         return cls(
             created=frozenset((name, each.id) for name, each in known if each.origin is TopicOrigin.CREATED),
@@ -42,12 +46,12 @@ class OwnTopics:
         )
 
     def has(self, name: str, topic_id: str) -> bool:
-        """Whether the application created this very topic."""
+        """Return whether the application created this very topic."""
         return name in self.unidentified or (name, topic_id) in self.created
 
 
 def named_topics(definition: FeedDefinition, topics: OutputTopics) -> dict[str, OutputTopic]:
-    """What is stored of a feed's topics, by their names."""
+    """Return what is stored of a feed's topics, by their names."""
     return dict(zip(wanted_topics(definition), topics, strict=False))
 
 
@@ -59,11 +63,11 @@ def _known(definition: FeedDefinition, jobs: JobsView, shares: Shares) -> Iterat
 
 
 def _feeds(definition: FeedDefinition, jobs: JobsView, shares: Shares) -> Iterator[FeedView]:
-    """Itself, and those that write to its cluster."""
+    """Return the feed itself, and the feeds that write to its cluster."""
     return (feed for feed_id, feed in jobs.feeds() if feed_id == definition.id or shares(feed))
 
 
 def _stored(feed: FeedView) -> list[OutputTopics]:
-    """Whatever its records tell of its topics, on the cluster that it is on."""
+    """Return what the feed's records hold about its topics."""
     records: Iterable[StateRecord | TakeoverRecord | None] = (feed.state, feed.takeover)
     return [record.topics for record in records if record is not None and record.topics]

@@ -1,6 +1,6 @@
-"""Records that met an exception that nobody foresaw, kept aside in files (docs/security.md).
+"""Keeps records on which an exception came up that nobody foresaw, aside in files (docs/security.md).
 
-Workers and Spark queries do so alike. No engine reads them again; ``tidegate debug refused`` does.
+Workers and Spark queries do this alike. No engine reads the records again; ``tidegate debug refused`` does.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from typing import Final, NamedTuple, Protocol
 from tidegate.errors import InputError, brief
 from tidegate.processor.refused import RefusedRecord, Source
 
-#: Where an application, or a query, keeps them: in its own directory.
+#: The name of the directory for them in the directory of an application or a query.
 DIRECTORY: Final = "refused"
-#: What a directory has room for; the oldest go first.
+#: The most files and bytes of a directory. The oldest files are removed first.
 FILES_MAX: Final = 100
 BYTES_MAX: Final = 64 << 20
-#: A larger record leaves its place and its cause alone.
+#: Of a larger record only its place and its cause are kept.
 RECORD_BYTES_MAX: Final = 8 << 20
-#: What a process keeps in an hour: of one exception at one place in the code, and altogether.
+#: The most records that a process keeps in an hour: for one exception at one place in the code, and
+#: altogether.
 OF_ONE_PLACE: Final = 10
 OF_ALL: Final = 100
 _HOUR_S: Final = 3_600
@@ -37,9 +38,9 @@ _log: Final = logging.getLogger("tidegate.refused")
 
 
 class RefusedFiles(Protocol):
-    """The files of a directory, which need not be there. A file is written whole or not at all.
+    """The files of a directory, which may not exist yet. A file is written as a whole or not at all.
 
-    What goes wrong is an ``OSError``.
+    Every failure is an ``OSError``.
     """
 
     def sizes(self) -> Mapping[str, int]: ...
@@ -49,9 +50,9 @@ class RefusedFiles(Protocol):
 
 
 class KeptRecord(NamedTuple):
-    """A record with where it was read, and which version of tidegate met it.
+    """A record, where it was read, and the version of tidegate that met it.
 
-    ``left_out`` counts the bytes of a record that was too large to be kept.
+    ``left_out`` is the size in bytes of a record that was too large to be kept; 0 for others.
     """
 
     record: RefusedRecord
@@ -62,7 +63,7 @@ class KeptRecord(NamedTuple):
 
 
 class RefusedRecords:
-    """Keeps records in the files that ``open_files`` opens; ``topics`` are those that they are read from.
+    """Keeps records in the files that ``open_files`` opens; ``topics`` are the topics that they come from.
 
     ``clock`` is the wall's, in seconds.
     """
@@ -81,7 +82,10 @@ class RefusedRecords:
         self._kept = Counter[str]()
 
     def keep(self, partition: int, record: RefusedRecord) -> None:
-        """Keep a record of a log partition. Raises nothing: what it cannot keep is told in the log."""
+        """Keep a record of a log partition.
+
+        Raises nothing: a record that it cannot keep is noted in the log.
+        """
         with self._lock:
             if self._is_enough(record.exception):
                 return
@@ -99,7 +103,7 @@ class RefusedRecords:
                 )
 
     def _is_enough(self, exception: str) -> bool:
-        """Whether enough was kept in this hour; else this one counts."""
+        """Return whether enough was kept in this hour. If not, count this record."""
         hour = int(self._clock() // _HOUR_S)
         if hour != self._hour:
             self._hour = hour
@@ -110,7 +114,7 @@ class RefusedRecords:
         return False
 
     def _store(self, partition: int, record: RefusedRecord) -> str:
-        """Returns the name of its file, which may be there already."""
+        """Store the record, unless it is stored already; return the name of its file."""
         content = self._content(partition, record)
         what = (
             f"{record.source.value}-{partition}-{record.offset}-{blake2b(content, digest_size=4).hexdigest()}"
@@ -139,7 +143,7 @@ class RefusedRecords:
 
 
 def _make_room(files: RefusedFiles, sizes: Mapping[str, int], wanted: int) -> None:
-    """Remove the oldest until a file of ``wanted`` bytes has room."""
+    """Remove the oldest files until a file of ``wanted`` bytes has room."""
     names, total = sorted(sizes), sum(sizes.values())
     while names and (len(names) >= FILES_MAX or total + wanted > BYTES_MAX):
         oldest = names.pop(0)
@@ -148,12 +152,12 @@ def _make_room(files: RefusedFiles, sizes: Mapping[str, int], wanted: int) -> No
 
 
 def kept_names(files: RefusedFiles) -> list[str]:
-    """The names of all that are kept, the oldest first. Raises ``OSError``."""
+    """Return the names of all kept files, the oldest first. Raises ``OSError``."""
     return sorted(_ours(files.sizes()))
 
 
 def read_kept(files: RefusedFiles, name: str) -> KeptRecord:
-    """What a file says. Raises ``InputError`` for one that is damaged, or of a newer version."""
+    """Return what a file holds. Raises ``InputError`` for a file that is damaged, or of a newer version."""
     try:
         stored = json.loads(files.read(name))
         place = str(stored["topic"]), int(stored["partition"]), str(stored["tidegate"])

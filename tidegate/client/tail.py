@@ -1,4 +1,4 @@
-"""Rows and markers of output topics as they come."""
+"""Yields rows and markers of output topics as they come."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidegate.errors import InputError, MalformedRecord
 from tidegate.processor.containment import unforeseen_in
 from tidegate.verify import TopicPartition, TopicRecord
 
-#: What a key with a schema begins with, and no JSON text does.
+#: The first byte of a key with a schema. No JSON text begins with it.
 _FRAMED: Final = b"\x00"
 
 
 class TailFrom(enum.Enum):
-    """Where to begin."""
+    """A place to begin: the beginning or the end of the topics."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -39,13 +39,15 @@ def tail_topics(
     follow: bool,
     ended: Callable[[], bool] = _never,
 ) -> Generator[TopicRecord, None, None]:
-    """The records of topics; without ``follow`` up to where they ended at the call.
+    """Yield the records of topics; without ``follow`` up to where they ended at the call.
 
-    With it, up to where they end once ``ended`` says that nothing more is waited for; it is asked several
-    times a second. Of topics that were deleted by then there is nothing more. Partitions interleave as they
-    arrive. Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when
-    Kafka does not answer; when it goes away while topics are followed it is waited for. The call itself looks
-    the ends up. So with ``END`` a record that is written after the call has returned is read.
+    With ``follow`` it reads up to where the topics end once ``ended`` says that nothing more is waited for.
+    It asks ``ended`` several times a second. It yields nothing more from topics that were deleted by then.
+    Partitions interleave as they arrive. The call itself looks the ends up: so with ``END`` every record is
+    read that is written after the call has returned.
+
+    Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when Kafka does
+    not answer. While topics are followed it waits for a Kafka that goes away.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
@@ -63,7 +65,7 @@ def _read_until(
     ended: Callable[[], bool],
 ) -> Generator[TopicRecord, None, None]:
     nexts = yield from _follow(connection, starts, ended)
-    # A reader of its own: one that has seen an end does not know of what was written behind it since.
+    # A new reader: one that has seen an end does not know of records behind it.
     yield from _read_to_ends(connection, nexts, _bounds_left(cluster, nexts))
 
 
@@ -80,7 +82,7 @@ def _read_to_ends(
 def _follow(
     connection: KafkaConnection, starts: Mapping[TopicPartition, int], ended: Callable[[], bool]
 ) -> Generator[TopicRecord, None, dict[TopicPartition, int]]:
-    """Records as they come until ``ended``; returns where to go on."""
+    """Yield records as they come until ``ended``; return where to go on."""
     nexts = dict(starts)
     with PartitionReader(connection, starts) as reader:
         while not ended():
@@ -91,18 +93,20 @@ def _follow(
 
 
 def _bounds_left(cluster: Cluster, places: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
-    """The bounds of the partitions that there are yet: who drops a feed may delete its topics at once."""
+    """Return the bounds of the partitions that still exist: a user who drops a feed may delete its topics
+    at once.
+    """
     bounds: dict[TopicPartition, Bounds] = {}
     for topic in cluster.existing(place.topic for place in places):
-        with suppress(InputError):  # it was deleted just now
+        with suppress(InputError):  # the topic was deleted just now
             bounds |= cluster.bounds(place for place in places if place.topic == topic)
     return bounds
 
 
 def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
-    """One line of text for a record: where it stands, and what it says.
+    """Return one line of text for a record: where it stands, and what it holds.
 
-    A record that the feed cannot have written is shown as what it is: its bytes.
+    A record that the feed cannot have written is shown as its bytes.
     """
     place = f"{record.topic}[{record.partition}]@{record.offset}"
     try:
@@ -131,7 +135,7 @@ def _left_out(row: RowRecord) -> str:
 
 
 def _framed_value(row: RowRecord) -> str:
-    """What a value in Avro says, in the form of the wrapped envelope's JSON, whatever its own."""
+    """Return an Avro value in the form of the wrapped envelope's JSON, whatever its own envelope."""
     if row.tombstone:
         return "null"
     if row.deleted is None and row.row is None:
@@ -150,5 +154,7 @@ def _json(value: Any) -> str:
 
 
 def _other_text(value: object) -> str:
-    """What JSON has no form for: bytes as CockroachDB shows them, dates and decimals in Python's text."""
+    """Return a text for a value without a JSON form: bytes as CockroachDB prints them, others as Python
+    does.
+    """
     return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""The output topics of a feed: which ones it wants, and whether they may be its own."""
+"""The output topics of a feed: which ones it wants, and whether it may have them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.errors import FeedError, StatementError
 
-#: Whether the topics of another feed are on the same cluster.
+#: Tells whether the topics of another feed are on the same cluster.
 Shares: TypeAlias = Callable[[FeedView], bool]
 
 
@@ -32,7 +32,7 @@ def _on_one_cluster(other: FeedView) -> bool:  # noqa: ARG001 - the same for eve
 
 
 def check_sink(definition: FeedDefinition) -> None:
-    """Raises ``FeedError`` for a sink that this version cannot write to, or too large a definition."""
+    """Raise ``FeedError`` for a sink that this version cannot write to, or for too large a definition."""
     if fault := size_fault(definition):
         raise FeedError(fault)
     try:
@@ -49,13 +49,13 @@ def check_topics(
     shares: Shares = _on_one_cluster,
     namespace: OutputNamespace = EVERYWHERE,
 ) -> None:
-    """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or asked for twice by this one.
+    """Raise ``FeedError`` for a topic that belongs to another feed or to tidegate, or that this feed names
+    twice.
 
-    Topics of any application's own are known by their names (`internal_topics`).
-
-    Of two feeds that both wait for their start the lower id has the topic; ids sort by creation.
-    ``internal`` are the topics of tidegate's own on the feed's cluster, ``shares`` tells which other feeds
-    write to that. ``namespace`` is the operator's bound.
+    The topics that any application keeps for itself are known by their names (`internal_topics`). Of two
+    feeds that both wait for their start, the one with the lower id gets the topic; ids sort by creation.
+    ``internal`` are tidegate's own topics on the feed's cluster. ``shares`` tells which other feeds write to
+    that cluster. ``namespace`` says which topics the operator lets feeds write to.
     """
     _check_resolved_topic(definition)
     seen: set[str] = set()
@@ -95,10 +95,10 @@ def former_owner(
     forgotten: Callable[[FeedDefinition], bool],
     shares: Shares = _on_one_cluster,
 ) -> FeedId | None:
-    """A feed that has ended and may still write to one of the topics; ``None`` when there is none.
+    """Return a feed that has ended and may still write to one of the topics; ``None`` when there is none.
 
-    ``forgotten`` tells whether every log partition has answered that it removed the feed, ``shares`` whether
-    it writes to the same cluster.
+    ``forgotten`` tells whether every log partition has answered that it removed a feed. ``shares`` tells
+    whether a feed writes to the same cluster.
     """
     wanted = set(topics)
     for other_id, other in jobs.feeds():
@@ -110,7 +110,7 @@ def former_owner(
 
 
 def wanted_topics(definition: FeedDefinition) -> list[str]:
-    """The topics of all tables of the feed, in the definition's order, and that of its markers."""
+    """Return the topics of the feed's tables, in the definition's order, and the topic of its markers."""
     return _row_topics(definition) + _marker_topics(definition)
 
 
@@ -137,7 +137,7 @@ def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]
 
 
 def _prepared_topics(feed: FeedView) -> set[str]:
-    """The topics that the feed has got; none before its targets are stored."""
+    """Return the topics that the feed has; none before its targets are stored."""
     if feed.definition is None or not feed.targets:
         return set()
     return {target.topic for target in feed.targets} | set(_marker_topics(feed.definition))

@@ -1,5 +1,6 @@
-"""Prepares the output topics of a feed before an epoch of it begins: creates those that are missing, and pins
-their partition counts.
+"""Prepares the output topics of a feed before an epoch of it begins.
+
+It creates the topics that are missing, and pins their partition counts.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError, SinkHeld, TopologyError
 from tidegate.rows.table_key import table_span
 
-#: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
+#: Record times are commit timestamps, which may be long ago. So time must not delete records that were only
+#: just written.
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
-#: What the client makes of a topic without an id: sixteen zeros.
+#: The client's text for a topic without an id: sixteen zero bytes.
 _NO_ID: Final = "A" * 22
-#: The client prints ids with the letters + and /.
+#: The client prints ids with the characters + and /.
 _AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")
 
 
 class PreparedTopics(NamedTuple):
-    """What an epoch of a feed begins with."""
+    """The targets and topics with which an epoch of a feed begins."""
 
     targets: tuple[FeedTarget, ...]
     topics: OutputTopics
@@ -49,10 +51,11 @@ class PreparedTopics(NamedTuple):
 def topics_to_announce(
     definition: FeedDefinition, step: Prepare, admin: TopicAdmin, cluster: str, own: OwnTopics
 ) -> OutputTopics:
-    """What to store of a feed before ``prepare_topics`` creates topics for it; empty where nothing is to be.
+    """Return what to store of a feed before ``prepare_topics`` creates topics for it; empty if it creates
+    none.
 
-    Whoever dies between a creation and the record of it leaves a topic that nobody knows: what was announced
-    is taken for created, as long as nothing was ever written there. Blocks, and raises as
+    A process that dies between the creation of a topic and its record leaves a topic that nobody knows. So an
+    announced topic counts as created, as long as nothing was ever written to it. Blocks, and raises as
     ``prepare_topics`` does.
     """
     if step.targets:
@@ -75,18 +78,18 @@ def prepare_topics(
     limit: RecordLimit,
     own: OwnTopics,
 ) -> PreparedTopics:
-    """The targets with which an epoch of the feed begins, on topics that take all that it writes. Blocks.
+    """Return the targets with which an epoch of the feed begins, on topics that accept all that it writes.
 
-    ``cluster`` is the id of the cluster that ``admin`` is for; empty for the engine's own, which is not
-    asked. Topics that are missing are created there: those of a new feed with ``partitions``. ``limit`` is
-    that of the engine's producers. Topics that are there have to be the application's ``own``, unless the
+    Blocks. ``cluster`` is the id of ``admin``'s cluster; empty for the engine's own, which is not asked for
+    its id. Missing topics are created there, those of a new feed with ``partitions`` partitions. ``limit`` is
+    that of the engine's row producers. Topics that exist have to be the application's ``own``, unless the
     feed was told to use others.
 
-    Raises ``RetryError`` for a cluster that does not answer. For a new feed: ``FeedError`` where a topic
-    cannot hold it or is not for feeds, and for another cluster at the address, ``TopologyError`` for a topic
-    that cannot be created or looked at. A feed that has begun before waits instead, by ``SinkHeld``: somebody
-    may mend that, or have it go on elsewhere, and nothing is lost meanwhile. Only one whose topic was made
-    anew has lost rows: ``FeedError``.
+    Raises ``RetryError`` for a cluster that does not answer. For a new feed it raises ``FeedError`` if a
+    topic cannot hold it or is not for feeds, or if another cluster is at the address; and ``TopologyError``
+    for a topic that cannot be created or looked at. A feed that has begun before raises ``SinkHeld`` for
+    these, and so waits: somebody may mend the fault, or let the feed go on elsewhere, and nothing is lost
+    meanwhile. Only a feed whose topic was created anew has lost rows: it raises ``FeedError``.
     """
     if step.targets:
         return PreparedTopics(step.targets, _prepare_again(definition, step, admin, cluster, limit, own))
@@ -107,7 +110,7 @@ def prepare_topics(
 
 @contextmanager
 def _beginning(place: _Place) -> Iterator[None]:
-    """Have a new feed fail where another cluster comes to answer."""
+    """Turn another cluster at the address into the failure of a new feed."""
     try:
         yield
     except _OtherCluster as other:
@@ -119,8 +122,10 @@ def _beginning(place: _Place) -> Iterator[None]:
 
 
 def _look(definition: FeedDefinition, place: _Place, own: OwnTopics) -> dict[str, OutputTopic | None]:
-    """The topics of a new feed; ``None`` for those that are missing. Raises ``FeedError`` for one that is
-    somebody else's."""
+    """Return the topics of a new feed; ``None`` for those that are missing.
+
+    Raises ``FeedError`` for a topic that belongs to somebody else.
+    """
     return {name: _found(name, definition.options, place, own) for name in wanted_topics(definition)}
 
 
@@ -150,11 +155,10 @@ def _prepare_again(
     limit: RecordLimit,
     own: OwnTopics,
 ) -> OutputTopics:
-    """Have the topics of a feed that began in an earlier epoch: on the cluster that it is on, or on one that
-    it comes to (step N5 of docs/accept-cluster.md).
+    """Prepare the topics of a feed that began in an earlier epoch.
 
-    A topic of the cluster that it is on may be gone. Then its rows are refused, as they would be without a
-    new epoch.
+    They are on the feed's cluster, or on one that it moves to (step N5 of docs/accept-cluster.md). On the
+    feed's own cluster a topic may be gone. Its rows are then refused, as they would be without a new epoch.
     """
     if fault := limit.fault(definition.options):
         raise SinkHeld(f"feed {definition.id} waits: {fault}")
@@ -183,19 +187,19 @@ def _prepare_again(
 
 
 def _accepted(name: str, place: _Place, own: OwnTopics) -> OutputTopic:
-    """A topic of a cluster that an operator has accepted, with what stands there."""
+    """Return a topic of a cluster that an operator has accepted, whatever it holds."""
     found = place.created(name)
     is_own = name in place.made or (name, found.id) in own.created
     return found if is_own else OutputTopic(found.id, TopicOrigin.EXISTING)
 
 
 def _now(name: str, place: _Place) -> OutputTopic | None:
-    """A topic of a feed that ran before; ``None`` for one that is gone."""
+    """Return a topic of a feed that ran before; ``None`` for one that is gone."""
     return None if place.partitions(name) is None else place.created(name)
 
 
 def _same(name: str, stored: OutputTopic | None, found: OutputTopic | None) -> OutputTopic:
-    """What is known of a topic that the feed goes on with: what was stored, or what was found first.
+    """Return what is known of a topic that the feed goes on with: what was stored, or what was found first.
 
     Raises ``FeedError`` for another topic of the same name.
     """
@@ -211,7 +215,7 @@ def _same(name: str, stored: OutputTopic | None, found: OutputTopic | None) -> O
 
 
 class _OtherCluster(Exception):
-    """Another cluster answers at the address: the one with the id ``found``."""
+    """Raised because another cluster, with the id ``found``, answers at the address."""
 
     def __init__(self, found: str) -> None:
         super().__init__(found)
@@ -220,11 +224,11 @@ class _OtherCluster(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where topics are looked at and created: the cluster with the id ``cluster``, reached by ``admin``.
-    ``made`` are those that were created here.
+    """The place of topics: the cluster with the id ``cluster``, which ``admin`` reaches.
 
-    The address may come to mean another cluster at any moment, so the client that creates a topic asks for
-    the id right before. The engine's own cluster, whose id is empty here, is not asked.
+    ``made`` are the topics that were created here. The address may come to mean another cluster at any
+    moment, so the client that creates a topic asks for the id right before. The engine's own cluster, whose
+    id is empty here, is not asked.
     """
 
     admin: TopicAdmin
@@ -232,17 +236,17 @@ class _Place:
     made: set[str] = field(default_factory=set)
 
     def require(self) -> None:
-        """Raises ``_OtherCluster`` where another one answers, ``RetryError`` where none does."""
+        """Raise ``_OtherCluster`` if another cluster answers, ``RetryError`` if none does."""
         if self.cluster and (found := self.admin.cluster_id()) != self.cluster:
             raise _OtherCluster(found)
 
     def partitions(self, topic: str) -> int | None:
-        """As that of ``TopicAdmin``. Raises as ``require`` does."""
+        """Return as ``TopicAdmin.partitions`` does. Raises as ``require`` does, too."""
         self.require()
         return self.admin.partitions(topic)
 
     def create_unless_there(self, topic: str, partitions: int) -> int | None:
-        """As that of ``TopicAdmin``. Raises as ``require`` does."""
+        """Create as ``TopicAdmin.create_unless_there`` does. Raises as ``require`` does, too."""
         self.require()
         found = self.admin.create_unless_there(TopicSpec(topic, partitions, _CREATED_WITH))
         if found is None:
@@ -250,24 +254,28 @@ class _Place:
         return found
 
     def id(self, topic: str) -> str:
-        """The id of a topic that is there, in the letters of Kafka's tools; empty where brokers give none."""
+        """Return the id of an existing topic, in the characters of Kafka's tools; empty if brokers give
+        none.
+        """
         self.require()
         found = self.admin.ids([topic])[topic].translate(_AS_KAFKA_PRINTS)
         return "" if found == _NO_ID else found
 
     def created(self, topic: str) -> OutputTopic:
-        """A topic that is the application's own."""
+        """Return the topic as one that the application created."""
         return OutputTopic(self.id(topic), TopicOrigin.CREATED)
 
     def is_empty(self, topic: str, partitions: int) -> bool:
-        """Whether nothing was ever written to the topic."""
+        """Return whether nothing was ever written to the topic."""
         self.require()
         return self.admin.is_empty(topic, partitions)
 
 
 def _require_for_feeds(definition: FeedDefinition, place: _Place) -> None:
-    """Raises ``FeedError`` for a topic that is a source's or an application's own, by its name and by what
-    stands beside it."""
+    """Raise ``FeedError`` for a topic that belongs to a source or an application.
+
+    Its name shows that, or a log that stands beside it.
+    """
     for topic in wanted_topics(definition):
         mend = f"choose another {named_by(topic, definition.options)}"
         if fault := internal_topic_fault(topic, mend):

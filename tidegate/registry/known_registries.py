@@ -11,23 +11,25 @@ from tidegate.registry.schema_registration import SchemaRegistrar
 
 
 class SchemaRegistries:
-    """Registries by the text of their URL, so that feeds share connections, ids and single calls.
+    """The schema registries that feeds use, by the text of their URL. Feeds share connections, ids and calls.
 
-    One stays for as long as the process: a feed that is dropped leaves some sockets that time out, and there
-    are as many as registries, not as feeds. A URL may hold a password, so none is looked up by ``[]``: the
-    error would show it.
+    A registry stays open as long as the process lives. A feed that is dropped leaves some sockets that time
+    out; there are as many as registries, not as many as feeds. A URL may hold a password, so no lookup uses
+    ``[]``, whose error would show it.
     """
 
     def __init__(self, allowed: Destinations, secrets: Secrets | None = None) -> None:
-        """``allowed`` are those that feeds may name. ``secrets`` are those that URLs name; without them those
-        of the environment."""
+        """``allowed`` are the registries that feeds may name.
+
+        ``secrets`` has the secrets that URLs name; without it those of the environment count.
+        """
         self._allowed = allowed
         self._secrets = secrets
         self._lock = Lock()
         self._opened: dict[str, SchemaRegistrar] = {}
 
     def of(self, url: str) -> SchemaRegistrar:
-        """The registry at this URL, without a call to it.
+        """Return the registry at this URL, without a call to it.
 
         Raises ``StatementError`` for a URL or certificates that cannot be used.
         """

@@ -1,4 +1,4 @@
-"""A registry's schemas for those who read a feed: texts by the ids that records name, and ids of schemas."""
+"""Reads a registry's schemas for readers of feeds: texts by the ids in records, and ids of schemas."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tidegate.registry.registry_connection import Client, RegistryConnection
 from tidegate.registry.registry_faults import Errand, RegistryFaults
 from tidegate.registry.shared_answers import SharedAnswers
 
-#: A topic has two for each version of its table and one for its markers; texts are some kilobytes each.
+#: A topic has two schemas for each version of its table and one for its markers. A text is some kilobytes
+#: long.
 _KEPT_SCHEMAS: Final = 1_000
-#: Confluent's codes; a 404 without one of them comes from somewhere else.
+#: Confluent's error codes. A 404 without one of them is not from a registry.
 _NO_SUBJECT: Final = 40401
 _NO_SCHEMA: Final = 40403
 
@@ -25,8 +26,8 @@ _NO_SCHEMA: Final = 40403
 class SchemaReader:
     """Reads one registry and writes nothing to it, for any number of threads.
 
-    Each answer is asked for once and on a connection of its own, so that there is nothing to close. Every
-    method raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout.
+    Each answer is asked for once and on a connection of its own, so there is nothing to close. Every method
+    raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations) -> None:
@@ -42,14 +43,20 @@ class SchemaReader:
         return f"SchemaReader({self._faults.shown})"
 
     def schema_text(self, schema_id: int) -> str:
-        """The schema as JSON text. ``MalformedRecord`` for an id that the registry does not have."""
+        """Return the schema as JSON text.
+
+        Raises ``MalformedRecord`` for an id that the registry does not have.
+        """
         try:
             return self._texts.get(schema_id)
         except TimeoutError:
             raise self._faults.late(_reading(schema_id)) from None
 
     def id_of(self, schema: SubjectSchema) -> int:
-        """The id that a schema was registered with. ``InputError`` if it was not, under its subject."""
+        """Return the id that a schema was registered with.
+
+        Raises ``InputError`` if it was not, under its subject.
+        """
         try:
             return self._ids.get(schema)
         except TimeoutError:
@@ -91,7 +98,7 @@ class SchemaReader:
 
 
 def checked_id(found: object) -> int:
-    """The id in an answer. ``ValueError`` for what is none."""
+    """Return the id in an answer. Raises ``ValueError`` for anything else."""
     if type(found) is not int or not 0 <= found <= MAX_SCHEMA_ID:  # bool is an int
         raise ValueError(f"{found!r} is no schema id")
     return found

@@ -1,4 +1,4 @@
-"""Bounds for what comes from a registry's address: any server may stand there, and send without an end."""
+"""Bounds the answers from a registry's address: any server may be there, and send without an end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ LONGEST_ANSWER_BYTES: Final = 4 << 20
 def bound_answers(
     session: httpx2.Client, within_s: float, clock: Callable[[], float] = time.monotonic
 ) -> None:
-    """Let no answer's body be longer than ``LONGEST_ANSWER_BYTES``, or come for longer than ``within_s``.
+    """Let no answer's body be longer than ``LONGEST_ANSWER_BYTES``, or take longer than ``within_s`` seconds.
 
-    The time counts from the end of the headers and is looked at with every piece, so a body ends within the
-    session's time limit for a piece after it. A body is given up with ``ValueError`` or
-    ``httpx2.ReadTimeout``. It must not be compressed, for then a few bytes may stand for many.
+    The time counts from the end of the headers and is checked with every piece. So a body ends at the latest
+    when the session's time limit for one further piece has passed. A body that breaks a bound raises
+    ``ValueError`` or ``httpx2.ReadTimeout``. A compressed body is refused, since a few bytes may stand for
+    many.
     """
 
     def bound(response: httpx2.Response) -> None:

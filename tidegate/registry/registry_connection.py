@@ -1,7 +1,7 @@
-"""Calls to a schema registry by confluent-kafka's client.
+"""Calls a schema registry by confluent-kafka's client.
 
-The client's own retries are off: it would retry unseen, and meanwhile nobody learned that the registry is
-away. Its caches are emptied after each call: they have no bound.
+The client's own retries are off, since they are invisible and nobody would learn meanwhile that the registry
+is away. The client's caches are emptied after each call, since they have no bound.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _Answer = TypeVar("_Answer")
 class RegistryConnection:
     """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
 
-    A registry that is not among the ``allowed`` is asked nothing. Secrets that its URL names are looked up
-    when it is opened: with the first call, and again after one that was denied. Raises ``StatementError``
-    for certificates that cannot be used.
+    A registry that is not among the ``allowed`` is not called. Secrets that its URL names are looked up when
+    the client is opened: with the first call, and again after a call that was denied. Raises
+    ``StatementError`` for certificates that cannot be used.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
@@ -48,10 +48,11 @@ class RegistryConnection:
         return f"RegistryConnection({self.faults.shown})"
 
     def call(self, errand: Errand, ask: Callable[[Client], _Answer]) -> _Answer:
-        """What ``ask`` makes of the answer. It raises ``ValueError`` for an answer that no registry gives.
+        """Return what ``ask`` makes of the answer.
 
-        Each of connecting, sending, every piece of the answer's headers, and its body may take the registry's
-        timeout. Raises ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
+        ``ask`` raises ``ValueError`` for an answer that no registry gives. Connecting, sending, every piece
+        of the answer's headers, and its body may each take the registry's timeout. Raises ``RegistryAway``,
+        ``RegistryDenied`` and ``SchemaRejected``.
         """
         self._require_allowed(errand)
         client = self._opened(errand)
@@ -59,7 +60,7 @@ class RegistryConnection:
             return ask(client)
         except TidegateError:
             raise
-        except Exception as error:  # the client lets through whatever an odd answer causes
+        except Exception as error:  # the client passes on every error that an odd answer causes
             fault = self.faults.of(errand, error)
         finally:
             client.clear_caches()
@@ -79,7 +80,7 @@ class RegistryConnection:
             raise RegistryNotAllowed(f"{error}. Meanwhile {errand.meanwhile}.") from None
 
     def _opened(self, errand: Errand) -> Client:
-        """The client; with the secrets of this moment where the URL names some."""
+        """Return the client, opened with the present secrets if the URL names some."""
         with self._opening:
             if self._client is None:
                 try:
@@ -91,7 +92,7 @@ class RegistryConnection:
             return self._client
 
     def _forget(self, client: Client) -> None:
-        """Have the next call look the secrets up again: they may have been changed."""
+        """Make the next call look the secrets up again, since they may have changed."""
         if not self._uri.references:
             return
         with self._opening:
@@ -133,13 +134,14 @@ def _open(uri: RegistryUri) -> Client:
 def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if not uri.url.startswith("https://"):
-        config["ssl.ca.location"] = False  # without TLS, spare the reading of all the world's authorities
+        config["ssl.ca.location"] = False  # without TLS there is no need to read all certificate authorities
     if uri.ca_cert:
         config["ssl.ca.location"] = _private_file(folder / "ca.pem", uri.ca_cert)
     if uri.client_cert:
         config["ssl.certificate.location"] = _private_file(folder / "cert.pem", uri.client_cert)
         config["ssl.key.location"] = _private_file(folder / "key.pem", uri.client_key)
-        config["ssl.key.password"] = ""  # with none, OpenSSL asks the terminal for an encrypted key's
+        # without a password OpenSSL would ask the terminal for that of an encrypted key
+        config["ssl.key.password"] = ""
     return config
 
 

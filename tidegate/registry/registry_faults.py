@@ -1,4 +1,4 @@
-"""What a failed call to a schema registry means, in a sentence for the feed's owner."""
+"""Turns a failed call to a schema registry into a sentence for the feed's owner."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, Tidega
 from tidegate.redaction import remember_secret
 
 _LONGEST_WORDS: Final = 400  # characters; a proxy's error page is longer than anyone reads
-_LOOKED_AT: Final = 10 * _LONGEST_WORDS  # of a text; what it is cleaned of may be a part of this
-#: Confluent's code for a subject in read-only mode: the schema is not at fault, and the mode may change.
+_LOOKED_AT: Final = 10 * _LONGEST_WORDS  # characters of a text that are cleaned of secrets
+#: Confluent's code for a subject in read-only mode. The schema is not at fault, and the mode may change.
 _READ_ONLY: Final = 42205
-#: What the client puts before a body that is no registry's.
+#: The words that the client puts before a body that is not a registry's.
 _CLIENTS_OWN_WORDS: Final = "Unknown Schema Registry Error: "
 
 
 class Errand(NamedTuple):
-    """What a call is for: ``what`` as a noun, and what happens ``meanwhile`` if it fails; both for errors."""
+    """The purpose of a call, for errors.
+
+    ``what`` is a noun for the call, and ``meanwhile`` says what happens until it succeeds.
+    """
 
     what: str
     meanwhile: str
@@ -40,7 +43,7 @@ class RegistryFaults:
         self.shown = shown or uri.shown
 
     def of(self, errand: Errand, error: Exception) -> TidegateError:
-        """The error to raise for what the client raised."""
+        """Return the error to raise for what the client raised."""
         match error:
             case SchemaRegistryError():
                 return self._refusal(errand, error)
@@ -56,16 +59,17 @@ class RegistryFaults:
                 return self._nonsense(errand, self._words(error))
 
     def late(self, errand: Errand) -> RegistryAway:
-        """The error for a call that took longer than the registry's timeout."""
+        """Return the error for a call that took longer than the registry's timeout."""
         return RegistryAway(
             f"The schema registry at {self.shown} did not answer {errand.what} within {self._timeout_s:g} s:"
             f" {errand.meanwhile}. Check that it runs and is not overloaded."
         )
 
     def _refusal(self, errand: Errand, error: Any) -> TidegateError:
-        """The error for an answer whose status is no success."""
+        """Return the error for an answer whose status is no success."""
         status, code = error.http_status_code, error.error_code
-        its_own = isinstance(code, int) and code > 0  # the client makes -1 of a body that is no registry's
+        # the client gives the code -1 to a body that is not a registry's
+        its_own = isinstance(code, int) and code > 0
         said = f"{status}: {self._words(_message(error))}"
         if status in (401, 403) or (its_own and code == _READ_ONLY):
             return RegistryDenied(
@@ -93,7 +97,9 @@ class RegistryFaults:
         )
 
     def _words(self, said: object) -> str:
-        """What the other side said: one line, not too long, and without our secrets, should it echo them."""
+        """Return the other side's words: one line, not too long, and without our secrets if it echoes
+        them.
+        """
         text = str(said) or type(said).__name__
         head = self._head(text)
         cut = len(head) < len(text)
@@ -103,7 +109,7 @@ class RegistryFaults:
         return f"{line[:_LONGEST_WORDS]}..." if cut or len(line) > _LONGEST_WORDS else line
 
     def _head(self, text: str) -> str:
-        """The text, or of a long one the beginning, which does not end with a part of a secret."""
+        """Return the text; of a long one only the beginning, which does not end within a secret."""
         if len(text) <= _LOOKED_AT:
             return text
         head = text[:_LOOKED_AT]
@@ -116,7 +122,7 @@ def _message(error: Any) -> str:
 
 
 def _secrets(uri: RegistryUri) -> tuple[str, ...]:
-    """The longest first, since one may hold another."""
+    """Return the secrets, the longest first, since one may contain another."""
     if is_reference(uri.password):
         return ()
     login = base64.b64encode(f"{uri.user}:{uri.password}".encode()).decode() if uri.password else ""

@@ -1,7 +1,7 @@
-"""Schemas get their ids: registered once, before the first record that needs them.
+"""Registers schemas and keeps their ids: once, before the first record that needs them.
 
-A registry is idempotent: the same schema under the same subject has the same id, whoever asks and however
-often. So workers need not agree on who registers, and a repeated batch is written with the same bytes.
+A registry is idempotent: the same schema under the same subject always has the same id. So workers need not
+agree on who registers it, and a repeated batch is written with the same bytes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tidegate.registry.registry_connection import Client, RegistryConnection
 from tidegate.registry.registry_faults import Errand
 from tidegate.registry.shared_answers import SharedAnswers
 
-#: A table version has three: its key, its value and its markers. So this is for more than a thousand table
-#: versions in use at a time; at some kilobytes a schema it is some ten megabytes, and a schema that was
-#: forgotten costs one more call.
+#: A table version has three schemas: for its key, its value and its markers. So this is enough for more than
+#: a thousand table versions in use at a time. At some kilobytes for each schema this is some ten megabytes. A
+#: schema that was forgotten costs one more call.
 _KEPT_IDS: Final = 4_096
 
 
 class SchemaRegistrar:
     """One schema registry, shared by all feeds and threads of this process. Close it.
 
-    Unless ``allowed`` names it every call raises ``RegistryNotAllowed``, and nothing is sent. Raises
+    If ``allowed`` does not name it every call raises ``RegistryNotAllowed``, and nothing is sent. Raises
     ``StatementError`` for certificates that cannot be used.
     """
 
@@ -45,15 +45,16 @@ class SchemaRegistrar:
 
     @property
     def calls(self) -> int:
-        """How many registrations were asked for, those that failed included."""
+        """How many registrations were asked for, failed ones included."""
         return self._calls
 
     def known(self, schema: SubjectSchema) -> int | None:
-        """The schema's id, if it has been asked for before. Never waits for the registry."""
+        """Return the schema's id if it has been asked for before. Never waits for the registry."""
         return self._ids.known(schema)
 
     def id_of(self, schema: SubjectSchema) -> int:
-        """The schema's id, from one call however many threads ask, and at most the registry's timeout.
+        """Return the schema's id, by one call for all threads that ask; wait at most for the registry's
+        timeout.
 
         Raises ``RegistryAway`` and ``RegistryDenied``, after which the same call may be made again, and
         ``SchemaRejected``.
@@ -64,7 +65,7 @@ class SchemaRegistrar:
             raise self._connection.faults.late(_registering(schema)) from None
 
     def check(self) -> None:
-        """Ask whether it answers as a registry and lets us in. Raises and waits as ``id_of`` does."""
+        """Check that it answers as a registry and accepts our login. Raises and waits as ``id_of`` does."""
         try:
             self._checked.get(_CHECKING)
         except TimeoutError:

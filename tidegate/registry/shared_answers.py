@@ -1,4 +1,4 @@
-"""Answers of a slow other side, shared by all threads of a process."""
+"""Answers of a slow remote side, shared by all threads of a process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Answer = TypeVar("Answer")
 class SharedAnswers(Generic[Key, Answer]):
     """Asks once for each key, however many threads want its answer at once, and keeps ``keep`` answers.
 
-    The longest unused answer goes first. Errors are not kept: the next one who wants the answer asks again.
-
-    ``ask`` runs on a thread of its own, because no time limit of a socket bounds an answer that comes byte by
-    byte. Askers leave after ``patience_s``; the question stays open, and stays the only one for its key.
+    The answer that was unused for longest is removed first. Errors are not kept: the next thread that wants
+    the answer asks again. ``ask`` runs on a thread of its own, because no time limit of a socket bounds an
+    answer that comes byte by byte. A caller waits for at most ``patience_s`` seconds. The question stays open
+    after that, and stays the only one for its key.
     """
 
     def __init__(self, ask: Callable[[Key], Answer], *, keep: int, patience_s: float) -> None:
@@ -30,12 +30,12 @@ class SharedAnswers(Generic[Key, Answer]):
         self._open: dict[Key, Future[Answer]] = {}
 
     def known(self, key: Key) -> Answer | None:
-        """The answer, if it is kept."""
+        """Return the answer, if it is kept."""
         with self._lock:
             return self._known(key)
 
     def get(self, key: Key) -> Answer:
-        """The answer. Raises what ``ask`` raises, and ``TimeoutError``."""
+        """Return the answer. Raises what ``ask`` raises, and ``TimeoutError``."""
         with self._lock:
             answer = self._known(key)
             if answer is not None:
@@ -43,7 +43,7 @@ class SharedAnswers(Generic[Key, Answer]):
             question = self._open.get(key)
             if question is None:
                 question = Future()
-                # A daemon: an answer that never ends must not keep the process from ending.
+                # A daemon thread, since an answer that never ends must not keep the process from ending.
                 Thread(target=self._put, args=(key, question), name="registry-call", daemon=True).start()
                 self._open[key] = question
         return question.result(self._patience_s)
@@ -57,7 +57,7 @@ class SharedAnswers(Generic[Key, Answer]):
     def _put(self, key: Key, question: Future[Answer]) -> None:
         try:
             answer = self._ask(key)
-        except BaseException as error:  # whatever it is, those who wait must hear of it
+        except BaseException as error:  # every error must reach the threads that wait
             with self._lock:
                 del self._open[key]
             question.set_exception(error)

@@ -1,4 +1,4 @@
-"""What a cluster says about its topics: partition counts, and where their records begin and end."""
+"""Asks a Kafka cluster about its topics: partition counts, and where their records begin and end."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from tidegate.client.kafka.listed_offsets import listed_offsets
 from tidegate.errors import InputError
 from tidegate.verify import TopicPartition
 
-#: Answers to a question for offsets that pass by themselves: it is asked again.
+#: Answers to a question for offsets that pass by themselves, so the question is repeated.
 _PASSING: Final = frozenset(
     {
-        # The public names of librdkafka's own: a connection was lost amid the question, or before it.
+        # librdkafka's own errors, by their public names: a connection was lost during the question, or before
+        # it.
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._NOENT,  # noqa: SLF001
         KafkaError.LEADER_NOT_AVAILABLE,  # another broker leads the partition, or none yet
         KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic that this broker has not heard of yet
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic that this broker does not know yet
         KafkaError.UNKNOWN_LEADER_EPOCH,  # a broker that knows less of the partition than we do
         KafkaError.FENCED_LEADER_EPOCH,  # we know less than the broker
     }
@@ -56,7 +57,10 @@ class Cluster:
         self._admin = connection.open(AdminClient)
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        """The partition count of each topic. ``InputError`` names those that do not exist."""
+        """Return the partition count of each topic.
+
+        Raises ``InputError``, which names topics that do not exist.
+        """
         known = self._topics()
         wanted = list(dict.fromkeys(topics))
         missing = [topic for topic in wanted if topic not in known]
@@ -67,32 +71,39 @@ class Cluster:
         return {topic: len(known[topic].partitions) for topic in wanted}
 
     def existing(self, topics: Iterable[str]) -> list[str]:
-        """Those of the topics that the cluster has, each once."""
+        """Return those of the topics that the cluster has, each once."""
         known = self._topics()
         return [topic for topic in dict.fromkeys(topics) if topic in known]
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Where each partition begins and ends now, as one moment: ends are asked for in one request."""
+        """Return where each partition begins and ends now.
+
+        One request asks for all ends, so they are of one moment.
+        """
         wanted = list(places)
         ends = self._offsets(wanted, OffsetSpec.latest())
         lows = self._offsets(wanted, OffsetSpec.earliest())
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
 
     def uncommitted_ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition ends now with the records of transactions that are open, or that have been
-        committed and readers do not see yet."""
+        """Return where each partition ends now for an uncommitted reader.
+
+        These ends include open transactions, and committed ones that committed readers do not see yet.
+        """
         latest = OffsetSpec.latest()
         return dict(self._offsets(places, latest, IsolationLevel.READ_UNCOMMITTED))
 
     def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-        """The first record at or above the time in each partition; its end where there is none."""
+        """Return the offset of the first record at or above the time in each partition; its end if there
+        is none.
+        """
         wanted = list(places)
         ends = self._offsets(wanted, OffsetSpec.latest())
         found = self._offsets(wanted, OffsetSpec.for_timestamp(max(time_ms, 0)))
         return {place: found[place] if found[place] >= 0 else ends[place] for place in wanted}
 
     def compacted(self, topics: Iterable[str]) -> frozenset[str]:
-        """Those of the topics that lose the older records of a key."""
+        """Return the compacted ones of the topics: they lose the older records of a key."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         with self._connection.asking("asking how topics are cleaned up"):
             answers = self._admin.describe_configs(resources, request_timeout=self._connection.timeout_s)
@@ -100,7 +111,9 @@ class Cluster:
         return frozenset(topic for topic, policy in policies.items() if "compact" in policy.value)
 
     def members(self, group: str) -> tuple[GroupMember, ...]:
-        """The members of a consumer group, with what each one has; none for a group that does not exist."""
+        """Return the members of a consumer group with their partitions; none for a group that does not
+        exist.
+        """
         with self._connection.asking(f"asking who is in the group {group}"):
             asked = self._admin.describe_consumer_groups([group], request_timeout=self._connection.timeout_s)
             found = asked[group].result()
@@ -114,7 +127,7 @@ class Cluster:
         )
 
     def _topics(self) -> Mapping[str, Any]:
-        """The description of each topic of the cluster."""
+        """Return the description of each topic of the cluster."""
         with self._connection.asking("listing topics"):
             topics: Mapping[str, Any] = self._admin.list_topics(timeout=self._connection.timeout_s).topics
         return topics
@@ -151,5 +164,5 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def partitions_of(counts: Mapping[str, int]) -> list[TopicPartition]:
-    """Every partition of topics with these partition counts."""
+    """Return every partition of topics with these partition counts."""
     return [TopicPartition(topic, i) for topic, count in counts.items() for i in range(count)]

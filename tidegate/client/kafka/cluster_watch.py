@@ -1,8 +1,8 @@
-"""Which Kafka cluster a client of librdkafka talks to, and whether that has changed meanwhile.
+"""Notices which Kafka cluster a client of librdkafka talks to, and whether that changes.
 
-librdkafka takes whatever cluster answers at an address for the one that it knew, and goes on. It tells of it
-in two ways: the metadata that it asks each new connection for has the cluster's id, and where that is another
-one than before it logs a line (``CLUSTERID``).
+librdkafka goes on with whatever cluster answers at an address, as if it were the one that it knew. Two signs
+tell of a change. The metadata that it requests on each new connection has the cluster's id; and when the id
+is another one than before it logs a line (``CLUSTERID``).
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.errors import RetryError, SinkHeld
 
 _CHANGED: Final = "CLUSTERID"
-_POLLS: Final = 2  # one that raises what has ended the client may leave the rest to the next
+_POLLS: Final = 2  # a poll that raises the client's end may leave the rest to the next
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing when the cluster changes."""
 
 
 class ClusterWatch:
-    """Of one client, as its ``logger``; what it is told goes on to ``logger``.
+    """Watches the cluster of one client, as that client's ``logger``; it passes the lines on to ``logger``.
 
-    ``cluster_id`` is what the cluster answered last, empty while nothing is certain. ``changed`` is called
-    whenever another cluster was seen: between two calls there was one and the same. ``has_changed``: whether
-    one was seen at all. Several threads may use the client, and ask.
+    ``cluster_id`` is the id that the cluster answered last, empty while nothing is certain. ``changed`` is
+    called whenever another cluster was seen: between two calls the client talked to one cluster only.
+    ``has_changed`` says whether another cluster was seen at all. Several threads may use the client, and ask.
     """
 
     def __init__(self, logger: logging.Logger, changed: Callable[[], None] = _nothing) -> None:
         self._logger = logger
         self._changed = changed
         self._last = ""
-        self._noting = threading.RLock()  # what a poll has taken, and not told yet, is waited for
+        # a thread waits here until another one's poll has noted what it found
+        self._noting = threading.RLock()
         self.cluster_id = ""
         self.has_changed = False
 
     def log(self, level: int, text: str, *args: Any) -> None:
-        """A line of librdkafka, by the thread that polls the client."""
+        """Take a line of librdkafka, in the thread that polls the client."""
         begin_report()
         if _CHANGED in args[:1]:
             self.cluster_id = self._last = ""
@@ -51,7 +52,7 @@ class ClusterWatch:
         self._logger.log(level, text, *args)
 
     def ask(self, client: Any, topic: str, timeout_s: float) -> bool:
-        """Ask the cluster for its id, by the client itself; whether it has answered."""
+        """Ask the cluster for its id, by the client itself; return whether it has answered."""
         try:
             found = str(client.list_topics(topic, timeout=timeout_s).cluster_id)
         except KafkaException:
@@ -63,19 +64,20 @@ class ClusterWatch:
         return True
 
     def is_the_same(self, client: Any, topic: str, timeout_s: float) -> bool:
-        """Whether whatever the client was told so far, acknowledgement or refusal, is of one cluster.
+        """Return whether all acknowledgements and refusals that the client got so far are from one cluster.
 
-        The cluster is asked behind that, then what the client had noticed before its answer is taken in
+        It asks the cluster after them, and then takes in what the client had noticed before that answer
         (steps 4a to 4c of docs/delivery.md). Without an answer nothing is certain. It may be asked of a
         client that has come to its end.
         """
         return self._id_if_same(client, topic, timeout_s) is not None
 
     def only_cluster(self, client: Any, topic: str, timeout_s: float, name: str) -> str:
-        """The id of the one cluster that the client, ``name``, has talked to all the time.
+        """Return the id of the one cluster that the client, ``name``, has talked to all the time.
 
-        It asks as ``is_the_same`` does. Raises ``RetryError`` without an answer, and ``SinkHeld`` once
-        another cluster was seen: nobody knows which of the two has told what. Then another client is needed.
+        It asks as ``is_the_same`` does. Raises ``RetryError`` without an answer. Raises ``SinkHeld`` once
+        another cluster was seen, since it is unknown which of the two answered what; another client is needed
+        then.
         """
         cluster_id = self._id_if_same(client, topic, timeout_s)
         if cluster_id is not None:
@@ -88,15 +90,17 @@ class ClusterWatch:
         raise RetryError("Kafka does not tell its cluster's id")
 
     def _id_if_same(self, client: Any, topic: str, timeout_s: float) -> str | None:
-        """The id of the one cluster so far; ``None`` where there was another, or no answer.
+        """Return the id of the one cluster so far; ``None`` if there was another cluster, or no answer.
 
-        Another thread may hear of another cluster at any time. So it notes nothing between the two readings.
+        Another thread may notice another cluster at any time. So no thread may note anything between the
+        answer and the check of ``has_changed``.
         """
         if not self.ask(client, topic, timeout_s):
             return None
         with self._noting:
             for _ in range(_POLLS):
-                with suppress(KafkaException, SystemError):  # how it has ended is known, or is told again
+                # how it has ended is known, or the next call says it
+                with suppress(KafkaException, SystemError):
                     client.poll(0)
             return None if self.has_changed else self.cluster_id
 

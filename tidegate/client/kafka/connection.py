@@ -1,4 +1,4 @@
-"""How to reach Kafka: brokers, security, and how long to wait for an answer."""
+"""Connections to Kafka: brokers, security, and how long to wait for an answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.errors import BrokerUnavailable, InputError, SettingsError, Tidega
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-# librdkafka's own lines repeat themselves many times a second; what matters of them comes as an error.
+# librdkafka's own lines come many times a second, and what matters in them also comes as an error.
 _LOGGER: Final = logging.getLogger("tidegate.kafka")
 _LOGGER.addHandler(logging.NullHandler())
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -27,9 +27,10 @@ _Client = TypeVar("_Client")
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Where Kafka is and how to talk to it. Secrets stay out of ``repr``.
+    """The address of Kafka and the login there. Secrets stay out of ``repr``.
 
-    ``timeout_s`` bounds every wait for an answer. Raises ``SettingsError`` for a login without its parts.
+    ``timeout_s`` bounds every wait for an answer. Raises ``SettingsError`` for a login without user name or
+    password.
     """
 
     bootstrap_servers: str = "127.0.0.1:9092"
@@ -59,9 +60,10 @@ class KafkaConnection:
     def open(
         self, client: Callable[[dict[str, Any]], _Client], more: Mapping[str, Any] = _NOTHING
     ) -> _Client:
-        """A librdkafka client with this configuration and ``more``.
+        """Return a librdkafka client with this configuration and ``more``.
 
-        Raises ``SettingsError`` for what librdkafka does not take, such as a certificate it cannot read.
+        Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot
+        read.
         """
         try:
             return client({**self.config(), **more})
@@ -69,12 +71,13 @@ class KafkaConnection:
             raise SettingsError(f"These Kafka settings cannot be used: {error.args[0].str()}.") from None
 
     def config(self) -> dict[str, Any]:
-        """The configuration that every librdkafka client needs."""
+        """Return the configuration that every librdkafka client needs."""
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.security_protocol,
             "logger": _LOGGER,
-            "allow.auto.create.topics": False,  # else a producer creates the topic whose name is misspelt
+            # otherwise a producer would create a topic whose name is misspelt
+            "allow.auto.create.topics": False,
         }
         if self.security_protocol.endswith("SSL"):
             config |= _set(
@@ -94,16 +97,17 @@ class KafkaConnection:
         return config
 
     def to(self, servers: Sequence[str], feed_id: str) -> KafkaConnection:
-        """To the other cluster that is the sink of a feed: its brokers, and the login that its entry has.
+        """Return a connection to the other cluster that is a feed's sink: its brokers, with the login of its
+        entry.
 
-        Raises ``SinkNotAllowed`` where none allows it, and ``SecretMissing``.
+        Raises ``SinkNotAllowed`` if no entry allows it, and ``SecretMissing``.
         """
         entry = self.destinations.entry(servers, feed_id, self.bootstrap_servers)
         login: Any = entry.login(SecretStore.of_environment())
         return replace(self, bootstrap_servers=",".join(servers), **login)
 
     def away(self, doing: str, cause: str = "") -> BrokerUnavailable:
-        """The error for a broker that gave no answer while we were ``doing`` something."""
+        """Return the error for a broker that gave no answer while ``doing`` something."""
         detail = f" ({cause})" if cause else ""
         return BrokerUnavailable(
             f"Kafka at {self.bootstrap_servers} gave no answer within {self.timeout_s:g} s while {doing}"
@@ -112,16 +116,17 @@ class KafkaConnection:
 
     @contextmanager
     def asking(self, doing: str) -> Iterator[None]:
-        """Turn librdkafka's errors inside the block into ours: no answer, or an answer that says no."""
+        """Turn librdkafka's errors inside the block into tidegate's: no answer, or a refusal."""
         try:
             yield
         except KafkaException as error:
             raise self.failed(doing, error.args[0]) from None
 
     def failed(self, doing: str, cause: KafkaError) -> TidegateError:
-        """The error for what librdkafka said while we were ``doing`` something.
+        """Return the error for what librdkafka said while ``doing`` something.
 
-        Its own codes are below zero and mean that no broker answered; the others are a broker's answer.
+        librdkafka's own codes are below zero and mean that no broker answered; the others are a broker's
+        answer.
         """
         if cause.code() < 0 or cause.retriable():
             return self.away(doing, cause.str())

@@ -1,4 +1,4 @@
-"""Asks the brokers for offsets of partitions: where they begin, where they end, where they were at a time."""
+"""Asks the brokers for offsets of partitions: their beginnings, their ends, or their offsets at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def listed_offsets(
     isolation: IsolationLevel,
     timeout_s: float,
 ) -> dict[TopicPartition, int]:
-    """The offset of each partition; -1 where no record is at or above the time that was asked for.
+    """Return the offset of each partition; -1 if no record is at or above the time that was asked for.
 
     Asks once, in one request to each broker. Raises ``KafkaException`` when any of them does not answer.
-    librdkafka 2.16 reports no error when a connection is lost amid the question (``rdkafka_admin.c``: the
-    merge of the brokers' answers leaves one that has failed out): its partitions have no offset, and none
-    is taken for that.
+
+    librdkafka 2.16 reports no error when a connection is lost during the question (``rdkafka_admin.c``: the
+    merge of the brokers' answers leaves out one that failed). The partitions of that broker then have no
+    offset, which counts as no answer here.
     """
     answers = admin.list_offsets(dict(asked), isolation_level=isolation, request_timeout=timeout_s)
     return {

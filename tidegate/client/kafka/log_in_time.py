@@ -1,7 +1,7 @@
 """Reads all partitions of a log side by side, in the order of their record times.
 
-What belongs together in two partitions, a split's or a merge's records, comes close together then, however
-unevenly the broker answers. The order within a partition is the log's, also where record times fall.
+So records that belong together in two partitions, such as those of a split or a merge, come close together,
+however unevenly the brokers answer. Within a partition the order is the log's, even if record times fall.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import POLL_S, PartitionReader
 from tidegate.verify import TopicPartition, TopicRecord
 
-#: A partition of which so many records wait is not fetched any further.
+#: A partition with so many waiting records is not fetched any further.
 _AHEAD: Final = 5_000
 
 
 def read_in_time(
     connection: KafkaConnection, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> Iterator[TopicRecord]:
-    """The committed records from ``starts`` up to ``ends``, the oldest of all partitions first.
+    """Yield the committed records from ``starts`` up to ``ends``, the oldest of all partitions first.
 
     Raises ``BrokerUnavailable`` when nothing comes for the connection's timeout, ``InputError`` for records
     that are deleted meanwhile.
@@ -34,7 +34,7 @@ def read_in_time(
 
 
 class _Merge:
-    """Holds what has come, by partition, and gives it in the order of time."""
+    """Holds the records that have come, by partition, and yields them in the order of time."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class _Merge:
         self._reader = reader
         self._ends = ends
         self._held: dict[TopicPartition, deque[TopicRecord]] = {place: deque() for place in places}
-        #: How far each partition has come in time; it does not fall where record times do.
+        #: The time that each partition has reached. It does not fall when record times do.
         self._times = dict.fromkeys(places, 0)
         self._unread = set(places)
         self._paused: set[TopicPartition] = set()
 
     def records(self) -> Iterator[TopicRecord]:
-        """All records. Raises ``BrokerUnavailable``."""
+        """Return all records. Raises ``BrokerUnavailable``."""
         silent_s = 0.0
         while True:
             place = self._next()
@@ -67,7 +67,9 @@ class _Merge:
                     raise self._connection.away("reading records", self._reader.last_error)
 
     def _next(self) -> TopicPartition | None:
-        """The partition whose next record is the oldest; ``None`` while one of them may have an older one."""
+        """Return the partition whose next record is the oldest; ``None`` while an older one may still
+        come.
+        """
         for place in [place for place, held in self._held.items() if not held and place not in self._unread]:
             del self._held[place]
         if not self._held or any(not held for held in self._held.values()):
@@ -86,7 +88,7 @@ class _Merge:
         return record
 
     def _fetch(self) -> bool:
-        """Take in what has come; whether anything has."""
+        """Take in the records that have come; return whether any have."""
         unread, records = len(self._unread), self._reader.poll()
         for record in records:
             place = TopicPartition(record.topic, record.partition)

@@ -12,14 +12,15 @@ from tidegate.errors import InputError
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.verify import TopicPartition, TopicRecord
 
-#: How far the clocks of the store may be apart: a version may stand in a record so much older than itself.
+#: How far the clocks of the store may differ: a version may stand in a record that is so much older.
 MAX_CLOCK_OFFSET_MS: Final = 500
-#: A number from here on is nanoseconds since 1970 and no offset: eleven days of them.
+#: A number from here on means nanoseconds since 1970, and no offset. It is eleven days after the beginning of
+#: 1970.
 _LOWEST_WALL_NS: Final = 10**15
 
 
 class LogBegin(NamedTuple):
-    """Where to begin: at an offset of each partition, or with the versions above a timestamp.
+    """A place to begin: an offset of each partition, or the versions above a timestamp.
 
     Without either it is the beginning of the log.
     """
@@ -29,9 +30,9 @@ class LogBegin(NamedTuple):
 
 
 def parse_begin(text: str) -> LogBegin:
-    """Read ``beginning``, an offset, or a timestamp as cursors are written.
+    """Read ``beginning``, an offset, or a timestamp in the form of cursors.
 
-    ``ValueError`` says what it may be.
+    Raises ``ValueError``, which says what the text may be.
     """
     if text == "beginning":
         return LogBegin()
@@ -55,11 +56,12 @@ def read_log(
     partitions: Sequence[int] = (),
     follow: bool = False,
 ) -> Generator[TopicRecord, None, None]:
-    """The log's records, of all its partitions or of these; without ``follow`` up to where they end now.
+    """Yield the log's records, of all its partitions or of these; without ``follow`` up to where they end
+    now.
 
-    A timestamp is looked up by record time, earlier by what clocks may differ: older versions come too.
-    Partitions interleave as they arrive. Raises ``InputError`` for a topic or partition that does not exist
-    and for records that are deleted, ``BrokerUnavailable`` when Kafka does not answer.
+    A timestamp is looked up by record time, and earlier by as much as clocks may differ, so older versions
+    come too. Partitions interleave as they arrive. Raises ``InputError`` for a topic or partition that does
+    not exist and for records that are deleted, ``BrokerUnavailable`` when Kafka does not answer.
     """
     cluster = Cluster(connection)
     places = _places(topic, cluster.partition_counts([topic])[topic], partitions)

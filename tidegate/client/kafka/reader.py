@@ -1,4 +1,4 @@
-"""Reads partitions record by record, what is committed only, without a consumer group."""
+"""Reads committed records of partitions, one by one, without a consumer group."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tidegate.errors import InputError
 from tidegate.verify import TopicPartition, TopicRecord
 
 _FETCHED_RECORDS: Final = 1_000
-#: How long to wait for records, in seconds: it bounds how late a key press or an elapsed wait is noticed.
+#: How long one poll waits for records, in seconds. A key press or an elapsed wait is noticed as late as that.
 POLL_S: Final = 0.2
 
 
 class PartitionReader:
     """Reads the partitions in ``starts`` from these offsets on. Close it, or use it in a ``with``.
 
-    ``last_error`` is what librdkafka complained of last, for error messages. ``watch`` is told what it logs,
-    where the address may come to mean another cluster.
+    ``last_error`` is librdkafka's last complaint, for error messages. ``watch`` gets librdkafka's log lines,
+    for an address that may come to mean another cluster.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PartitionReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read the partitions in ``starts`` from these offsets on, and no others."""
         self._unfinished = set(starts)
-        #: Where reading goes on. What stands below was read, or is no record.
+        #: Where reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
         self._silent_s = 0.0
         self.consumer.assign(
@@ -61,11 +61,11 @@ class PartitionReader:
 
     @property
     def at_end(self) -> bool:
-        """Whether every partition was at its end when last heard of."""
+        """Whether every partition was at its end when the broker last told."""
         return not self._unfinished
 
     def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
-        """What has come in, at the latest after ``timeout_s``."""
+        """Return the records that have come; return after ``timeout_s`` at the latest."""
         records = []
         messages = self.consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)
         self._silent_s = 0.0 if messages else self._silent_s + timeout_s
@@ -81,9 +81,10 @@ class PartitionReader:
         return records
 
     def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
-        """Records below these offsets, as they come; partitions interleave. `assign` before reading on.
+        """Yield records below these offsets as they come; partitions interleave.
 
-        Raises ``BrokerUnavailable`` when nothing comes for the connection's timeout.
+        Call `assign` before reading on. Raises ``BrokerUnavailable`` when nothing comes for the connection's
+        timeout.
         """
         open_ends = dict(ends)
         while open_ends:
@@ -96,8 +97,8 @@ class PartitionReader:
                     yield record
                 if record.offset >= end - 1:
                     self._leave(place, open_ends)
-            # A transaction's control record is never delivered: the last offset may have no record.
-            # And a leader that has only begun may tell of an end below one that was told before.
+            # A transaction's control record is never delivered, so the last offset may have no record. And a
+            # leader that has only begun may name an end below one that was named before.
             for place in [place for place in open_ends if place not in self._unfinished]:
                 if self.positions[place] >= open_ends[place]:
                     self._leave(place, open_ends)
@@ -105,7 +106,10 @@ class PartitionReader:
                 raise self._connection.away("reading records", self.last_error)
 
     def take_notices(self) -> None:
-        """Take in what the client has noticed so far, such as another cluster. No partition is assigned."""
+        """Take in what the client has noticed so far, such as another cluster.
+
+        Call it with no partition assigned.
+        """
         while self.consumer.poll(0) is not None:
             continue
 
@@ -118,7 +122,7 @@ class PartitionReader:
         self.consumer.resume([confluent_kafka.TopicPartition(*place)])
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the client."""
         self.consumer.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The largest record that an engine's producers of rows take, and what a person does about a larger one."""
+"""The largest record that an engine's row producers accept, and what a person can do about a larger one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from tidegate.changefeed.definition.oversize import RECORD_ROOM
 
 @dataclass(frozen=True, slots=True)
 class RecordLimit:
-    """``max_bytes`` is the limit, ``name`` what people know it by, ``mend`` how larger records get out."""
+    """A limit of ``max_bytes`` for each record.
+
+    ``name`` is what people call it; ``mend`` says how larger records can be written.
+    """
 
     max_bytes: int
     name: str
     mend: str
 
     def fault(self, options: FeedOptions) -> str:
-        """Why the producers cannot take a feed's rows, or nothing.
+        """Return why the producers cannot write all of a feed's rows, or nothing.
 
-        A feed that leaves large rows out must not fail by one that is below its own limit.
+        A feed that leaves out large rows must not fail by a row below its own limit.
         """
         if options.on_oversize is not OnOversize.KEY_ONLY:
             return ""
@@ -35,11 +38,11 @@ class RecordLimit:
 
 
 def limit_of_workers(max_record_bytes: int) -> RecordLimit:
-    """The limit of workers with this setting."""
+    """Return the limit of workers with this setting."""
     return RecordLimit(max_record_bytes, "max_record_bytes", "raise max_record_bytes of the workers")
 
 
-#: Nothing sets it: librdkafka's default.
+#: librdkafka's default, which no setting changes.
 LIMIT_OF_SPARK: Final = RecordLimit(
     1_000_000,
     "what the producers of a Spark query take",
@@ -48,5 +51,8 @@ LIMIT_OF_SPARK: Final = RecordLimit(
 
 
 def known_fault(options: FeedOptions, engine: Engine) -> str:
-    """Why the engine's producers cannot take a feed's rows, or nothing. Only workers know their own limit."""
+    """Return why the engine's producers cannot write a feed's rows, or nothing.
+
+    Only workers know their own limit.
+    """
     return "" if engine is Engine.WORKERS else LIMIT_OF_SPARK.fault(options)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: A batch of rows for one partition has no more, but where it is one row.
+#: The most bytes of a batch of rows for one partition, unless the batch is a single larger row.
 BATCH_BYTES: Final = 1_000_000
-#: In order, without gaps and without end: what every producer of rows has in its configuration.
+#: The configuration of every row producer: rows in order, without gaps, and without expiry.
 ROW_DELIVERY: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,

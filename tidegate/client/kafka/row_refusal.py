@@ -1,7 +1,8 @@
-"""Rows that a topic refuses for good: which answers of Kafka say so, and the sentence of the feed that fails.
+"""Rows that a topic refuses for good: which answers of Kafka say that, and the sentence for the feed that
+fails.
 
-A producer that comes to its end takes all of its rows with it, and says of none of them that it is at fault:
-those are written again by another producer (docs/delivery.md#rows-that-are-refused).
+When a producer comes to its end all of its rows are lost, but none of them is at fault: another producer
+writes them again (docs/delivery.md#rows-that-are-refused).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidegate.changefeed.definition.oversize import RECORD_ROOM
 from tidegate.client.kafka.record_limit import RecordLimit
 from tidegate.errors import RecordRefused, RowRefused
 
-#: librdkafka waits so long for a topic that it does not know before it refuses the rows for it.
+#: How long librdkafka waits for a topic that it does not know before it refuses the topic's rows; seconds.
 UNKNOWN_FOR_S: Final = 30.0
 
 _GONE: Final = frozenset(
@@ -24,7 +25,7 @@ _GONE: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
     }
 )
-#: What rows are told that were not sent, or not answered, when their producer ended.
+#: Errors of rows that were not sent, or not answered, when their producer ended.
 _OF_THE_PRODUCER: Final = frozenset(
     {
         KafkaError._PURGE_QUEUE,  # noqa: SLF001
@@ -42,7 +43,7 @@ _OF_THE_PRODUCER: Final = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-#: What no repetition mends, beside a topic that is gone.
+#: Errors that no repetition mends; a missing topic is among them.
 _FOR_GOOD: Final = _GONE | {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_RECORD,
@@ -58,22 +59,22 @@ _RECREATE: Final = "Create the feed again, on topics of its own"
 
 
 def is_of_the_row(error: KafkaError) -> bool:
-    """Whether the row or its topic is at fault: no repetition would deliver it."""
+    """Return whether the row or its topic is at fault, so that no repetition would deliver the row."""
     return error.code() not in _OF_THE_PRODUCER
 
 
 def is_too_large(error: KafkaError) -> bool:
-    """Whether a limit of bytes is why."""
+    """Return whether a limit of bytes is the reason."""
     return bool(error.code() == KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 def is_for_good(error: KafkaError) -> bool:
-    """Whether a record of a transaction is refused however often the transaction is repeated."""
+    """Return whether a record of a transaction is refused however often the transaction is repeated."""
     return error.code() in _FOR_GOOD
 
 
 def marker_refused(topic: str, partition: int, error: KafkaError) -> RecordRefused:
-    """Why a marker cannot be written, and none will."""
+    """Return why this marker cannot be written, and no later one either."""
     if error.code() in _GONE:
         return RecordRefused(f"{_gone(topic, partition)}, so no marker can be written. {_RECREATE}")
     return RecordRefused(
@@ -90,7 +91,10 @@ def row_refused(
     error: KafkaError,
     limit: RecordLimit | None = None,
 ) -> RowRefused:
-    """Why a feed cannot go on behind this row. ``limit`` is ours, where that is what it may be above."""
+    """Return why a feed cannot go on after this row.
+
+    ``limit`` is tidegate's own limit, if the row may be above that.
+    """
     key = key or b""
     size = len(key) + len(value or b"")
     row = f"a row of {size} bytes for {topic} partition {partition}, key {key.hex()}"

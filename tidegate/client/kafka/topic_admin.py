@@ -1,4 +1,4 @@
-"""Finds, checks and creates topics; asks again while no broker answers."""
+"""Finds, checks and creates topics; repeats its questions while no broker answers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tidegate.client.kafka.listed_offsets import listed_offsets
 from tidegate.errors import RetryError, TopologyError
 
 _REQUEST_S: Final = 10.0
-_ENDS_S: Final = 5.0  # asked again soon, and a feed that closes waits for the answer
+_ENDS_S: Final = 5.0  # the question is repeated soon, and a feed that closes waits for the answer
 _BACKOFF_FIRST_S: Final = 0.5
 _BACKOFF_MAX_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.1
 _BROKERS_DEFAULT: Final = -1
 
-#: Answers that pass by themselves, if they pass: a broker that has not heard of a new topic or of its new
-#: leader, a controller that moves. What still says so after ``_PASSING_S`` is refused.
+#: Answers that may pass by themselves: a broker that does not know a new topic or its new leader yet, a
+#: controller that moves. After ``_PASSING_S`` seconds such an answer counts as a refusal.
 _PASSING: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -38,15 +38,15 @@ _PASSING: Final = frozenset(
     }
 )
 _PASSING_S: Final = 30.0
-#: librdkafka's words for a topic of which no broker has told it: none has answered, or the topic is gone.
+#: librdkafka's errors for a topic that no broker has named: either none has answered, or the topic is gone.
 _UNHEARD_OF: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - these are their public names
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     }
 )
-#: librdkafka's words for a login or a certificate that is refused, by whichever side. A connection that is
-#: lost amid the handshake is a lost connection to it.
+#: librdkafka's errors for a login or a certificate that is refused, by either side. To librdkafka a
+#: connection that is lost during the handshake is only a lost connection.
 _NOT_LET_IN: Final = frozenset(
     {
         KafkaError._AUTHENTICATION,  # noqa: SLF001
@@ -70,9 +70,9 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic that the worker needs: created with ``config`` when missing, else compared with it.
+    """A topic that the worker needs. It is created with ``config`` when missing, else compared with it.
 
-    Only ``cleanup.policy`` is compared: another one loses data. The rest may be tuned by its owner.
+    Only ``cleanup.policy`` is compared, since another one loses data. The topic's owner may tune the rest.
     """
 
     name: str
@@ -83,11 +83,10 @@ class TopicSpec:
 class TopicAdmin:
     """Finds, checks and creates topics of the cluster at ``servers``, by ``client``.
 
-    ``replication`` is how many copies a topic has that is created. ``watch`` is the logger of ``client``, for
-    one whose address may come to mean another cluster.
-
-    Every method blocks, and all but ``ends``, ``cluster_id`` and ``only_cluster`` wait for a broker that is
-    away: for ``patience_s`` if that is given, and then raise ``RetryError``.
+    ``replication`` is how many copies a created topic has. ``watch`` is the logger of a ``client`` whose
+    address may come to mean another cluster. Every method blocks. All but ``ends``, ``cluster_id`` and
+    ``only_cluster`` wait for a broker that does not answer. They wait for ``patience_s`` if that is given,
+    and then raise ``RetryError``.
     """
 
     def __init__(
@@ -107,19 +106,19 @@ class TopicAdmin:
 
     @property
     def is_over(self) -> bool:
-        """Whether another cluster was seen: nobody knows whose its answers are; another client is needed."""
+        """Whether another cluster was seen. Its answers may be from either, so another client is needed."""
         return self._watch.has_changed
 
     @property
     def servers(self) -> str:
-        """The addresses that it was told: ``host:port``, comma-separated."""
+        """The addresses of the brokers that it was given: ``host:port``, comma-separated."""
         return self._servers
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions the topic has; ``None`` when it does not exist.
+        """Return how many partitions the topic has; ``None`` when it does not exist.
 
-        Asking creates no topic where the client's configuration forbids it. Raises ``TopologyError`` when the
-        broker refuses to tell.
+        The question creates no topic if the client's configuration forbids that. Raises ``TopologyError``
+        when the broker refuses to answer.
         """
 
         def ask() -> int | None:
@@ -133,7 +132,7 @@ class TopicAdmin:
         return self._insist(f"partitions of the topic {topic}", ask)
 
     def config(self, topic: str) -> dict[str, str]:
-        """The topic's configuration, defaults included. Raises ``TopologyError``."""
+        """Return the topic's configuration, defaults included. Raises ``TopologyError``."""
 
         def ask() -> Any:
             resource = ConfigResource(ResourceType.TOPIC, topic)
@@ -153,17 +152,20 @@ class TopicAdmin:
                 self._check(spec, found)
 
     def create_unless_there(self, spec: TopicSpec) -> int | None:
-        """How many partitions the topic had already; ``None`` when it was missing, and is created now.
+        """Return how many partitions the topic had already; ``None`` when it was missing and is created now.
 
         Raises ``TopologyError`` when it cannot be created.
         """
         found = self.partitions(spec.name)
-        if found is None and not self._create(spec):  # another was faster, and may have made it otherwise
+        if found is None and not self._create(spec):  # somebody else was faster, maybe with other settings
             found = self._wait_until_known(spec.name)
         return found
 
     def cluster_id(self) -> str:
-        """What the cluster is known by, whatever its addresses. Asks once. Raises ``RetryError``."""
+        """Return the cluster's id, which is the same for all its addresses.
+
+        Asks once. Raises ``RetryError``.
+        """
         try:
             answer = self._admin.describe_cluster(request_timeout=_ENDS_S).result()
         except KafkaException as failure:
@@ -172,17 +174,18 @@ class TopicAdmin:
         return str(answer.cluster_id)
 
     def only_cluster(self, topic: str) -> str:
-        """The id of the cluster that has given all of its answers so far; it asks about ``topic``.
+        """Return the id of the cluster that has given all of its answers so far.
 
-        Asks once. Raises ``RetryError`` without an answer, and ``SinkHeld`` when it ``is_over``.
+        The question names ``topic``. Asks once. Raises ``RetryError`` without an answer, and ``SinkHeld``
+        when it ``is_over``.
         """
         name = f"a client of the cluster at {self._servers}"
         return self._watch.only_cluster(self._admin, topic, _ENDS_S, name)
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Where these partitions, (topic, number), end now for an uncommitted reader.
+        """Return where these partitions, (topic, number), end now for an uncommitted reader.
 
-        Asks once, in one request to each broker. Raises ``RetryError`` when any of them cannot be had.
+        Asks once, in one request to each broker. Raises ``RetryError`` when any of the ends is not known.
         """
         asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
         try:
@@ -195,7 +198,7 @@ class TopicAdmin:
             ) from None
 
     def is_empty(self, topic: str, partitions: int) -> bool:
-        """Whether nothing was ever written to the topic.
+        """Return whether nothing was ever written to the topic.
 
         Waits for its leaders, which a new topic may not have yet. Raises ``TopologyError``.
         """
@@ -208,7 +211,7 @@ class TopicAdmin:
         return self._insist(f"ends of the topic {topic}", ask)
 
     def _create(self, spec: TopicSpec) -> bool:
-        """Whether this call created the topic; returns once the brokers tell of it."""
+        """Create the topic, and return once the brokers know it; return whether this call created it."""
         topic = NewTopic(spec.name, spec.partitions, self._replication, config=dict(spec.config))
 
         def ask() -> bool:
@@ -253,7 +256,10 @@ class TopicAdmin:
             )
 
     def ids(self, names: list[str]) -> dict[str, str]:
-        """The id of each topic, by name. Raises ``TopologyError``, for one that is not there as well."""
+        """Return the id of each topic, by name.
+
+        Raises ``TopologyError``, also for a topic that does not exist.
+        """
 
         def ask() -> dict[str, str]:
             found = self._admin.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
@@ -269,9 +275,9 @@ class TopicAdmin:
 
 
 def open_admin(connection: KafkaConnection, patience_s: float) -> TopicAdmin:
-    """For the connection's cluster, waiting so long for a broker that is away.
+    """Return a client for the topics of the connection's cluster, which waits ``patience_s`` for an answer.
 
-    Topics that it creates have as many copies as the brokers give by default. Raises ``SettingsError`` as
+    Topics that it creates have the brokers' default replication. Raises ``SettingsError`` as
     ``KafkaConnection.open`` does.
     """
     watch, servers = ClusterWatch(logging.getLogger("tidegate.kafka")), connection.bootstrap_servers
@@ -286,12 +292,12 @@ def insist(
     mend: str = _MAY_DESCRIBE,
     patience_s: float | None = None,
 ) -> ResultT:
-    """The answer of ``ask``, repeated with back-off while no broker answers it.
+    """Return the answer of ``ask``, which is repeated with back-off while no broker answers.
 
-    ``metadata`` is any request for metadata by the same client: it tells a topic that no broker knows of from
-    one that none has told of, since none answers. Raises ``TopologyError`` with ``what`` was asked, the
-    broker's words and how to ``mend`` it when the broker refuses; ``RetryError`` when none has answered for
-    ``patience_s``, if that is given.
+    ``metadata`` is any request for metadata by the same client. It distinguishes a topic that no broker knows
+    from a topic of which nothing is known because no broker answers. Raises ``TopologyError`` when the broker
+    refuses, with ``what`` was asked, the broker's words and how to ``mend`` it. Raises ``RetryError`` when no
+    broker has answered for ``patience_s``, if that is given.
     """
     pause_s = _BACKOFF_FIRST_S
     given_up_at = math.inf if patience_s is None else time.monotonic() + patience_s
@@ -317,7 +323,7 @@ def insist(
 
 
 def _cause(failure: KafkaException, metadata: Callable[[], object]) -> KafkaError:
-    """What went wrong; of a topic that was not heard of, why nothing is heard."""
+    """Return what went wrong. For a topic that no broker has named, return why no broker answers."""
     error: KafkaError = failure.args[0]
     if error.code() in _UNHEARD_OF:
         try:
@@ -329,19 +335,20 @@ def _cause(failure: KafkaException, metadata: Callable[[], object]) -> KafkaErro
 
 
 def _may_pass(error: KafkaError) -> bool:
-    """Whether to ask again for a while: most of librdkafka's own errors, below zero, are no refusal.
+    """Return whether to repeat the question for a while: most of librdkafka's own errors, below zero, are no
+    refusal.
 
-    In the moment in which a broker dies, a connection is taken down amid the question.
+    For example, at the moment when a broker dies its connections are closed during the question.
     """
     code = error.code()
     return code in _PASSING or (code < 0 and code not in _NOT_LET_IN)
 
 
 def refused(what: str, error: KafkaError, mend: str) -> TopologyError:
-    """The broker's refusal as a sentence."""
+    """Return the broker's refusal as a sentence."""
     return TopologyError(f"Kafka refused what the worker asked for ({what}): {error.str()}. {mend}")
 
 
 def broker_is_away(error: KafkaError) -> bool:
-    """Whether the broker may answer yet when it is asked again."""
+    """Return whether the broker may answer when it is asked again."""
     return error.retriable() or error.code() in _AWAY

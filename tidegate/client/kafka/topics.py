@@ -8,16 +8,16 @@ from typing import Final, Protocol
 from tidegate.client.kafka.topic_admin import TopicSpec
 from tidegate.processor.batch import StateTable
 
-#: How long a tombstone stays in a changelog. A local copy older than half of it is not trusted.
+#: How long a tombstone stays in a changelog. A local copy that is older than half of this is not used.
 TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
-_CHECKPOINTS_KEPT_MS: Final = 24 * 3_600_000  # partitions repeat theirs every 30 s; this is ample
+_CHECKPOINTS_KEPT_MS: Final = 24 * 3_600_000  # partitions repeat theirs every 30 s, so this is ample
 _REQUESTS_KEPT_MS: Final = 3_600_000  # an unanswered request is sent again within seconds
 
 _COMPACT: Final = {"cleanup.policy": "compact", "delete.retention.ms": str(TOMBSTONES_KEPT_MS)}
 
 
 class NamesTopics(Protocol):
-    """Settings of an engine."""
+    """The settings of an engine that name its topics."""
 
     @property
     def app_id(self) -> str: ...
@@ -34,7 +34,7 @@ class Topics:
 
     @classmethod
     def of(cls, settings: NamesTopics) -> Topics:
-        """The topics that the settings ask for."""
+        """Return the topics that the settings name."""
         return cls(settings.app_id, settings.topic_prefix)
 
     @property
@@ -44,45 +44,45 @@ class Topics:
 
     @property
     def requests(self) -> str:
-        """Requests to the range store."""
+        """The topic of requests to the range store."""
         return f"{self.prefix}requests"
 
     @property
     def jobs(self) -> str:
-        """Definitions, states and progress of feeds."""
+        """The topic of feeds' definitions, states and progress."""
         return f"{self.app_id}-jobs"
 
     @property
     def control(self) -> str:
-        """Feeds as the partitions are told of them."""
+        """The topic of what partitions are told about feeds."""
         return f"{self.app_id}-control"
 
     @property
     def control_acks(self) -> str:
-        """What the partitions answered."""
+        """The topic of the partitions' answers."""
         return f"{self.app_id}-control-acks"
 
     @property
     def hand_offs(self) -> str:
-        """What ranges of different partitions tell each other when they split and merge."""
+        """The topic of claims and hand-offs between ranges in different partitions."""
         return f"{self.app_id}-handoff"
 
     @property
     def checkpoints(self) -> str:
-        """Checkpoints of partitions, for the frontier agents."""
+        """The topic of partitions' checkpoints for the frontier agents."""
         return f"{self.app_id}-checkpoints"
 
     def changelogs(self) -> dict[StateTable, str]:
-        """The changelog of each table of partition state."""
+        """Return the changelog of each table of partition state."""
         return {table: f"{self.app_id}-{table.value}-changelog" for table in StateTable}
 
     @property
     def internal(self) -> set[str]:
-        """The log, and every topic that the worker creates: no feed may write to one of them."""
+        """The log, and every topic that the worker creates. No feed may write to one of them."""
         return {self.log, *(spec.name for spec in self.specs(1, 1))}
 
     def specs(self, partitions: int, checkpoint_partitions: int) -> list[TopicSpec]:
-        """Every topic that the worker creates, for a log of ``partitions`` partitions."""
+        """Return every topic that the worker creates, for a log of ``partitions`` partitions."""
         return [
             *self.shared_specs(partitions),
             TopicSpec(self.control, partitions, _COMPACT),
@@ -93,11 +93,11 @@ class Topics:
 
     @property
     def jobs_spec(self) -> TopicSpec:
-        """The topic that a feed's definition is written to, maybe before any engine has run."""
+        """The topic of feeds' definitions, which may have to exist before any engine has run."""
         return TopicSpec(self.jobs, 1, _COMPACT)
 
     def shared_specs(self, partitions: int) -> list[TopicSpec]:
-        """Those that every engine needs."""
+        """Return the topics that every engine needs."""
         return [
             TopicSpec(self.requests, partitions, _deleted_after(_REQUESTS_KEPT_MS)),
             self.jobs_spec,

@@ -1,4 +1,6 @@
-"""A transactional producer: all records of a commit become readable together, by one writer at a time."""
+"""A transactional producer: all records of a commit become readable together, and one writer writes at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,20 @@ from tidegate.client.kafka.row_refusal import is_for_good, is_too_large, marker_
 from tidegate.delivery.marker_records import OutgoingMarker
 from tidegate.errors import DeliveryError, RecordRefused
 
-#: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
-#: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
+#: The coordinator aborts a transaction that is open for longer. So a broker may be away for so long in the
+#: middle of a transaction before the worker has to start again. It is below the broker's
+#: transaction.max.timeout.ms.
 TRANSACTION_TIMEOUT_MS: Final = 300_000
 _CALL_S: Final = 5.0  # one attempt of a call that is repeated
 _BACKOFF_S: Final = 0.5
 _FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
-_ATTEMPTS_MAX: Final = 5  # of a whole transaction that the coordinator asked to abort
+_ATTEMPTS_MAX: Final = 5  # attempts at a whole transaction that the coordinator wants aborted
 
 _log = logging.getLogger("tidegate.transaction")
 
 
 class Record(NamedTuple):
-    """A record of an internal or output topic; ``value`` ``None`` is a tombstone."""
+    """A record of an internal or output topic; ``value`` ``None`` makes it a tombstone."""
 
     topic: str
     partition: int
@@ -40,12 +43,12 @@ class Record(NamedTuple):
 
 
 def sent(markers: Iterable[OutgoingMarker]) -> list[Record]:
-    """Markers as the records that a transaction writes."""
+    """Return markers as the records that a transaction writes."""
     return [Record(topic, partition, None, value) for topic, partition, value in markers]
 
 
 def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
-    """What librdkafka's configuration needs for such a producer; records may have up to ``limit_bytes``."""
+    """Return librdkafka's settings for such a producer; records may have up to ``limit_bytes``."""
     return {
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -55,10 +58,10 @@ def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
 
 
 class TransactionalProducer:
-    """Commits records under one ``transactional.id``. Every method blocks; one thread at a time.
+    """Commits records under one ``transactional.id``. Every method blocks. One thread at a time may use it.
 
-    ``producer`` is librdkafka's, configured with ``transactional``, and is used by nobody else. ``watch`` is
-    its logger, for one whose address may come to mean another cluster.
+    ``producer`` is librdkafka's, configured with ``transactional``; nobody else may use it. ``watch`` is its
+    logger, if its address may come to mean another cluster.
     """
 
     def __init__(
@@ -75,21 +78,21 @@ class TransactionalProducer:
         self._refusal: RecordRefused | None = None
         self._given_up = threading.Event()
         self._producer = producer
-        #: Whether a transaction was begun that is not ended, as far as is known.
+        #: Whether a transaction was begun and, as far as is known, has not ended.
         self.is_amid = False
 
     def open(self) -> None:
-        """Fence every earlier writer of this id, and finish what it left open (step O1).
+        """Fence every earlier writer of this id, and end the transaction that it left open (step O1).
 
-        Waits for the broker without limit. Raises ``DeliveryError`` when it refuses.
+        Waits for the broker without limit. Raises ``DeliveryError`` when the broker refuses.
         """
         self._insist("init_transactions", lambda: self._producer.init_transactions(_CALL_S))
 
     def commit(self, records: Sequence[Record], *, insist: bool = True) -> dict[tuple[str, int], int]:
-        """Write ``records`` and commit them (steps 5 and 6); repeats without limit while the broker is away.
+        """Write ``records`` and commit them (steps 5 and 6); repeat without limit while the broker is away.
 
-        Returns per topic and partition the offset behind the last of them. Raises ``DeliveryError`` when
-        this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
+        Returns, for each topic and partition, the offset after the last of them. Raises ``DeliveryError``
+        when this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
         committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
         topic refuses a record for good, and can go on.
         """
@@ -114,11 +117,11 @@ class TransactionalProducer:
     def commit_once(self, records: Sequence[Record]) -> None:
         """Write ``records`` and commit them as ``commit`` does, but neither abort nor repeat (step M3c).
 
-        For a producer whose address may come to mean another cluster. That one refuses what was begun, since
-        it knows nothing of the producer; but librdkafka aborts by asking it for an id of its own, with which
-        a repetition would succeed. Raises ``RecordRefused`` when a topic refuses a record for good, and
-        ``DeliveryError`` for all else that leaves the transaction uncommitted. The next writer that opens
-        aborts it; this one has to be replaced.
+        This is for a producer whose address may come to mean another cluster. The other cluster does not know
+        the producer, so it refuses what was begun. But to abort, librdkafka asks that cluster for a new
+        producer id, and with that a repetition would succeed there. Raises ``RecordRefused`` when a topic
+        refuses a record for good, and ``DeliveryError`` for every other reason that leaves the transaction
+        uncommitted. The next writer that opens aborts it; this one has to be replaced.
         """
         try:
             self._write(records)
@@ -129,30 +132,30 @@ class TransactionalProducer:
             raise DeliveryError(f"A transaction of {self._id} was not committed: {aborted}") from None
 
     def cluster_id(self, topic: str) -> str:
-        """The id of the cluster that it has talked to all the time; it asks about ``topic``.
+        """Return the id of the cluster that it has talked to all the time. The question names ``topic``.
 
-        Raises ``RetryError`` without an answer, and ``SinkHeld`` once another cluster was seen: nobody knows
-        which of the two has refused what. Then another producer is needed.
+        Raises ``RetryError`` without an answer. Raises ``SinkHeld`` once another cluster was seen, since it
+        is unknown which of the two refused what; another producer is needed then.
         """
         return self._watch.only_cluster(self._producer, topic, _CALL_S, self._id)
 
     def give_up(self) -> None:
-        """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.
+        """Make the call under way, and all later ones, raise ``GivenUpError`` instead of repeating.
 
-        By any thread. What was begun is left for the next writer to abort.
+        Any thread may call it. The next writer aborts an open transaction.
         """
         self._given_up.set()
 
     def close(self) -> None:
-        """Give the connections back; an open transaction is left for the next writer to abort.
+        """Close the connections. The next writer aborts an open transaction.
 
-        The client's own ``close`` aborts one first: it waits without limit while the broker is away, and asks
-        whatever cluster is at the address.
+        The client's own ``close`` would first abort it: that waits without limit while the broker is away,
+        and asks whatever cluster is at the address.
         """
         if self.is_amid:
             self._producer.purge()
             with suppress(KafkaException, SystemError):  # how it ended is known
-                self._producer.poll(0)  # what was purged holds on to the client until it is reported
+                self._producer.poll(0)  # purged records keep the client alive until they are reported
             return
         try:
             self._producer.close()
@@ -186,7 +189,8 @@ class TransactionalProducer:
                 self._require_wanted()
                 _log.warning("records of a transaction of %s wait for the broker", self._id)
         except SystemError:
-            # A report came after the fatal error that the client raises here; the next call raises it again.
+            # A report came after the fatal error that the client raises here. The next call raises that error
+            # again.
             _log.warning("a transaction of %s was not delivered", self._id)
 
     def _finish(self) -> None:
@@ -198,7 +202,7 @@ class TransactionalProducer:
         if error is None:
             return
         if is_fatal(error):
-            self._finish()  # raises what it was: ``produce`` may say no more than that it was fatal
+            self._finish()  # raises the error itself; ``produce`` may only say that it was fatal
             raise self._fatal("produce", error)
         self._note_refusal(record.topic, record.partition, error)
         if self._refusal is not None and not is_too_large(error):
@@ -208,10 +212,11 @@ class TransactionalProducer:
     def _error_of_produce(
         self, record: Record, delivered: Callable[[KafkaError | None, Any], None]
     ) -> KafkaError | None:
-        """Hand ``record`` to the client, and return why it did not take it.
+        """Hand ``record`` to the client; return its error if it refuses the record.
 
-        What the client raises while its last exception is handled stays for good, with the client and its
-        threads. So an exception of ``produce`` is done with before the client is called again.
+        An exception that the client raises while its last one is still handled is never freed, nor are the
+        client and its threads. So the handling of an exception of ``produce`` ends before the client is
+        called again.
         """
         topic, partition, key, value, timestamp_ms, headers = record
         while True:
@@ -265,20 +270,23 @@ class TransactionalProducer:
 
 
 class GivenUpError(Exception):
-    """Nobody waits for the transaction any more; whether it is committed is not known."""
+    """Raised because nobody waits for the transaction any more. Whether it is committed is not known."""
 
 
 class _AbortedError(Exception):
-    """The coordinator wants the transaction aborted; it may be written again."""
+    """Raised because the coordinator wants the transaction aborted. It may be written again."""
 
 
 def is_fatal(error: KafkaError) -> bool:
-    """Whether the producer can do nothing more; ``produce`` says so by the code alone."""
+    """Return whether the producer can do nothing more.
+
+    An error of ``produce`` shows that by its code alone.
+    """
     return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001 - its public name
 
 
 def refused(record: Record, limit_bytes: int, cause: KafkaError) -> DeliveryError:
-    """The sentence for a record that ``produce`` did not take."""
+    """Return the error for a record that ``produce`` refused."""
     size = len(record.key or b"") + len(record.value or b"")
     where = f"{record.topic} partition {record.partition}, key {(record.key or b'').hex()}"
     if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:

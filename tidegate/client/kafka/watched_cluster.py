@@ -1,4 +1,7 @@
-"""Reads a Kafka cluster whose address may come to mean another one: all by one client, which notices that."""
+"""Reads a Kafka cluster whose address may come to mean another one.
+
+One client reads all, and notices that.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ _LOGGER: Final = logging.getLogger("tidegate.kafka")
 class WatchedCluster:
     """The Kafka cluster that answers at the address of ``connection``. Close it.
 
-    ``id`` is the first answer to the question which one that is; the question names ``topic``. What the
-    cluster tells of itself counts once `require_same` has returned behind it: see `the_same`.
+    ``id`` is its first answer to the question for its id, which names ``topic``. What the cluster tells
+    counts only once `require_same` has returned after it: see `the_same`.
 
-    Every method waits for a bounded time. It raises ``BrokerUnavailable``, a ``RetryError``, where no broker
-    has answered by then, and ``InputError`` where one refuses, or has deleted records that were to be read.
+    Every method waits for a bounded time. It raises ``BrokerUnavailable``, a ``RetryError``, if no broker has
+    answered by then, and ``InputError`` if one refuses, or has deleted records that were to be read.
     `require_same` and `the_same` raise ``RetryError`` once another cluster was seen.
     """
 
@@ -44,10 +47,10 @@ class WatchedCluster:
 
     @contextmanager
     def the_same(self) -> Iterator[None]:
-        """Compare the cluster before and behind what is asked and read inside, whatever comes of that.
+        """Compare the cluster before and after the questions inside, even if one of them fails.
 
-        Raises ``RetryError`` as `require_same` does: in place of an error that an answer of the other cluster
-        may have led to.
+        Raises ``RetryError`` as `require_same` does, in place of an error that an answer of the other cluster
+        may have caused.
         """
         self.require_same()
         try:
@@ -56,9 +59,9 @@ class WatchedCluster:
             self.require_same()
 
     def require_same(self) -> None:
-        """Require that everything so far was told by the cluster ``id``, and that it answers now.
+        """Require that all answers so far were from the cluster ``id``, and that it answers now.
 
-        The question goes out behind all others. Then comes what the client had noticed before its answer:
+        The question comes after all others. Then the client's notices from before that answer are taken in:
         each new connection tells its cluster. Raises ``RetryError`` once another cluster was seen.
         """
         self._reader.assign({})
@@ -72,23 +75,23 @@ class WatchedCluster:
             )
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        """The partition count of each of the topics that the cluster has."""
+        """Return the partition count of those of the topics that the cluster has."""
         with self.connection.asking("listing topics"):
             known = self._reader.consumer.list_topics(timeout=self.connection.timeout_s).topics
         return {topic: len(known[topic].partitions) for topic in topics if topic in known}
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Where each partition begins and ends now."""
+        """Return where each partition begins and ends now."""
         with self.connection.asking("asking where topics begin and end"):
             return {place: self._bounds(place) for place in places}
 
     def read(self, windows: Mapping[TopicPartition, Bounds]) -> Iterator[TopicRecord]:
-        """What stands within each window, as it comes; partitions interleave."""
+        """Yield the records within each window as they come; partitions interleave."""
         self._reader.assign({place: each.low for place, each in windows.items()})
         return self._reader.read_to({place: each.end for place, each in windows.items()})
 
     def close(self) -> None:
-        """Let go of the brokers."""
+        """Close the client."""
         self._reader.close()
 
     def _ask(self) -> None:

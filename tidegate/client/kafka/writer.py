@@ -11,10 +11,10 @@ from tidegate.verify import TopicPartition
 
 
 def write_record(connection: KafkaConnection, place: TopicPartition, key: bytes, value: bytes) -> None:
-    """Write one record; returns when all in-sync replicas have it.
+    """Write one record; return when all in-sync replicas have it.
 
-    Raises ``BrokerUnavailable`` when that is not confirmed in time (the record may have been written all
-    the same), ``InputError`` when the broker refuses it.
+    Raises ``BrokerUnavailable`` when that is not confirmed in time; the record may have been written all the
+    same. Raises ``InputError`` when the broker refuses it.
     """
     outcome: list[KafkaError | None] = []
 

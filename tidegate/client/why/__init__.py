@@ -1,1 +1,1 @@
-"""What holds a feed back: evidence from workers and topics, and findings in sentences."""
+"""Explains what holds a feed back: evidence from workers and topics, and findings in sentences."""

@@ -1,7 +1,7 @@
-"""What there is to know when somebody asks why a feed's resolved timestamp stands still.
+"""Gathers all that is known when somebody asks why a feed's resolved timestamp stands still.
 
-Each worker tells of its own partitions and feeds, so all of them are asked. What one of them says is of its
-moment: what lies between two of these moments must be explained by whoever reads them together.
+Each worker describes only its own partitions and feeds, so all of them are asked. Each answer is of its own
+moment. A reader of two answers must allow for what happened between them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class PartitionEvidence:
-    """A log partition, as its worker tells of it (``tidegate.worker.operations.report.PartitionReport`` has
-    the meanings)."""
+    """A log partition, as its worker describes it.
+
+    ``tidegate.worker.operations.report.PartitionReport`` has the meanings.
+    """
 
     partition: int
     state: str
@@ -47,7 +49,7 @@ class PartitionEvidence:
 
 @dataclass(frozen=True, slots=True)
 class FrontierEvidence:
-    """A feed's frontier, as its worker tells of it: ``span`` is the lowest of all, at ``resolved``.
+    """A feed's frontier, as its worker describes it: ``span`` is the lowest span, at ``resolved``.
 
     ``high_water`` is ``None`` while the feed's initial scan is not done.
     """
@@ -64,9 +66,11 @@ class FrontierEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LaggingEvidence:
-    """The feed lacks rows of ``ranges`` ranges of a log partition
-    (``tidegate.worker.operations.report.LaggingReport`` has the meanings): ``complete_to`` is what it has of
-    ``range_id``, ``None`` before its initial scan."""
+    """The feed's missing versions in a log partition: it has some of ``ranges`` ranges.
+
+    ``complete_to`` is the timestamp up to which it has all versions of ``range_id``, ``None`` before its
+    initial scan. ``tidegate.worker.operations.report.LaggingReport`` has the meanings.
+    """
 
     partition: int
     ranges: int
@@ -81,8 +85,10 @@ class LaggingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEvidence:
-    """How the feed's rows leave a log partition, as its worker tells of it
-    (``tidegate.worker.operations.report.DeliveryReport`` has the meanings)."""
+    """How the feed's rows leave a log partition, as its worker describes it.
+
+    ``tidegate.worker.operations.report.DeliveryReport`` has the meanings.
+    """
 
     partition: int
     state: str
@@ -104,8 +110,10 @@ class RegistryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class OverlapEvidence:
-    """Keys that frontiers hold since several ranges have them at once
-    (``tidegate.worker.operations.report.OverlapReport``)."""
+    """Keys that frontiers hold back, since several ranges have them at once.
+
+    See ``tidegate.worker.operations.report.OverlapReport``.
+    """
 
     span: Span
     ranges: tuple[int, ...]
@@ -114,8 +122,10 @@ class OverlapEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ForeignEvidence:
-    """Records of a topic that ``worker`` has passed over (``tidegate.worker.operations.report.ForeignReport``
-    has the meanings)."""
+    """Foreign records of a topic that ``worker`` has passed over.
+
+    ``tidegate.worker.operations.report.ForeignReport`` has the meanings.
+    """
 
     worker: str
     topic: str
@@ -127,9 +137,9 @@ class ForeignEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """What the workers that answered say; ``silent`` are sentences about those that did not.
+    """The answers of the workers; ``silent`` are sentences about workers that did not answer.
 
-    ``log`` is the log's topic and ``log_partitions`` how many it has: 0 when nobody answered.
+    ``log`` is the log's topic, and ``log_partitions`` its partition count: 0 when no worker answered.
     """
 
     log: str = ""
@@ -148,10 +158,11 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything about a feed at the wall-clock time ``now_ms``.
+    """Everything known about a feed at the wall-clock time ``now_ms``.
 
-    ``ranges`` are those of the frontier's lowest span, by log partition. ``members`` is who is in the
-    workers' group, ``None`` when that is not known; ``frontier_place`` is where the feed's frontier lives.
+    ``ranges`` are those of the frontier's lowest span, by log partition. ``members`` are the members of the
+    workers' group, ``None`` when they are not known. ``frontier_place`` is the partition whose owner keeps
+    the feed's frontier.
     """
 
     feed_id: FeedId
@@ -163,11 +174,11 @@ class Evidence:
     frontier_place: TopicPartition | None = None
 
     def partition(self, number: int) -> PartitionEvidence | None:
-        """A log partition, if one of the workers that answered has it."""
+        """Return a log partition, if one of the workers that answered has it."""
         return next((each for each in self.workers.partitions if each.partition == number), None)
 
     def owner(self, place: TopicPartition) -> GroupMember | None:
-        """Who has a partition."""
+        """Return the group's member that has a partition."""
         return next((member for member in self.members or () if place in member.partitions), None)
 
 
@@ -179,9 +190,10 @@ def gather(
     now_ms: int,
     silent: Iterable[str] = (),
 ) -> Evidence:
-    """Ask Kafka and the workers at ``urls``. ``silent``: workers that are known to be away.
+    """Ask Kafka and the workers at ``urls``.
 
-    Raises ``InputError`` for an unknown feed, ``BrokerUnavailable``.
+    ``silent`` are sentences about workers that are known to be away. Raises ``InputError`` for an unknown
+    feed, and ``BrokerUnavailable``.
     """
     feed = Jobs(connection, app_id).feed(feed_id)
     statuses, away = _ask(urls, lambda url: fetch_status(url, connection.timeout_s))
@@ -191,7 +203,7 @@ def gather(
         span = workers.frontier.span
         told, gone = _ask(statuses, lambda url: fetch_ranges(url, span, connection.timeout_s))
         ranges = dict(chain.from_iterable(each.items() for each in told.values()))
-        if gone:  # a partition whose ranges are not known is not to look like one without any
+        if gone:  # a partition whose ranges are not known must not look like one without ranges
             workers = read_workers(feed_id, {url: statuses[url] for url in told}, (*silent, *away, *gone))
     cluster = Cluster(connection)
     place = _frontier_place(cluster, f"{app_id}-checkpoints", feed_id)
@@ -202,7 +214,7 @@ def _members(cluster: Cluster, group: str) -> tuple[GroupMember, ...] | None:
     try:
         return cluster.members(group)
     except TidegateError:
-        return None  # we may not be allowed to ask, and it is only to name owners
+        return None  # the question may be forbidden, and its answer is only used to name owners
 
 
 def _frontier_place(cluster: Cluster, topic: str, feed_id: FeedId) -> TopicPartition | None:
@@ -214,7 +226,7 @@ def _frontier_place(cluster: Cluster, topic: str, feed_id: FeedId) -> TopicParti
 
 
 def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], list[str]]:
-    """The answers of the workers that answer, by address, and a sentence for each of the others."""
+    """Return the answers of the workers by address, and a sentence for each worker that gave none."""
     answers: dict[str, _Answer] = {}
     away = []
     for url in urls:
@@ -226,7 +238,10 @@ def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[
 
 
 def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...] = ()) -> Workers:
-    """What workers say at ``/status``, by their addresses. ``InputError`` for one of another version."""
+    """Return what workers say at ``/status``, by their addresses.
+
+    Raises ``InputError`` for another version's answer.
+    """
     try:
         return _read(feed_id, statuses, silent)
     except (KeyError, TypeError, ValueError, IndexError) as error:

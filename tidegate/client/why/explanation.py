@@ -1,8 +1,8 @@
-"""Why a feed's high-water stands where it stands: the first thing that would have to change.
+"""Explains why a feed's high-water stands still: the first thing that would have to change.
 
-The feed's frontier names its lowest span. Of the ranges that have keys there the least far one holds the
-frontier back, unless keys of it belong to no range at all; a partition that stands still holds all of its
-ranges back; and when every range is further than the frontier knows, what lies between them is at fault.
+The feed's frontier names its lowest span. The lowest range with keys in that span holds the frontier back,
+unless some keys of the span belong to no range. A partition that stands still holds all of its ranges back.
+When every range is further than the frontier knows, something between ranges and frontier is at fault.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from tidegate.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``findings`` begin with the answer. ``span_text`` is the span that is lowest, empty without one."""
+    """Why a feed stands where it stands. ``findings`` begin with the answer.
+
+    ``span_text`` is the lowest span in words, empty without one.
+    """
 
     feed_id: str
     status: str
@@ -40,11 +43,11 @@ class Explanation:
 
     @property
     def answer(self) -> Finding:
-        """What would have to change first."""
+        """The finding that would have to change first."""
         return self.findings[0]
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--format json``."""
+        """Return the form for ``--format json``."""
         span = self.span
         return {
             "feed": self.feed_id,
@@ -59,7 +62,7 @@ class Explanation:
 
 
 def explain(evidence: Evidence) -> Explanation:
-    """The answer to "why is resolved stuck?"; there always is one."""
+    """Return the answer to "why is resolved stuck?"; there always is one."""
     feed, frontier = evidence.feed, evidence.workers.frontier
     state = feed.current_state
     keys = Keys(() if state is None else state.targets)
@@ -91,7 +94,8 @@ def _running_findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     holding = _Span(evidence, frontier, keys).findings()
     pending = list(markers(frontier))
     if lags:
-        # A frontier that knows less than the ranges is what a feed that lags looks like from there.
+        # When a feed has missing versions its frontier knows less than the ranges: that is no finding of its
+        # own.
         known = (Cause.FRONTIER, Cause.NOTHING)
         others = [finding for finding in holding if finding.cause not in known]
         return [*lags, *others, *pending]
@@ -101,7 +105,7 @@ def _running_findings(evidence: Evidence, keys: Keys) -> list[Finding]:
 
 
 class _Span:
-    """The frontier's lowest span, and who has its keys."""
+    """The frontier's lowest span, and the ranges that have its keys."""
 
     def __init__(self, evidence: Evidence, frontier: FrontierEvidence, keys: Keys) -> None:
         self._evidence = evidence
@@ -116,7 +120,7 @@ class _Span:
         )
 
     def findings(self) -> list[Finding]:
-        """What holds the span back, the most telling first; never empty."""
+        """Return what holds the span back, the most important first; never empty."""
         slow = [item for item in self._facts if item[1].resolved <= self._frontier.resolved]
         found = [*self._missing(), *self._ranges(slow)] or self._between()
         holding = [finding for finding in found if finding.cause is not Cause.NOTHING]
@@ -152,7 +156,7 @@ class _Span:
         )
 
     def _gaps(self) -> list[Span]:
-        """The parts of the span that no range has."""
+        """Return the parts of the span that no range has."""
         span, gaps = self._frontier.span, []
         position = span.start
         for item in self._spans:
@@ -170,7 +174,7 @@ class _Span:
             return
         number, facts = min(slow, key=_seriousness)
         partition = self._evidence.partition(number)
-        if partition is None:  # it has moved between two questions
+        if partition is None:  # the partition has moved between two questions
             return
         if facts.condition is Condition.LIVE:
             yield from troubles(self._evidence, [partition])
@@ -188,7 +192,9 @@ class _Span:
     # ---- ranges that are further than the frontier
 
     def _between(self) -> list[Finding]:
-        """Every range is above what the frontier has: it is on its way, or held up on the way."""
+        """Return findings when every range is above what the frontier has: the progress is on its way, or
+        held up there.
+        """
         partitions = [each for number in self._numbers() if (each := self._evidence.partition(number))]
         standing = list(troubles(self._evidence, partitions))
         if standing or not self._facts or not partitions:
@@ -217,7 +223,7 @@ class _Span:
     # ---- keys that several ranges have
 
     def _held(self) -> Iterator[Finding]:
-        """What the frontier itself holds."""
+        """Yield overlaps that the frontier itself holds back."""
         overlaps = self._evidence.workers.overlaps
         held = ((each, each.span.intersect(self._frontier.span)) for each in overlaps)
         for overlap, common in islice((item for item in held if item[1] is not None), SEVERAL):
@@ -259,7 +265,7 @@ class _Span:
 
 
 def _neighbours(spans: Iterable[RangeSpan]) -> Iterator[tuple[RangeSpan, RangeSpan]]:
-    """Each range, with the one before it that reaches furthest."""
+    """Yield each range together with the range before it that reaches furthest."""
     furthest: list[RangeSpan] = []
     for item in spans:
         if furthest:
@@ -269,7 +275,7 @@ def _neighbours(spans: Iterable[RangeSpan]) -> Iterator[tuple[RangeSpan, RangeSp
 
 
 def _seriousness(item: tuple[int, RangeFacts]) -> tuple[bool, bool, Timestamp, int]:
-    """What does not pass by itself comes first, then whatever is least far."""
+    """Return a sort key: ranges that do not recover by themselves come first, then the lowest ones."""
     _, facts = item
     waits = facts.condition in (Condition.LIVE, Condition.CATCHING_UP)
     return waits, facts.condition is Condition.PARKED, facts.resolved, facts.range_id

@@ -1,4 +1,6 @@
-"""Why a feed has no high-water that moves, or no markers, whatever the log's partitions do."""
+"""Explains why a feed's high-water does not rise, or why it has no markers, whatever the log partitions
+do.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tidegate.hlc import NANOS_PER_MS, Timestamp
 
 
 def not_running(evidence: Evidence) -> list[Finding]:
-    """Of a feed that has ended, or has not begun."""
+    """Return the findings for a feed that has ended, or has not begun."""
     status, state = evidence.feed.status, evidence.feed.current_state
     reason = "" if state is None else state.error
     facts = {"status": status.value}
@@ -44,7 +46,7 @@ def _backfilled(status: str, facts: Mapping[str, Any]) -> Finding:
 
 
 def no_frontier(evidence: Evidence) -> Finding:
-    """Of a feed whose frontier nobody told of."""
+    """Return the finding for a feed whose frontier no worker has described."""
     if evidence.feed.runs_on(Engine.BACKFILL):
         return _backfilled(evidence.feed.status.value, {"engine": Engine.BACKFILL.value})
     if evidence.feed.runs_on(Engine.SPARK):
@@ -69,7 +71,7 @@ def no_frontier(evidence: Evidence) -> Finding:
 
 
 def markers(frontier: FrontierEvidence) -> Iterator[Finding]:
-    """What markers wait for above the frontier."""
+    """Yield what markers wait for above the frontier."""
     high_water, persisted = frontier.high_water, frontier.persisted
     if high_water is None:
         return

@@ -13,13 +13,13 @@ from tidegate.rows.pretty import pretty_key
 from tidegate.rows.table_key import table_id_of
 from tidegate.spans import Span
 
-#: Of things of one kind so many are named.
+#: The most things of one kind that a sentence names.
 SEVERAL: Final = 3
 _STEP: Final = 1024
 
 
 class Cause(enum.Enum):
-    """What it is; the values are for programs and stay."""
+    """The kind of a finding. The values are for programs and never change."""
 
     NOTHING = "nothing"
     FEED = "feed"
@@ -53,25 +53,25 @@ class Cause(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``facts`` are the figures of the sentence, for programs."""
+    """A cause and its sentence. ``facts`` are the figures of the sentence, for programs."""
 
     cause: Cause
     sentence: str
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--format json``."""
+        """Return the form for ``--format json``."""
         return {"cause": self.cause.value, "sentence": self.sentence, **self.facts}
 
 
 class Keys:
-    """Keys for people, with the names of the feed's tables."""
+    """Prints keys for people, with the names of the feed's tables."""
 
     def __init__(self, targets: tuple[FeedTarget, ...]) -> None:
         self._names = {target.table_id: target.table.name for target in targets}
 
     def key(self, key: bytes) -> str:
-        """``accounts/1/17/0`` for a key of the feed's tables, ``/Table/104/1/17/0`` for any other."""
+        """Return ``accounts/1/17/0`` for a key of the feed's tables, ``/Table/104/1/17/0`` for any other."""
         text = pretty_key(key)
         try:
             table_id = table_id_of(key)
@@ -82,12 +82,12 @@ class Keys:
         return text if name is None or not text.startswith(head) else f"{name}{text.removeprefix(head)}"
 
     def span(self, span: Span) -> str:
-        """``from accounts/1/17 to accounts/1/21``; the upper key does not belong to it."""
+        """Return ``from accounts/1/17 to accounts/1/21``; the upper key does not belong to the span."""
         return f"from {self.key(span.start)} to {self.key(span.end)}"
 
 
 def duration(ms: int) -> str:
-    """``480 ms``, ``12.3 s``, ``14 min``, ``5.2 h``."""
+    """Return ``480 ms``, ``12.3 s``, ``14 min`` or ``5.2 h``."""
     if abs(ms) < 1_000:
         return f"{ms} ms"
     if abs(ms) < 120_000:
@@ -96,12 +96,14 @@ def duration(ms: int) -> str:
 
 
 def behind_present(ms: int) -> str:
-    """``12.3 s behind the present``; of a time that lies ahead, ``212 ms ahead of this machine's clock``."""
+    """Return ``12.3 s behind the present``; for a time that lies ahead, ``212 ms ahead of this machine's
+    clock``.
+    """
     return f"{duration(ms)} behind the present" if ms >= 0 else _ahead(ms)
 
 
 def age(ms: int) -> str:
-    """``12.3 s old``; of a time that lies ahead, ``212 ms ahead of this machine's clock``."""
+    """Return ``12.3 s old``; for a time that lies ahead, ``212 ms ahead of this machine's clock``."""
     return f"{duration(ms)} old" if ms >= 0 else _ahead(ms)
 
 
@@ -110,20 +112,20 @@ def _ahead(ms: int) -> str:
 
 
 def elapsed(ms: int) -> str:
-    """The duration between two times of the log; 0 where workers told of them at different moments.
+    """Return the duration between two times of the log; 0 if a later answer has the earlier time.
 
-    The worker's answer about its partition can be older than its answer about a range.
+    For example, a worker's answer about its partition can be older than its answer about a range.
     """
     return duration(max(ms, 0))
 
 
 def counted(count: int, what: str) -> str:
-    """``1 range``, ``2 ranges``."""
+    """Return ``1 range`` or ``2 ranges``, for example."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def size(count: int) -> str:
-    """Of bytes: ``1 byte``, ``900 bytes``, ``12.0 KiB``, ``1.5 GiB``."""
+    """Return a number of bytes as ``1 byte``, ``900 bytes``, ``12.0 KiB`` or ``1.5 GiB``."""
     if count < _STEP:
         return counted(count, "byte")
     amount = count / _STEP

@@ -1,4 +1,6 @@
-"""Foreign records of the application's own topics, where something may wait for what they replaced."""
+"""Reports foreign records of the application's own topics, if the feed may wait for records that they
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,14 @@ from tidegate.changefeed.definition.feed import LIVE, FeedState
 from tidegate.client.why.evidence import Evidence
 from tidegate.client.why.finding import SEVERAL, Cause, Finding
 
-#: What is passed over there is missed by nobody: state has digests.
+#: Foreign records of these topics do no harm, since state has digests.
 _HARMLESS: Final = "-changelog"
 
 
 def with_foreign(evidence: Evidence, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, and behind them what may be the reason: nothing, where the feed waits for nothing."""
+    """Return the findings, followed by foreign records that may be the reason, unless the feed waits for
+    nothing.
+    """
     waits = evidence.feed.status in (*LIVE, FeedState.PENDING)
     if not waits or findings[0].cause is Cause.NOTHING:
         return [*findings]

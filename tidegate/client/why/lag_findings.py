@@ -1,4 +1,4 @@
-"""Where a feed is behind the ranges: its sink does not follow, or it lacks rows that they have passed."""
+"""Explains where a feed is behind the ranges: its sink takes no rows, or it has missing versions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from tidegate.client.why.evidence import DeliveryEvidence, Evidence, LaggingEvid
 from tidegate.client.why.finding import SEVERAL, Cause, Finding, behind_present, counted, duration, size
 from tidegate.hlc import ZERO
 
-_RESERVE_MS: Final = 86_400_000  # more than a day before versions are removed is nothing to speak of
-_STANDING_MS: Final = 120_000  # it was asked for a few times by then
+_RESERVE_MS: Final = 86_400_000  # a feed with more than a day before versions are removed needs no warning
+_STANDING_MS: Final = 120_000  # by then the scan was asked for a few times
 _SPOOLING: Final = "spooling"
 _STALLED: Final = "stalled"
 _NO_SCANS: Final = "No scan is under way there: its sink has to follow first"
 
 
 def lag_findings(evidence: Evidence) -> list[Finding]:
-    """Where the feed is detached, the worst first, and then where it lacks rows; empty when it is neither.
+    """Return where the feed is detached, the worst first, then where it has missing versions; empty if
+    neither.
 
-    Whatever it lacks where it is detached comes after its sink.
+    For a partition where it is detached, its sink is the first cause, and missing versions come after that.
     """
     detached = sorted(
         (each for each in evidence.workers.deliveries if each.state in (_SPOOLING, _STALLED)),
@@ -30,7 +31,7 @@ def lag_findings(evidence: Evidence) -> list[Finding]:
 
 
 def held_findings(evidence: Evidence) -> list[Finding]:
-    """That the sink's address means another cluster than the feed's topics are on, if it does."""
+    """Return that the sink's address means another cluster than that of the feed's topics, if it does."""
     state = evidence.feed.current_state
     if state is None or not state.error:
         return []
@@ -38,7 +39,7 @@ def held_findings(evidence: Evidence) -> list[Finding]:
     return [Finding(Cause.SINK, sentence, {"sink_cluster": state.sink_cluster})]
 
 
-# ---- a sink that does not follow
+# ---- a sink that takes no rows
 
 
 def _sinks(evidence: Evidence, detached: list[DeliveryEvidence]) -> Iterator[Finding]:
@@ -86,11 +87,11 @@ def _stalled(delivery: DeliveryEvidence) -> str:
     )
 
 
-# ---- a feed that lacks rows
+# ---- a feed with missing versions
 
 
 def _lagging(evidence: Evidence, detached: set[int]) -> Iterator[Finding]:
-    """Where the feed lacks rows, what has least first; scans wait in partitions where it is ``detached``."""
+    """Yield where the feed has missing versions, the lowest first; scans wait where it is ``detached``."""
     places = sorted(evidence.workers.lagging, key=lambda each: (each.complete_to or ZERO, each.partition))
     for each in places[:SEVERAL]:
         yield _lagging_in(evidence, each, is_detached=each.partition in detached)
@@ -120,7 +121,7 @@ def _lagging_in(evidence: Evidence, lagging: LaggingEvidence, *, is_detached: bo
 
 
 def _has(evidence: Evidence, lagging: LaggingEvidence) -> str:
-    """What there is of the range that has least."""
+    """Return what the feed has of its lowest range."""
     if lagging.complete_to is None:
         return f"the initial scan has not come to the end of range {lagging.range_id}"
     return (
@@ -145,7 +146,7 @@ def _scans(evidence: Evidence, lagging: LaggingEvidence) -> str:
 
 
 def _reserve(lagging: LaggingEvidence) -> str:
-    """How near the feed is to its end, where that is worth a thought."""
+    """Return how much time is left before the feed fails, if it is little."""
     if lagging.gc_reserve_ms is None or lagging.gc_reserve_ms > _RESERVE_MS:
         return ""
     return (

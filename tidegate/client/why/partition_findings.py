@@ -1,4 +1,6 @@
-"""Why a log partition stands still, whatever its ranges do; and what of the log nothing is known of."""
+"""Explains why a log partition stands still, whatever its ranges do, and names partitions that nothing is
+known of.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _UNACKNOWLEDGED_MS: Final = 5_000  # younger rows are on their way
 
 
 def troubles(evidence: Evidence, partitions: Iterable[PartitionEvidence]) -> Iterator[Finding]:
-    """What keeps these partitions from going on, if anything does."""
+    """Yield what keeps these partitions from going on, if anything does."""
     for partition in partitions:
         yield from _standing(evidence, partition)
         yield from _unacknowledged(partition)
@@ -22,14 +24,14 @@ def troubles(evidence: Evidence, partitions: Iterable[PartitionEvidence]) -> Ite
 
 
 def unseen(evidence: Evidence) -> Iterator[Finding]:
-    """The log partitions of which nothing is known."""
+    """Yield the log partitions of which nothing is known."""
     restoring = [each for each in evidence.workers.partitions if each.state == "restoring"]
     yield from troubles(evidence, restoring)
     yield from absent_partitions(evidence)
 
 
 def absent_partitions(evidence: Evidence) -> Iterator[Finding]:
-    """Those that no worker told of, and who was asked in vain."""
+    """Yield the partitions that no worker described, and the workers that did not answer."""
     absent = [n for n in range(evidence.workers.log_partitions) if evidence.partition(n) is None]
     if absent:
         told = ", ".join(f"{number} is {owner_text(evidence, number)}" for number in absent[:SEVERAL])
@@ -43,7 +45,7 @@ def absent_partitions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def silent_workers(evidence: Evidence) -> Iterator[Finding]:
-    """Who was asked in vain."""
+    """Yield the workers that did not answer."""
     for sentence in evidence.workers.silent:
         yield Finding(Cause.WORKERS, sentence)
 

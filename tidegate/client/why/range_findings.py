@@ -1,4 +1,4 @@
-"""Why a range does not come further, by the facts that its worker tells of it."""
+"""Explains why a range's resolved timestamp does not rise, by the facts that its worker tells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.scan import SCAN_REPEAT_MS
 from tidegate.verify import TopicPartition
 
-#: Sources close timestamps some seconds behind the present, and heartbeats take some more to come.
+#: Sources close timestamps some seconds behind the present, and heartbeats need some more seconds to arrive.
 USUAL_LAG_MS: Final = 10_000
 
 
@@ -28,7 +28,7 @@ class RangeFindings:
         self._keys = keys
 
     def of(self, facts: RangeFacts) -> Finding:
-        """What the range waits for."""
+        """Return what the range waits for."""
         match facts.condition:
             case Condition.QUARANTINED:
                 return self._quarantined(facts)
@@ -248,7 +248,7 @@ def _outcome(push: LastPush) -> str:
 
 
 def owner_text(evidence: Evidence, number: int) -> str:
-    """Who has a log partition that no worker that answered has: half a sentence."""
+    """Return, as half a sentence, who has a log partition that no worker that answered has."""
     if evidence.members is None:
         return "on none of the workers that were asked"
     owner = evidence.owner(TopicPartition(evidence.workers.log, number))

@@ -1,4 +1,4 @@
-"""What a worker says of itself over HTTP."""
+"""Asks a worker for its status over HTTP."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidegate.errors import InputError, RetryError
 from tidegate.processor.status import RangesIn
 from tidegate.spans import Span
 
-#: The most that a worker's answer may have: 500 bytes for each of 500,000 ranges.
+#: The most bytes of a worker's answer: 500 bytes for each of 500,000 ranges.
 _MOST_BYTES: Final = 256 << 20
 _ANSWER_S: Final = 60.0
 _CHUNK_BYTES: Final = 64 << 10
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A worker sends nobody elsewhere, and the token is for the worker alone."""
+    """Refuses redirects: a worker sends none, and the token is for the worker alone."""
 
     def redirect_request(self, *_: Any) -> None:
         """See ``HTTPRedirectHandler``."""
@@ -33,9 +33,9 @@ _open = build_opener(_NoRedirects).open
 
 
 def worker_url(data_dir: Path, app_id: str) -> str:
-    """Where the worker that uses this data directory serves its status.
+    """Return the address at which the worker with this data directory serves its status.
 
-    Raises ``InputError`` when none runs there.
+    Raises ``InputError`` when no worker runs there.
     """
     file = data_dir / app_id / "worker.json"
     try:
@@ -50,12 +50,18 @@ def worker_url(data_dir: Path, app_id: str) -> str:
 
 
 def fetch_status(url: str, timeout_s: float) -> dict[str, Any]:
-    """The worker's ``/status``. Raises ``RetryError`` for no answer, ``InputError`` for another program's."""
+    """Return the worker's ``/status``.
+
+    Raises ``RetryError`` for no answer, ``InputError`` for another program's.
+    """
     return _fetch(url, "/status", timeout_s)
 
 
 def fetch_ranges(url: str, span: Span, timeout_s: float) -> dict[int, RangesIn]:
-    """The worker's ranges that have keys of ``span``, by log partition; errors as ``fetch_status``."""
+    """Return the worker's ranges that have keys of ``span``, by log partition.
+
+    Raises as ``fetch_status`` does.
+    """
     found = _fetch(url, f"/ranges?start={span.start.hex()}&end={span.end.hex()}", timeout_s)
     try:
         return {int(row["partition"]): RangesIn.from_json(row) for row in found["partitions"]}
@@ -85,7 +91,10 @@ def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
 
 
 def _bounded(answer: HTTPResponse, url: str, until_s: float) -> bytes:
-    """The answer's body. Raises ``InputError`` for one without an end, or not whole in time."""
+    """Return the answer's body.
+
+    Raises ``InputError`` for a body that is too long, or not complete in time.
+    """
     body = bytearray()
     while chunk := answer.read1(_CHUNK_BYTES):
         body += chunk
