@@ -1,4 +1,4 @@
-"""Table descriptors and the key and value encodings: a key-value pair in, a row out, and back."""
+"""Table descriptors and the key and value encodings: they make a row of a key-value pair, and back."""
 
 from tidegate.rows.catalog import Catalog
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor

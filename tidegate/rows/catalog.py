@@ -1,4 +1,4 @@
-"""Versions of table descriptors, and which of them governs a row."""
+"""Keeps the versions of table descriptors, and finds the one that governs a row."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tidegate.spans import Span
 
 
 class Catalog:
-    """All known versions of all known tables; grows with each `DescriptorUpdate` of the log.
+    """All known versions of all known tables; each `DescriptorUpdate` of the log may add one.
 
-    Codecs are compiled when they are first asked for: a table that cannot be fed troubles only feeds that
+    Codecs are compiled when they are first asked for. So a table that cannot be fed concerns only feeds that
     want it.
     """
 
@@ -30,10 +30,10 @@ class Catalog:
         self._single: dict[int, tuple[Timestamp, TableCodec]] = {}  # tables with one version only
 
     def add(self, descriptor: TableDescriptor) -> bool:
-        """Take a version up; ``False`` if an identical one is known.
+        """Add a version; return ``False`` if an identical one is known.
 
-        Raises `DescriptorConflict` when the version is known with other content, or versions and times are
-        not in the same order.
+        Raises `DescriptorConflict` when the version is known with other content, or when versions and their
+        times are not in the same order.
         """
         versions = self._versions.get(descriptor.id, [])
         at = bisect_right(versions, descriptor.version, key=lambda known: known.version)
@@ -47,21 +47,21 @@ class Catalog:
         return True
 
     def has(self, table_id: int, version: int) -> bool:
-        """Whether that version is known."""
+        """Return whether that version is known."""
         versions = self._versions.get(table_id, [])
         at = bisect_right(versions, version, key=lambda known: known.version)
         return at > 0 and versions[at - 1].version == version
 
     def has_before(self, table_id: int, timestamp: Timestamp) -> bool:
-        """Whether a version of the table is known that was valid at ``timestamp``, or before it."""
+        """Return whether a version of the table is known that was valid at ``timestamp`` or before."""
         modified = self._modified.get(table_id)
         return modified is not None and modified[0] <= timestamp
 
     def at(self, table_id: int, timestamp: Timestamp) -> TableCodec:
-        """The codec of the version that governs rows written at ``timestamp``.
+        """Return the codec of the version that governs rows written at ``timestamp``.
 
-        That is the version with the greatest modification time not above it. Raises `UnknownTable`, and
-        `UnsupportedTable` for one that cannot be fed.
+        That is the version with the greatest modification time at or below it. Raises `UnknownTable`, and
+        `UnsupportedTable` for a version that cannot be fed.
         """
         single = self._single.get(table_id)
         if single is not None and single[0] <= timestamp:
@@ -79,13 +79,14 @@ class Catalog:
         return codec
 
     def latest(self, table_id: int) -> TableCodec:
-        """The codec of the newest known version; errors as `at`."""
+        """Return the codec of the newest known version. Raises as `at` does."""
         return self._codec(self._known(table_id)[-1])
 
     def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
-        """The keys of the indexes that are primary at any moment from ``first`` to ``last``, both included.
+        """Return the keys of the indexes that are primary at any moment from ``first`` to ``last``, both
+        included.
 
-        ``None`` when that is not known: no descriptor of the table is valid at ``first``.
+        Returns ``None`` when that is not known, since no descriptor of the table is valid at ``first``.
         """
         versions = self._versions.get(table_id, [])
         modified = self._modified.get(table_id, [])
@@ -96,9 +97,10 @@ class Catalog:
         return tuple(index_span(table_id, index_id) for index_id in indexes)
 
     def by_name(self, name: str) -> TableDescriptor | None:
-        """The newest version of the table called ``name``, ``schema.name`` or ``database.schema.name``.
+        """Return the newest version of the table called ``name``, ``schema.name`` or
+        ``database.schema.name``.
 
-        Dropped tables are left out; of several tables with that name, the one with the lowest id is taken.
+        Dropped tables are left out. Of several tables with that name it is the one with the lowest id.
         """
         for table_id in sorted(self._versions):
             newest = self._versions[table_id][-1]
@@ -107,7 +109,7 @@ class Catalog:
         return None
 
     def descriptors(self) -> Iterator[TableDescriptor]:
-        """Every known version, by table id and modification time."""
+        """Yield every known version, by table id and modification time."""
         for table_id in sorted(self._versions):
             yield from self._versions[table_id]
 
@@ -137,7 +139,9 @@ def _require_identical(known: TableDescriptor, offered: TableDescriptor) -> None
 
 
 def _require_rising(versions: list[TableDescriptor]) -> None:
-    """Later versions have later modification times: two in the same instant could not be told apart."""
+    """Require that later versions have later modification times, since one instant can have only one
+    version.
+    """
     for before, after in pairwise(versions):
         if after.modified <= before.modified:
             raise DescriptorConflict(

@@ -1,8 +1,9 @@
-"""Composite columns: key columns whose key form cannot rebuild the datum, and so are written twice.
+"""Composite columns: key columns whose key form cannot rebuild the datum, so that it is also written to the
+value.
 
-The second time they stand in the row's value, and only in rows that need it: every collated string,
-negative zero, decimals that end in a zero. Source: CockroachDB docs/tech-notes/encoding.md (composite
-encoding), pkg/sql/sem/tree (CompositeDatum).
+Only rows that need it have the datum in their value: those with a collated string, a negative zero, or a
+decimal that ends in a zero. For example, 1.50 and 1.5 have the same key form. Source: CockroachDB
+docs/tech-notes/encoding.md (composite encoding), pkg/sql/sem/tree (CompositeDatum).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NeedsValueForm: TypeAlias = Callable[[Any], bool]
 
 
 def needs_value_form(sql_type: SqlType) -> NeedsValueForm | None:
-    """A test whether a key datum must be written in the value too; ``None`` where none ever must."""
+    """Return a test whether a key datum must be written to the value too; ``None`` if none ever must."""
     if sql_type.kind is not Kind.ARRAY:
         return _TESTS.get(sql_type.kind)
     element = needs_value_form(sql_type.element) if sql_type.element else None

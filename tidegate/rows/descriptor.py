@@ -1,7 +1,7 @@
-"""Table descriptors: what a table looked like from one modification time on.
+"""Table descriptors: the form of a table from one modification time on.
 
-A descriptor version governs the rows written at or above its modification time, until the next
-version's. Columns are identified by id, never by position (crdb_encoding trap 1).
+A descriptor version governs the rows written at or above its modification time, until that of the next
+version. Columns are identified by id, never by position (crdb_encoding trap 1).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from tidegate.rows.types import SqlType
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; ``public`` is false while it is being added or dropped: decoded past, never emitted.
+    """A column of a table.
 
-    ``virtual`` is a computed column that is not stored: whoever reads it computes it, so that the log has no
-    datum of it. It can stand in a primary key, as the shard of a hash-sharded one does; the key then has it.
+    ``public`` is false while the column is being added or dropped: its datums are passed over, never emitted.
+    ``virtual`` marks a computed column that is not stored, so the log has no datum of it. A virtual column
+    can be part of a primary key, as the shard column of a hash-sharded key is; then the key has its datum.
     """
 
     id: int
@@ -30,7 +31,7 @@ class Column:
 
     @property
     def in_rows(self) -> bool:
-        """Whether ``Row.values`` has a datum of it."""
+        """Whether ``Row.values`` has a datum of the column."""
         return self.public and not self.virtual
 
 
@@ -44,7 +45,10 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family. ``default_column_id`` is 0, or the single column whose bare value the family holds."""
+    """A column family.
+
+    ``default_column_id`` is the single column whose bare value the family holds, or 0.
+    """
 
     id: int
     name: str

@@ -1,6 +1,6 @@
 """ENUM datums: labels in rows, physical bytes in keys and values.
 
-The bytes sort as the enum's members do, which is why keys hold them. Source: CockroachDB
+The bytes sort in the order of the enum's members, which is why keys hold them. Source: CockroachDB
 docs/RFCS/20200331_enums.md.
 """
 
@@ -13,7 +13,7 @@ from tidegate.rows.types import EnumMember, SqlType
 
 
 def physical_of(enum_type: SqlType) -> Callable[[str], bytes]:
-    """A function from label to physical bytes; it raises `EncodingError` for an unknown label."""
+    """Return a function from label to physical bytes. It raises `EncodingError` for an unknown label."""
     physical = {member.label: member.physical for member in enum_type.members}
 
     def encode(label: str) -> bytes:
@@ -26,7 +26,7 @@ def physical_of(enum_type: SqlType) -> Callable[[str], bytes]:
 
 
 def label_of(enum_type: SqlType) -> Callable[[bytes], str]:
-    """A function from physical bytes to label; it raises `EncodingError` for unknown bytes."""
+    """Return a function from physical bytes to label. It raises `EncodingError` for unknown bytes."""
     labels = {member.physical: member.label for member in enum_type.members}
 
     def decode(physical: bytes) -> str:
@@ -42,6 +42,9 @@ def label_of(enum_type: SqlType) -> Callable[[bytes], str]:
 
 
 def members_from_labels(labels: list[str]) -> tuple[EnumMember, ...]:
-    """Members with evenly spaced two-byte physical values, in the order of the labels."""
+    """Return members with evenly spaced two-byte physical values, in the order of the labels.
+
+    For example, of three labels the first has ``4000``, the second ``8000``, the third ``c000``.
+    """
     step = 2**16 // (len(labels) + 1)
     return tuple(EnumMember((step * i).to_bytes(2, "big"), label) for i, label in enumerate(labels, 1))

@@ -1,4 +1,4 @@
-"""EWKB, the bytes of a shape: GEOMETRY and GEOGRAPHY datums as they are stored, and the shapes in them.
+"""EWKB, the stored bytes of a shape: reads and writes GEOMETRY and GEOGRAPHY datums.
 
     shape = byte order (0 big, 1 little endian) | type and flags, 4 bytes | [SRID, 4 bytes] | body
     body  = coordinates of a point (all NaN when it is empty)
@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidegate.errors import EncodingError
 
-#: Collections in collections: nothing real is near it, and deeper bytes would cost the process its stack.
+#: The most levels of collections in collections. No real shape comes near, and deeper bytes could overflow
+#: the stack.
 MAX_NESTING: Final = 32
 HAS_Z: Final = 0x8000_0000
 HAS_M: Final = 0x4000_0000
@@ -28,7 +29,7 @@ _LITTLE_ENDIAN: Final = 1
 _ORDERS: Final = {0: ">", 1: "<"}
 _COORDINATE_BYTES: Final = 8
 _COUNT_BYTES: Final = 4
-#: Of a shape in a shape: byte order, type, and at least a count.
+#: The fewest bytes of a shape in a shape: byte order, type, and at least a count.
 _LEAST_SHAPE_BYTES: Final = 9
 
 Position: TypeAlias = tuple[float, ...]
@@ -46,7 +47,7 @@ class ShapeType(IntEnum):
     GEOMETRYCOLLECTION = 7
 
 
-#: What the shapes of a shape are; a collection's may be any.
+#: The type of the shapes in a shape. A collection may have any.
 _MEMBERS: Final = {
     ShapeType.MULTIPOINT: ShapeType.POINT,
     ShapeType.MULTILINESTRING: ShapeType.LINESTRING,
@@ -55,7 +56,7 @@ _MEMBERS: Final = {
 
 
 class Shape(NamedTuple):
-    """A shape. Its ``parts`` by type:
+    """A shape. Its type says what its ``parts`` are.
 
     POINT: its coordinates, none for an empty point. LINESTRING: positions. POLYGON: rings of positions.
     Others: shapes. ``has_z`` and ``has_m`` say which coordinates follow x and y; ``srid`` is 0 for none.
@@ -69,7 +70,7 @@ class Shape(NamedTuple):
 
     @property
     def coordinates(self) -> int:
-        """Coordinates of a position."""
+        """How many coordinates a position has."""
         return 2 + self.has_z + self.has_m
 
 
@@ -85,7 +86,10 @@ class EwkbHead(NamedTuple):
 
 
 def read_head(data: bytes, position: int = 0) -> EwkbHead:
-    """What EWKB says before its coordinates; `EncodingError` when it is cut short or of an unknown type."""
+    """Return what precedes the coordinates.
+
+    Raises `EncodingError` for EWKB that is cut short or of an unknown type.
+    """
     order = _ORDERS.get(data[position]) if position < len(data) else None
     if order is None:
         raise EncodingError(f"EWKB has no byte order at offset {position}")
@@ -99,7 +103,10 @@ def read_head(data: bytes, position: int = 0) -> EwkbHead:
 
 
 def read_ewkb(data: bytes) -> Shape:
-    """The shape that ``data`` holds; `EncodingError` when malformed or nested beyond `MAX_NESTING`."""
+    """Return the shape in ``data``.
+
+    Raises `EncodingError` if it is malformed or nested beyond `MAX_NESTING`.
+    """
     shape, end = _read_shape(data, 0, 0)
     if end != len(data):
         raise EncodingError(f"{len(data) - end} bytes follow the shape in EWKB")
@@ -180,7 +187,7 @@ def _read_positions(
 
 
 def _count(data: bytes, position: int, order: str, least_bytes: int) -> tuple[int, int]:
-    """A number of parts that the bytes behind it have room for."""
+    """Return a number of parts, for which the bytes behind it have room."""
     count, end = _uint32(data, position, order)
     if count * least_bytes > len(data) - end:
         raise EncodingError(f"EWKB of {len(data)} bytes announces {count} parts at offset {position}")

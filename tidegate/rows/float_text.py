@@ -11,24 +11,24 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Final
 
 _FLOAT32: Final = struct.Struct("<f")
-_FLOAT32_DIGITS: Final = 9  # enough to tell any two of them apart
-_SURE_DIGITS: Final = 6  # any decimal of so many can be told from the others
+_FLOAT32_DIGITS: Final = 9  # enough to distinguish any two of them
+_SURE_DIGITS: Final = 6  # any two decimals with so many digits are distinct 32-bit numbers
 _LEAST_NORMAL32: Final = 2.0**-126
-_POWER_OF_TWO: Final = 0.5  # its mantissa: the numbers below it are closer than those above
+_POWER_OF_TWO: Final = 0.5  # mantissa of a power of two: the numbers below it are closer than those above
 
 
 def general_text(value: float) -> str:
-    """Layout ``g``: with an exponent below 1e-4 and from 1e6 on (``1e+06``)."""
+    """Return layout ``g``: with an exponent below 1e-4 and from 1e6 on (``1e+06``)."""
     return _general(Decimal(repr(value)), value) if math.isfinite(value) else _not_finite(value)
 
 
 def general_text32(value: float) -> str:
-    """The same for a number that 32 bits hold: as few digits as tell it from other such numbers."""
+    """Return the same for a 32-bit number, with as few digits as distinguish it from other 32-bit numbers."""
     return _general(_shortest32(value), value) if math.isfinite(value) else _not_finite(value)
 
 
 def plain_text(value: float) -> str:
-    """Layout ``f``: without an exponent, and without a point where there is no fraction."""
+    """Return layout ``f``: without an exponent, and without a point if there is no fraction."""
     if not math.isfinite(value):
         return _not_finite(value)
     text = repr(value)
@@ -51,17 +51,17 @@ def _general(shortest: Decimal, value: float) -> str:
 
 
 def _shortest32(value: float) -> Decimal:
-    """The shortest decimal that reads back as ``value``; of several, the nearest to it.
+    """Return the shortest decimal that reads back as ``value``; of several, the nearest to it.
 
-    Six digits tell every decimal of six digits apart, so that shorter ones are among them. Where the numbers
-    around ``value`` are evenly spaced, the nearest of so many digits is the only one to try.
+    Decimals of six digits are all distinct, so shorter ones are among them. If the numbers around ``value``
+    are evenly spaced, only the nearest decimal of each length has to be tried.
     """
     if abs(value) < _LEAST_NORMAL32 or abs(math.frexp(value)[0]) == _POWER_OF_TWO:
         return _shortest_of_two(value)
     for digits in range(_SURE_DIGITS, _FLOAT32_DIGITS):
         near = Decimal(f"{value:.{digits - 1}e}")
         if _as_float32(near) == value:
-            is_between = Decimal(f"{value:.{digits}e}") == value != near  # maybe as near to another one
+            is_between = Decimal(f"{value:.{digits}e}") == value != near  # another decimal may be as near
             return _shortest_of_two(value) if is_between else near
     return Decimal(f"{value:.{_FLOAT32_DIGITS - 1}e}")
 
@@ -69,7 +69,7 @@ def _shortest32(value: float) -> Decimal:
 def _shortest_of_two(value: float) -> Decimal:
     exact = Decimal(value)
     for digits in range(1, _FLOAT32_DIGITS):
-        # The nearest decimal may lie outside of what reads back, and its neighbour inside: both are tried.
+        # The nearest decimal may not read back while its neighbour does, so both are tried.
         near = [Context(prec=digits, rounding=way).plus(exact) for way in (ROUND_FLOOR, ROUND_CEILING)]
         good = [decimal for decimal in near if _as_float32(decimal) == value]
         if good:

@@ -1,4 +1,4 @@
-"""The columns of one index's keys."""
+"""Reads and writes the columns in the keys of one index."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class IndexKeyCodec:
         self._decoders = tuple(codec.decode for codec in codecs)
 
     def read(self, key: bytes) -> tuple[list[Any], int] | None:
-        """The key's datums in index order and the position behind them; ``None`` for another index.
+        """Return the key's datums in index order and the position behind them; ``None`` for another index.
 
-        Accepts keys with and without a tenant prefix. Raises `EncodingError` for a malformed key and for
-        one of another table.
+        Accepts keys with and without a tenant prefix. Raises `EncodingError` for a malformed key and for a
+        key of another table.
         """
         position = self._prefix_size if key.startswith(self.prefix) else self._columns_start(key)
         if position < 0:
@@ -39,7 +39,7 @@ class IndexKeyCodec:
         return datums, position
 
     def write(self, datums: Sequence[Any]) -> bytes:
-        """The key of those datums, tenant prefix and family suffix left out.
+        """Return the key of those datums, without tenant prefix and family suffix.
 
         Raises `EncodingError` for a datum that is not of its column's type.
         """
@@ -52,11 +52,11 @@ class IndexKeyCodec:
         return b"".join(parts)
 
     def _columns_start(self, key: bytes) -> int:
-        """Where the columns begin in a key with a tenant prefix; -1 for another index of the table."""
+        """Return where the columns begin in a key with a tenant prefix; -1 for another index of the table."""
         start = table_start(key)
         if key.startswith(self.prefix, start):
             return start + self._prefix_size
         if key.startswith(self._table_prefix, start):
-            decode_uvarint_asc(key, start + len(self._table_prefix))  # refuses a key that is cut there
+            decode_uvarint_asc(key, start + len(self._table_prefix))  # raises for a key that is cut there
             return -1
         raise EncodingError(f"{shortened(key)} is no key of an index of this table")

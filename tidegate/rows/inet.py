@@ -1,6 +1,6 @@
 """INET datums as bytes, the same in keys and values: family (0 = IPv4, 1 = IPv6), mask length, address.
 
-Source: CockroachDB pkg/util/ipaddr.
+For example, 10.0.0.1/8 is ``00 08 0a 00 00 01``. Source: CockroachDB pkg/util/ipaddr.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _V6: Final = 1
 
 
 def encode_inet(address: Inet) -> bytes:
-    """Six bytes for IPv4, eighteen for IPv6."""
+    """Return six bytes for IPv4, eighteen for IPv6."""
     family = _V4 if address.version == 4 else _V6
     return bytes((family, address.network.prefixlen)) + address.packed
 
@@ -36,7 +36,7 @@ def decode_inet(buffer: bytes, position: int) -> tuple[Inet, int]:
 
 
 def inet_of(data: bytes) -> Inet:
-    """The address that ``data`` holds, and nothing else."""
+    """Return the address in ``data``, which must hold nothing else."""
     address, end = decode_inet(data, 0)
     if end != len(data):
         raise EncodingError(f"{len(data) - end} bytes follow an address")

@@ -3,8 +3,8 @@
     key | 00 | wall (8 bytes) | [logical (4 bytes)] | [01 if synthetic] | length of all behind the 00, 9..14
     key | 00                                           without a timestamp
 
-All integers are big endian. Source: CockroachDB pkg/storage/mvcc_key.go. Logical ops carry key and
-timestamp apart; this form is met in write batches, SSTables and dumps only.
+All integers are big endian. Source: CockroachDB pkg/storage/mvcc_key.go. Only write batches, SSTables and
+dumps have this form; logical ops have key and timestamp apart.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from tidegate.errors import EncodingError
 from tidegate.hlc import MAX, ZERO, Timestamp
 
 _SENTINEL: Final = 0x00
-_WALL: Final = 9  # sizes, their own byte included
+_WALL: Final = 9  # sizes that include their own byte
 _WITH_LOGICAL: Final = 13
 _WITH_SYNTHETIC: Final = 14
 _SYNTHETIC: Final = 0x01
 
 
 class MvccKey(NamedTuple):
-    """One version of a key; a zero timestamp stands for none. ``synthetic`` is written by old stores only."""
+    """One version of a key.
+
+    A zero timestamp means that there is none. Only old stores write ``synthetic``.
+    """
 
     key: bytes
     timestamp: Timestamp = ZERO
@@ -30,7 +33,7 @@ class MvccKey(NamedTuple):
 
 
 def encode_mvcc_key(version: MvccKey) -> bytes:
-    """The shortest form that holds the version."""
+    """Return the shortest form that holds the version."""
     wall, logical = version.timestamp
     stored = version.key + bytes((_SENTINEL,))
     if version.timestamp == ZERO and not version.synthetic:
@@ -49,7 +52,7 @@ def decode_mvcc_key(stored: bytes) -> MvccKey:
     if not stored:
         raise EncodingError("an empty key has no MVCC suffix")
     size = stored[-1]
-    start = len(stored) - size  # of the timestamp; behind the sentinel
+    start = len(stored) - size  # start of the timestamp, behind the sentinel
     if size == 0:
         return MvccKey(stored[:-1])
     if size not in (_WALL, _WITH_LOGICAL, _WITH_SYNTHETIC) or start < 1 or stored[start - 1] != _SENTINEL:

@@ -1,8 +1,8 @@
-"""Keys for people: ``/Table/51/1/"Alice"/0``, as CockroachDB prints them.
+"""Prints keys for people: ``/Table/51/1/"Alice"/0``, as CockroachDB does.
 
-Works without a descriptor: every datum is told by its marker byte. The direction of a column is not to be
-seen there in integers, decimals, times and intervals, which are read as ascending; a descending 7 shows
-as -8. What cannot be read is shown as quoted bytes. Source: CockroachDB pkg/keys/printer.go.
+It needs no descriptor, since the marker byte of a datum tells its type. In integers, decimals, times and
+intervals the marker does not show the column's direction. They are read as ascending, so a descending 7 shows
+as -8. Bytes that cannot be read are shown as quoted bytes. Source: CockroachDB pkg/keys/printer.go.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidegate.rows.types import Box2D, Interval, TimeTz
 _NULLS: Final = (0x00, 0xFF)
 _NOT_NULL_ASC: Final = 0x01
 _NOT_NULL_DESC: Final = 0xFE
-_EPOCH: Final = datetime(1970, 1, 1)  # UTC; the Z is put behind the text
+_EPOCH: Final = datetime(1970, 1, 1)  # UTC; the Z is added to the text
 _ESCAPES: Final = {
     7: "\\a",
     8: "\\b",
@@ -39,7 +39,7 @@ _Show: TypeAlias = Callable[[Any], str]
 
 
 def pretty_key(key: bytes) -> str:
-    """A key as text; never fails, whatever the bytes."""
+    """Return a key as text; never fails, whatever the bytes."""
     if not key:
         return "/Min"
     parts: list[str] = []
@@ -58,7 +58,7 @@ def pretty_key(key: bytes) -> str:
 
 
 def quoted(data: bytes) -> str:
-    """Bytes as a quoted string, escaped as in Go source code."""
+    """Return bytes as a quoted string, escaped as in Go source code."""
     out: list[str] = []
     for character in data.decode("utf-8", "surrogateescape"):
         code = ord(character)
@@ -92,7 +92,7 @@ def _datum(key: bytes, position: int) -> tuple[str, int]:
     if marker == _NOT_NULL_ASC:
         return "!NULL", position + 1
     if marker == _NOT_NULL_DESC:
-        # Behind the columns of a parent's key it announces the row of an interleaved table.
+        # Behind the columns of a parent's key it begins the row of an interleaved table.
         return ("#" if position + 1 < len(key) else "!NULL"), position + 1
     if marker not in _READERS:
         raise EncodingError(f"byte 0x{marker:02x} begins no datum of a key")
@@ -102,14 +102,16 @@ def _datum(key: bytes, position: int) -> tuple[str, int]:
 
 
 def _integer(key: bytes, position: int) -> tuple[int, int]:
-    """Unsigned where there is no sign: ids may be larger than a signed integer."""
+    """Read an integer as unsigned if it has no sign, since ids may be larger than a signed integer."""
     if key[position] >= integers.ZERO:
         return integers.decode_uvarint_asc(key, position)
     return integers.decode_varint_asc(key, position)
 
 
 def _timestamp(key: bytes, position: int) -> tuple[int, int]:
-    """As `temporal.decode_timestamp_asc`, but descending ones pass too, though not as the time they mean."""
+    """Read as `temporal.decode_timestamp_asc` does, but accept a descending one too, which then shows a
+    wrong time.
+    """
     seconds, middle = integers.decode_varint_asc(key, position + 1)
     nanos, end = integers.decode_varint_asc(key, middle)
     return seconds * NANOS_PER_SECOND + nanos, end
@@ -146,7 +148,10 @@ def _show_interval(interval: Interval) -> str:
 
 
 def _show_span(nanos: int, after_negative: bool) -> str:
-    """Hours to nanoseconds; a positive one behind negative days gets a sign, or it would seem negative."""
+    """Print hours to nanoseconds.
+
+    A positive span behind negative days gets a sign, or it would seem negative.
+    """
     micros, rest = divmod(abs(nanos), 1000)
     sign = "-" if nanos < 0 else "+"
     lead = sign if nanos < 0 or after_negative else ""

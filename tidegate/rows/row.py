@@ -1,4 +1,4 @@
-"""A row version, as decoded from one key and value."""
+"""A row version, decoded from one key and value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidegate.rows.types import Datum
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A value that the log holds and that cannot be read: ``cause`` says why, as an error would.
+    """A value in the log that cannot be read; ``cause`` says why, as an error would.
 
-    It is no error yet, for it concerns only those who need the value.
+    It is no error by itself, since it concerns only readers that need the value.
     """
 
     cause: str
@@ -24,11 +24,11 @@ class Row(NamedTuple):
     """One version of one row.
 
     ``key`` holds the primary key's datums in index order. ``values`` holds the datums of the table's public
-    columns in table order, hidden ones included and virtual ones left out; ``None`` says that the row was
+    columns in table order, with hidden columns and without virtual ones; ``None`` means that the row was
     deleted. ``previous`` holds the same datums of the version that this one replaced, read by the same table
-    version; it is empty when there was no row, ``Unreadable`` when that version cannot be read, and ``None``
-    when the log does not say or nobody asked. ``scanned_at`` is the timestamp that an initial scan read the
-    table at; ``None`` says that the row is a change, as all rows are that come live or by a catch-up.
+    version. It is empty when there was no row, ``Unreadable`` when that version cannot be read, and ``None``
+    when the log does not hold it or nobody asked for it. ``scanned_at`` is the timestamp at which an initial
+    scan read the table. ``None`` means that the row is a change, which came live or by a catch-up scan.
     """
 
     table: TableDescriptor
@@ -38,5 +38,7 @@ class Row(NamedTuple):
     scanned_at: Timestamp | None = None
 
     def updated(self, version: Timestamp) -> Timestamp:
-        """What records call ``updated``: when a scan read the row, or else its ``version``'s timestamp."""
+        """Return what records call ``updated``: the timestamp of the scan that read the row, or else its
+        ``version``'s.
+        """
         return version if self.scanned_at is None else self.scanned_at

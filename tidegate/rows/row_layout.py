@@ -1,7 +1,7 @@
-"""Where the datums of one table version stand while a row is read or written.
+"""Assigns a slot to each datum of one table version, for reading and writing rows.
 
-Slots hold the columns that rows have (public and stored) in table order, then the key's other columns:
-reading a row is filling slots, its values are the first ones.
+The first slots are the columns that rows have (public and stored) in table order; then come the key's other
+columns. To read a row is to fill the slots, and the first ones are its values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.rows.types import Datum
 
 
 class RowLayout:
-    """The slots of one table version, and which of them make up the key."""
+    """The slots of one table version, and which of them are the key's."""
 
     __slots__ = ("blank", "columns", "composites", "in_rows", "key_columns", "key_slots", "value_slots")
 
@@ -38,7 +38,8 @@ class RowLayout:
         self.value_slots = frozenset(range(len(self.columns))) - frozenset(self.key_slots)
 
     def arrange(self, values: Mapping[str, Datum] | Sequence[Datum]) -> list[Any]:
-        """Slots out of datums by column name (absent = NULL), or of the columns of rows in table order.
+        """Return slots, from datums by column name (absent = NULL) or from those of a row's columns in table
+        order.
 
         Raises `EncodingError` for an unknown name or a wrong number of datums.
         """
@@ -56,13 +57,15 @@ class RowLayout:
         return slots
 
     def require_not_null(self, slots: Sequence[Any]) -> None:
-        """`EncodingError` naming the first column that must not be NULL and is."""
+        """Raise `EncodingError`, which names the column, if a column is NULL that must not be."""
         for column, datum in zip(self.columns, slots, strict=True):
             if datum is None and not column.nullable:
                 raise EncodingError(f"column {column.name} is NOT NULL")
 
     def written_slots(self, slots: Sequence[Any]) -> frozenset[int]:
-        """The slots whose datums stand in the value: those outside the key, and composite ones in need."""
+        """Return the slots whose datums are in the value: those outside the key, and composite ones that
+        need it.
+        """
         if not self.composites:
             return self.value_slots
         return self.value_slots | {slot for slot, needed in self.composites if needed(slots[slot])}

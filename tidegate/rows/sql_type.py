@@ -1,6 +1,6 @@
-"""The SQL text of a column type, and back.
+"""Reads and prints the SQL text of column types.
 
-Types are spelled as CockroachDB's SHOW CREATE does: INT is INT8, VARCHAR(20) stays VARCHAR(20).
+Types are spelled as in CockroachDB's SHOW CREATE: INT is INT8, VARCHAR(20) stays VARCHAR(20).
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ _TYPES: Final = {
     "REFCURSOR": SqlType(Kind.STRING, name="REFCURSOR"),
 }
 _TIMES: Final = {Kind.TIME, Kind.TIMETZ, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL}
-_WITH_WIDTH: Final = {Kind.DECIMAL, Kind.STRING, Kind.BIT, Kind.VECTOR} | _TIMES  # a time's is its precision
+# the width of a time is its precision
+_WITH_WIDTH: Final = {Kind.DECIMAL, Kind.STRING, Kind.BIT, Kind.VECTOR} | _TIMES
 _SPATIAL: Final = {Kind.GEOMETRY, Kind.GEOGRAPHY}
 _ANY_SHAPE: Final = "GEOMETRY"
 _DEFAULT_GEOGRAPHY_SRID: Final = 4326
@@ -93,10 +94,10 @@ _SIMPLE: Final = re.compile(
 
 
 def parse_sql_type(text: str) -> SqlType:
-    """The type that ``text`` spells: ``INT``, ``DECIMAL(10,2)``, ``STRING COLLATE en``, ``BOOL[]`` ...
+    """Return the type that ``text`` spells: ``INT``, ``DECIMAL(10,2)``, ``STRING COLLATE en``, ``BOOL[]`` ...
 
-    An enum is spelled with its labels, ``status('open', 'closed')`` (quotes may be left out), and gets
-    evenly spaced physical values. Raises `StatementError` for anything else.
+    An enum is spelled with its labels, ``status('open', 'closed')`` (quotes may be left out), and gets evenly
+    spaced physical values. Raises `StatementError` for anything else.
     """
     text = text.strip()
     if text.endswith("[]"):
@@ -118,7 +119,10 @@ def parse_sql_type(text: str) -> SqlType:
 
 
 def sql_type_text(sql_type: SqlType) -> str:
-    """The SQL text of a type; inverse of `parse_sql_type` but for an enum's labels (its name stays)."""
+    """Return the SQL text of a type.
+
+    It is the inverse of `parse_sql_type`, except that an enum has only its name.
+    """
     kind = sql_type.kind
     if kind is Kind.ARRAY:
         element = sql_type_text(sql_type.element) if sql_type.element else "?"
@@ -146,7 +150,7 @@ def _element(text: str) -> SqlType:
 
 
 def _simple(match: re.Match[str]) -> SqlType | None:
-    """A type by its name and numbers; ``None`` if no type has that name."""
+    """Return a type by its name and numbers; ``None`` if no type has that name."""
     zone = " ".join((match["zone"] or "").upper().split())
     name = " ".join(match["name"].upper().split())
     found = _TYPES.get(f"{name} {zone}".strip())

@@ -17,16 +17,16 @@ from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.types import EnumMember, Kind, SqlType
 
 FORMAT_VERSION: Final = 1
-#: Where whoever writes a log reads what these bytes are.
+#: The page that specifies these bytes for the writer of a log.
 _SPECIFIED: Final = "docs/log-contract.md#table-descriptors"
-#: The first byte of the message itself: its field 1, a varint.
+#: The first byte of a message without the format byte: the tag of its field 1, a varint.
 _BARE_MESSAGE: Final = 0x08
-_SHOWN: Final = 40  # characters of a name: a message must not grow with what a source writes
+_SHOWN: Final = 40  # characters of a name, so that an error does not grow with what a source writes
 _KINDS: Final = ", ".join(kind.value for kind in Kind)
 
 
 def encode_descriptor(descriptor: TableDescriptor) -> bytes:
-    """The stored form; equal descriptors give equal bytes."""
+    """Return the stored form; equal descriptors give equal bytes."""
     message = pb.TableDescriptor(
         id=descriptor.id,
         name=descriptor.name,
@@ -49,7 +49,7 @@ def encode_descriptor(descriptor: TableDescriptor) -> bytes:
 def decode_descriptor(stored: bytes) -> TableDescriptor:
     """Inverse of `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
 
-    The sentence is for whoever wrote the bytes: the source of a log.
+    The error's sentence is for the writer of the bytes: the source of a log.
     """
     if not stored:
         raise EncodingError(
@@ -84,7 +84,8 @@ def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
         columns=tuple(map(_column_from_message, message.columns)),
         primary_key=tuple(KeyPart(part.column_id, part.descending) for part in message.primary_key),
         families=tuple(map(_family_from_message, message.families)),
-        primary_index_id=message.primary_index_id or 1,  # index 0 is never one: the field is absent
+        # no index has the id 0, which is the value of an absent field
+        primary_index_id=message.primary_index_id or 1,
         database=message.database,
         schema=message.schema,
         dropped=message.dropped,
@@ -92,7 +93,9 @@ def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
 
 
 def _require_distinct(field: str, column_ids: list[int]) -> None:
-    """A row is read by column ids: of two columns of one id nobody knows whose datum it is."""
+    """Refuse two columns with one id: a row is read by column ids, and a datum of that id would belong to
+    both.
+    """
     twice = next((each for each, count in Counter(column_ids).items() if count > 1), None)
     if twice is not None:
         raise EncodingError(f"{field} of the descriptor has column id {twice} twice ({_SPECIFIED})")

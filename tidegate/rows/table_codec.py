@@ -1,6 +1,6 @@
-"""Rows of one table version: a key and a value in, a row out, and back.
+"""Decodes and encodes the rows of one table version: it makes a row of a key and a value, and back.
 
-Compiled once per descriptor version; `TableCodec.decode` runs for every row.
+A codec is compiled once per descriptor version; `TableCodec.decode` runs for every row.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tidegate.rows.value_frame import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
 _TUPLE: Final = bytes((ValueTag.TUPLE,))
-_INTERLEAVED: Final = b"\xfe"  # where the family stands: a row of a table interleaved in this one
+_INTERLEAVED: Final = b"\xfe"  # in place of the family: the row of a table that is interleaved in this one
 
 
 class TableCodec:
-    """Decodes and encodes the rows of one table version with one column family.
+    """The codec of one table version with one column family.
 
     Raises `UnsupportedTable`, naming table and reason, for a table that cannot be fed.
     """
@@ -41,11 +41,12 @@ class TableCodec:
         self._tuple = TupleCodec(self._layout.columns, {column.id for column in self._layout.key_columns})
 
     def decode(self, key: bytes, value: bytes) -> Row | None:
-        """The row version that ``value`` stores under ``key`` (a roachpb key, with or without tenant prefix).
+        """Return the row version that ``value`` stores under ``key`` (a roachpb key, with or without tenant
+        prefix).
 
-        ``None`` for a key of another index of this table. An empty ``value`` is a deletion: its key datums
-        are what the key alone can give (a decimal without its scale). Raises `EncodingError` and
-        `ChecksumMismatch`, naming table and key.
+        Returns ``None`` for a key of another index of this table. An empty ``value`` is a deletion: its key
+        datums are only those that the key itself can give (a decimal without its scale). Raises
+        `EncodingError` and `ChecksumMismatch`, naming table and key.
         """
         try:
             read = self._index.read(key)
@@ -64,10 +65,11 @@ class TableCodec:
             raise EncodingError(self._located(key, error)) from None
 
     def encode(self, values: Mapping[str, Datum] | Sequence[Datum]) -> tuple[bytes, bytes]:
-        """Key and value of a row: datums by column name (absent = NULL) or of the columns of rows in order.
+        """Return key and value of a row, from datums by column name (absent = NULL) or in the order of a
+        row's columns.
 
-        Raises `EncodingError` naming table and column for a wrong type, an unknown name, or a NULL where
-        none may be.
+        Raises `EncodingError`, naming table and column, for a wrong type, an unknown name, or a NULL in a
+        column that is NOT NULL.
         """
         try:
             slots = self._layout.arrange(values)
@@ -79,7 +81,10 @@ class TableCodec:
         return key, seal(key, _TUPLE + body)
 
     def encode_key(self, values: Mapping[str, Datum] | Sequence[Datum]) -> bytes:
-        """The key of a row, given as to `encode`; by name, the primary key's columns are enough."""
+        """Return the key of a row that is given as to `encode`.
+
+        By name, the primary key's columns are enough.
+        """
         try:
             return self._write_key(self._layout.arrange(values))
         except EncodingError as error:
@@ -113,7 +118,10 @@ class TableCodec:
         return Row(self.descriptor, tuple(key_datums), None)
 
     def _is_interleaved(self, key: bytes, position: int) -> bool:
-        """Whether another table's row stands here; `EncodingError` for a family that the table has not."""
+        """Return whether the key is of another table's row.
+
+        Raises `EncodingError` for an unknown column family.
+        """
         if key[position : position + 1] == _INTERLEAVED:
             return True
         family_id = decode_family_suffix(key, position)
@@ -131,7 +139,10 @@ class TableCodec:
 
 
 def _is_collated(sql_type: SqlType) -> bool:
-    """Whether it is a collated string, or an array of them: keys hold what such strings are sorted by."""
+    """Return whether it is a collated string, or an array of them.
+
+    Keys hold only the sort keys of such strings.
+    """
     if sql_type.element is not None:
         return _is_collated(sql_type.element)
     return sql_type.kind is Kind.COLLATED_STRING

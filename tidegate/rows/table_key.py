@@ -1,4 +1,5 @@
-"""The fixed parts of a row's key: tenant prefix, table id, index id before the columns; family behind them.
+"""The fixed parts of a row's key: tenant prefix, table id and index id before the columns, the family behind
+them.
 
     key = [0xfe tenant id] table id | index id | index columns | family suffix
 
@@ -25,7 +26,7 @@ _TWO_BYTES_MORE: Final = 0xF7
 
 
 def table_start(key: bytes) -> int:
-    """Where the table id begins: behind the tenant prefix, if there is one."""
+    """Return where the table id begins: behind the tenant prefix, if there is one."""
     if key[:1] == b"\xfe":
         _, end = decode_uvarint_asc(key, 1)
         return end
@@ -33,9 +34,9 @@ def table_start(key: bytes) -> int:
 
 
 def table_id_of(key: bytes) -> int:
-    """The table that a key belongs to, with or without a tenant prefix.
+    """Return the table that a key belongs to, with or without a tenant prefix.
 
-    Raises `EncodingError` if it is no key of a table (system and local keys, cut keys).
+    Raises `EncodingError` for a key of no table (system and local keys, cut keys).
     """
     try:
         first = key[0]
@@ -52,46 +53,50 @@ def table_id_of(key: bytes) -> int:
 
 
 def table_span(table_id: int) -> Span:
-    """All keys of a table, tenant prefix left out: which index holds the rows is its descriptor's to say."""
+    """Return all keys of a table, without tenant prefix. The descriptor says which index holds the rows."""
     return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
 
 
 def index_prefix(table_id: int, index_id: int) -> bytes:
-    """What all keys of an index begin with, tenant prefix left out."""
+    """Return what all keys of an index begin with, without tenant prefix."""
     return encode_uvarint_asc(table_id) + encode_uvarint_asc(index_id)
 
 
 def index_span(table_id: int, index_id: int) -> Span:
-    """All keys of an index, tenant prefix left out."""
+    """Return all keys of an index, without tenant prefix."""
     prefix = index_prefix(table_id, index_id)
     return Span(prefix, prefix_end(prefix))
 
 
 def tenant_prefix(tenant_id: int) -> bytes:
-    """What all keys of a secondary tenant begin with."""
+    """Return what all keys of a secondary tenant begin with."""
     return bytes((TENANT,)) + encode_uvarint_asc(tenant_id)
 
 
 def without_tenant(span: Span) -> Span:
-    """The keys of a range as feeds watch them: the tenant prefix that ``span`` begins with is taken off.
+    """Return the keys of a range as feeds watch them: without the tenant prefix that ``span`` begins with.
 
-    A span that ends behind that tenant's keys goes to the end of all tables' keys. One that begins with no
+    A span that ends behind that tenant's keys goes to the end of all tables' keys. A span that begins with no
     tenant prefix stays as it is.
     """
     try:
         behind = table_start(span.start)
     except EncodingError:
-        return span  # in front of the first tenant's keys
+        return span  # the span begins before the first tenant's keys
     if not behind:
         return span
     prefix, start = span.start[:behind], span.start[behind:]
     if span.end.startswith(prefix):
         return Span(start, span.end[behind:])
-    return Span(start, TABLES_END) if start < TABLES_END else span  # no table's keys: nobody watches them
+    # no table has these keys, so nobody watches them
+    return Span(start, TABLES_END) if start < TABLES_END else span
 
 
 def watched_parts(span: Span, watched: Iterable[Span]) -> Iterator[Span]:
-    """The parts of a range's span that lie in ``watched``, which have no tenant prefix; the parts have it."""
+    """Yield the parts of a range's span that lie in ``watched``.
+
+    Watched spans have no tenant prefix; the parts have that of the range.
+    """
     try:
         prefix = span.start[: table_start(span.start)]
     except EncodingError:
@@ -105,7 +110,7 @@ def watched_parts(span: Span, watched: Iterable[Span]) -> Iterator[Span]:
 
 
 def encode_family_suffix(family_id: int) -> bytes:
-    """What ends the key of one family of a row."""
+    """Return the end of the key of one family of a row."""
     if family_id == 0:
         return FAMILY_ZERO
     encoded = encode_uvarint_asc(family_id)
@@ -113,7 +118,10 @@ def encode_family_suffix(family_id: int) -> bytes:
 
 
 def decode_family_suffix(key: bytes, position: int) -> int:
-    """The family id that ends ``key`` behind its columns; `EncodingError` when anything else stands there."""
+    """Return the family id that ends ``key`` behind its columns.
+
+    Raises `EncodingError` for any other bytes there.
+    """
     if key[position:] == FAMILY_ZERO:
         return 0
     family_id, _ = decode_uvarint_asc(key, position)
@@ -123,10 +131,11 @@ def decode_family_suffix(key: bytes, position: int) -> int:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The lowest key above every key that begins with ``prefix``.
+    """Return the lowest key above every key that begins with ``prefix``.
 
-    Source: CockroachDB pkg/roachpb (Key.PrefixEnd): the last byte that can be raised is raised and the rest
-    dropped; bytes that are all 0xff stay as they are, and nothing becomes ff ff, the end of the key space.
+    For example, ``61 ff`` gives ``62``. Source: CockroachDB pkg/roachpb (Key.PrefixEnd): the last byte that
+    can be raised is raised and the rest dropped. Bytes that are all 0xff stay as they are, and the empty
+    prefix gives ff ff, the end of the key space.
     """
     if not prefix:
         return b"\xff\xff"
@@ -137,6 +146,6 @@ def prefix_end(prefix: bytes) -> bytes:
 
 
 def shortened(key: bytes, limit: int = 40) -> str:
-    """A key's hex for messages, cut to ``limit`` bytes."""
+    """Return a key's hex for messages, cut to ``limit`` bytes."""
     text = key[:limit].hex()
     return f"0x{text}..." if len(key) > limit else f"0x{text}"

@@ -1,6 +1,6 @@
-"""Fixed-size reads that notice the end of the buffer.
+"""Reads of a fixed size that notice the end of the buffer.
 
-A slice past the end is silently short, so decoders cut through here wherever a size is given.
+A slice past the end is too short without an error, so decoders use these functions wherever a size is given.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from typing import Any, TypeAlias
 
 from tidegate.errors import EncodingError
 
-#: Encodes one datum; the datum's Python type is the one that `tidegate.rows.types` lists for its SQL type.
+#: Encodes one datum. Its Python type is the one that `tidegate.rows.types` lists for its SQL type.
 Encode: TypeAlias = Callable[[Any], bytes]
 #: Reads one datum at a position; returns it and the position behind it. Raises `EncodingError`.
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 
 def take(buffer: bytes, position: int, size: int) -> tuple[bytes, int]:
-    """``size`` bytes from ``position`` and the position behind them; `EncodingError` when there are fewer."""
+    """Return ``size`` bytes from ``position`` and the position behind them.
+
+    Raises `EncodingError` for fewer.
+    """
     end = position + size
     if end > len(buffer):
         missing = end - len(buffer)
@@ -26,7 +29,7 @@ def take(buffer: bytes, position: int, size: int) -> tuple[bytes, int]:
 
 
 def marker_at(buffer: bytes, position: int) -> int:
-    """The byte at ``position``; `EncodingError` at the end of the buffer."""
+    """Return the byte at ``position``. Raises `EncodingError` at the end of the buffer."""
     if position >= len(buffer):
         raise EncodingError(f"the bytes end at offset {position}, where a datum should begin")
     return buffer[position]

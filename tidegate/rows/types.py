@@ -1,4 +1,4 @@
-"""SQL column types, and the Python values that stand for their datums.
+"""SQL column types, and the Python types of their datums.
 
 | SQL | Python value of a datum |
 |---|---|
@@ -16,7 +16,7 @@
 | TIMESTAMP, TIMESTAMPTZ | ``int``: nanoseconds since 1970-01-01 00:00 UTC |
 | INTERVAL | ``Interval`` |
 | BIT | ``str`` of ``0`` and ``1`` |
-| JSONB | ``Json``, so that JSON ``null`` and SQL NULL stay apart |
+| JSONB | ``Json``, so that JSON ``null`` and SQL NULL are distinct |
 | ARRAY | ``tuple`` of datums |
 | OID | ``int`` |
 | PG_LSN | ``int`` (64 bits, unsigned) |
@@ -24,7 +24,7 @@
 | GEOMETRY, GEOGRAPHY | ``bytes``: the shape in EWKB (`tidegate.rows.ewkb` reads and writes it) |
 | TSVECTOR | ``TsVector`` |
 | TSQUERY | ``TsQuery`` |
-| VECTOR | ``tuple`` of ``float`` that 32 bits hold |
+| VECTOR | ``tuple`` of 32-bit ``float`` |
 | NULL of any type | ``None`` |
 """
 
@@ -78,7 +78,7 @@ class TimeTz(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """An INTERVAL: three parts that do not carry over into each other."""
+    """An INTERVAL: three parts, none of which carries over into another."""
 
     months: int
     days: int
@@ -95,14 +95,14 @@ class Box2D(NamedTuple):
 
 
 class TsPosition(NamedTuple):
-    """Where a lexeme stands in a document (1 to 16383), and its weight: 0 to 3 for D, C, B, A."""
+    """The position of a lexeme in a document (1 to 16383), and its weight: 0 to 3 for D, C, B, A."""
 
     position: int
     weight: int = 0
 
 
 class TsTerm(NamedTuple):
-    """A lexeme of a document, and where it stands there."""
+    """A lexeme of a document, and its positions there."""
 
     lexeme: str
     positions: tuple[TsPosition, ...] = ()
@@ -116,7 +116,7 @@ class TsVector:
 
 
 class TsOperator(enum.IntEnum):
-    """What joins the operands of a TSQUERY; the number is the one in stored values."""
+    """An operator between the operands of a TSQUERY. The number is the one in stored values."""
 
     NOT = 1
     AND = 2
@@ -125,7 +125,7 @@ class TsOperator(enum.IntEnum):
 
 
 class TsOperand(NamedTuple):
-    """A lexeme that is searched for: with weights 1, 2, 4, 8 for D, C, B, A (0 = any), 16 for a prefix."""
+    """A lexeme to search for: with weights 1, 2, 4, 8 for D, C, B, A (0 = any), 16 for a prefix."""
 
     lexeme: str
     weights: int = 0
@@ -142,7 +142,7 @@ class TsOperation(NamedTuple):
 class TsQuery:
     """A TSQUERY in prefix notation: an operator, then its operands, the left one first.
 
-    Flat, as it is stored, so that a query of any depth can be read and printed.
+    It is flat, as it is stored, so that a query of any depth can be read and printed.
     """
 
     tokens: tuple[TsOperand | TsOperation, ...]
@@ -192,10 +192,10 @@ class SqlType:
     """A column's type.
 
     ``width`` is the declared width of INT (16, 32, 64), FLOAT (32, 64), STRING and BIT, the precision of
-    DECIMAL and of times, the dimensions of VECTOR, or the SRID of GEOMETRY and GEOGRAPHY; 0 where none was
-    declared. ``scale`` is a DECIMAL's. ``varying`` marks VARBIT. ``locale`` is a collation's, ``members`` an
-    enum's, ``element`` an array's. ``name`` is an enum's, the declared spelling of a STRING (VARCHAR, CHAR,
-    NAME, REFCURSOR), or the declared shape of GEOMETRY and GEOGRAPHY (POINT, POLYGONZ).
+    DECIMAL and of times, the dimensions of VECTOR, or the SRID of GEOMETRY and GEOGRAPHY; 0 if none was
+    declared. ``scale`` is for DECIMAL. ``varying`` marks VARBIT. ``locale`` is for a collation, ``members``
+    for an enum, ``element`` for an array. ``name`` is the name of an enum, the declared spelling of a STRING
+    (VARCHAR, CHAR, NAME, REFCURSOR), or the declared shape of GEOMETRY and GEOGRAPHY (POINT, POLYGONZ).
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The frame around a value: checksum, tag, and the MVCC header that may precede both.
+"""The frame of a value: checksum and tag, and the MVCC header that may precede both.
 
     value    = CRC-32 (4 bytes, big endian; 0 = not set) | tag | payload
     extended = header length (4 bytes, big endian) | 0x65 | header | value
@@ -17,7 +17,7 @@ from tidegate.errors import ChecksumMismatch, EncodingError
 
 
 class ValueTag(IntEnum):
-    """What a value's payload is."""
+    """The type of a value's payload."""
 
     UNKNOWN = 0
     INT = 1
@@ -37,7 +37,7 @@ class ValueTag(IntEnum):
     TIME_SERIES = 100
 
 
-EXTENDED: Final = 0x65  # where an ordinary value has its tag
+EXTENDED: Final = 0x65  # in the place of an ordinary value's tag
 CHECKSUM_SIZE: Final = 4
 PAYLOAD_START: Final = CHECKSUM_SIZE + 1
 _UNSET: Final = b"\x00\x00\x00\x00"
@@ -51,7 +51,7 @@ class ExtendedValue(NamedTuple):
 
 
 def split_header(stored: bytes) -> ExtendedValue:
-    """Take a stored value apart. Raises `EncodingError` when it is cut inside the header or checksum."""
+    """Split a stored value. Raises `EncodingError` when it is cut inside the header or checksum."""
     if not stored:
         return ExtendedValue(None, b"")
     if len(stored) < PAYLOAD_START:
@@ -68,7 +68,7 @@ def split_header(stored: bytes) -> ExtendedValue:
 
 
 def ordinary(stored: bytes) -> bytes:
-    """A stored value without its MVCC header; empty for a tombstone. Errors as `split_header`."""
+    """Return a stored value without its MVCC header; empty for a tombstone. Raises as `split_header` does."""
     if len(stored) > CHECKSUM_SIZE and stored[CHECKSUM_SIZE] != EXTENDED:
         return stored
     return split_header(stored).value
@@ -80,17 +80,22 @@ def join_header(header: bytes, value: bytes) -> bytes:
 
 
 def checksum(key: bytes, body: bytes) -> int:
-    """CRC-32 (IEEE) over the key, tenant prefix and family suffix included, and the value from its tag on."""
+    """Return CRC-32 (IEEE) over the key, with tenant prefix and family suffix, and the value from its tag
+    on.
+    """
     return crc32(body, crc32(key)) or 1  # 0 means "not set"
 
 
 def seal(key: bytes, body: bytes) -> bytes:
-    """The value of ``key`` whose tag and payload are ``body``, with its checksum."""
+    """Return the value of ``key`` with the tag and payload ``body``, and with its checksum."""
     return checksum(key, body).to_bytes(CHECKSUM_SIZE, "big") + body
 
 
 def unseal(key: bytes, value: bytes) -> bytes:
-    """Tag and payload of an ordinary value that is not empty; `ChecksumMismatch` if it is damaged."""
+    """Return tag and payload of an ordinary value that is not empty.
+
+    Raises `ChecksumMismatch` if it is damaged.
+    """
     stored, body = value[:CHECKSUM_SIZE], value[CHECKSUM_SIZE:]
     if stored != _UNSET and int.from_bytes(stored, "big") != checksum(key, body):
         raise ChecksumMismatch(f"checksum {stored.hex()} is stored, {checksum(key, body):08x} was computed")

@@ -1,1 +1,1 @@
-"""Order-preserving encodings: what stands in keys."""
+"""Order-preserving encodings of datums, for keys."""

@@ -22,7 +22,7 @@ _DESC_END: Final = 0xFF
 
 
 def array_encoder(encode: Encode, descending: bool) -> Encode:
-    """An encoder of arrays out of one of their elements, of the same direction."""
+    """Return an encoder of arrays, made from the encoder of their elements in the same direction."""
     marker, null, end = _bytes_of(descending)
 
     def encode_array(elements: Sequence[Any]) -> bytes:
@@ -33,7 +33,7 @@ def array_encoder(encode: Encode, descending: bool) -> Encode:
 
 
 def array_decoder(decode: Decode, descending: bool) -> Decode:
-    """Inverse of `array_encoder`; the decoder raises `EncodingError` for a malformed array."""
+    """Return the inverse of `array_encoder`. The decoder raises `EncodingError` for a malformed array."""
     marker, null, end = (byte[0] for byte in _bytes_of(descending))
 
     def decode_array(buffer: bytes, position: int) -> tuple[tuple[Any, ...], int]:

@@ -1,4 +1,5 @@
-"""Bit strings in keys: 64-bit words, left aligned, each a key integer; then how much of the last counts.
+"""Bit strings in keys: 64-bit words, left aligned, each a key integer; then how many bits of the last word
+count.
 
 Source: CockroachDB pkg/util/encoding/encoding.go, pkg/util/bitarray.
 """
@@ -19,7 +20,7 @@ from tidegate.rows.take import Decode, Encode, marker_at
 ASC: Final = 0x3A
 DESC: Final = 0x3B
 WORD_BITS: Final = 64
-#: Of a bit string in a key, where a word of zeros is one byte and prints as 64 digits.
+#: The most bits of a bit string in a key, where a word of zeros is one byte and prints as 64 digits.
 MAX_BITS: Final = 16 << 20
 
 _ASC_END: Final = 0x00
@@ -27,14 +28,14 @@ _DESC_END: Final = 0xFF
 
 
 def words_of(bits: str) -> list[int]:
-    """The 64-bit words of a text of 0 and 1; the last one is filled up with zeros on the right."""
+    """Return the 64-bit words of a text of 0 and 1. The last word is filled up with zeros on the right."""
     if bits.strip("01"):
         raise EncodingError(f"{bits!r} is not a string of bits")
     return [int(bits[i : i + WORD_BITS].ljust(WORD_BITS, "0"), 2) for i in range(0, len(bits), WORD_BITS)]
 
 
 def bits_of(words: list[int], length: int) -> str:
-    """Inverse of `words_of`; `EncodingError` unless exactly ``length`` bits are in use."""
+    """Inverse of `words_of`. Raises `EncodingError` unless exactly ``length`` bits are in use."""
     if len(words) != -(-length // WORD_BITS):
         raise EncodingError(f"{len(words)} words cannot hold a string of {length} bits")
     text = "".join(f"{word:064b}" for word in words)
@@ -44,12 +45,12 @@ def bits_of(words: list[int], length: int) -> str:
 
 
 def encode_bits_asc(bits: str) -> bytes:
-    """A bit string, in the order of its text."""
+    """Encode a bit string so that it sorts as its text does."""
     return _encode(bits, ASC, _ASC_END, encode_uvarint_asc)
 
 
 def encode_bits_desc(bits: str) -> bytes:
-    """A bit string, against the order of its text."""
+    """Encode a bit string so that it sorts against its text."""
     return _encode(bits, DESC, _DESC_END, encode_uvarint_desc)
 
 

@@ -1,7 +1,7 @@
 """Boxes in keys: a marker, then the four sides as floats of the key's direction.
 
-Source: CockroachDB pkg/util/encoding/encoding.go (Box2D). A box's sides have no negative zero, and no box
-is written a second time in the value for one.
+Source: CockroachDB pkg/util/encoding/encoding.go (Box2D). A box's sides have no negative zero, so no box has
+to be written to the value as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MARKER: Final = bytes((MARKER,))
 
 
 def encode_box_asc(box: Box2D) -> bytes:
-    """A box, ordered by its least x, greatest x, least y, greatest y."""
+    """Encode a box so that boxes sort by their least x, greatest x, least y, greatest y."""
     return _MARKER + encode_sides_asc(box)
 
 
@@ -33,7 +33,7 @@ def decode_box_asc(buffer: bytes, position: int) -> tuple[Box2D, int]:
 
 
 def encode_box_desc(box: Box2D) -> bytes:
-    """A box, greater ones first."""
+    """Encode a box so that greater boxes sort first."""
     return _MARKER + b"".join(map(encode_float_desc, box))
 
 
@@ -43,7 +43,7 @@ def decode_box_desc(buffer: bytes, position: int) -> tuple[Box2D, int]:
 
 
 def encode_sides_asc(box: Box2D) -> bytes:
-    """The sides alone, as values have them too."""
+    """Encode only the sides, as values have them too."""
     return b"".join(map(encode_float_asc, box))
 
 

@@ -1,7 +1,7 @@
 """Byte strings in keys: a marker, the bytes with each zero escaped, a terminator.
 
-Ascending: 0x12, every 00 as 00 ff, then 00 01. Descending: 0x13, then the complement of all that.
-Source: CockroachDB pkg/util/encoding/encoding.go.
+Ascending: 0x12, every 00 as 00 ff, then 00 01. So ``61 00`` becomes ``12 61 00 ff 00 01``. Descending: 0x13,
+then the complement of all that follows. Source: CockroachDB pkg/util/encoding/encoding.go.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _DESC_TERMINATOR: Final = _TERMINATOR.translate(COMPLEMENT)
 
 
 def encode_bytes_asc(data: bytes) -> bytes:
-    """A byte string that sorts as its bytes do."""
+    """Encode a byte string so that it sorts as its bytes do."""
     return b"\x12" + data.replace(_ESCAPE, _ESCAPED_ZERO) + _TERMINATOR
 
 
 def encode_bytes_desc(data: bytes) -> bytes:
-    """A byte string that sorts against its bytes."""
+    """Encode a byte string so that it sorts against its bytes."""
     escaped = data.replace(_ESCAPE, _ESCAPED_ZERO) + _TERMINATOR
     return b"\x13" + escaped.translate(COMPLEMENT)
 
@@ -52,12 +52,12 @@ def decode_bytes_desc(buffer: bytes, position: int) -> tuple[bytes, int]:
 
 
 def encode_string_asc(text: str) -> bytes:
-    """A string, by its UTF-8 bytes."""
+    """Encode a string so that it sorts by its UTF-8 bytes."""
     return encode_bytes_asc(text.encode())
 
 
 def encode_string_desc(text: str) -> bytes:
-    """A string, against its UTF-8 bytes."""
+    """Encode a string so that it sorts against its UTF-8 bytes."""
     return encode_bytes_desc(text.encode())
 
 
@@ -74,7 +74,7 @@ def decode_string_desc(buffer: bytes, position: int) -> tuple[str, int]:
 
 
 def utf8(data: bytes, position: int) -> str:
-    """The text of ``data``; `EncodingError` naming ``position`` when it is not UTF-8."""
+    """Return the text of ``data``. Raises `EncodingError`, which names ``position``, when it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ def _expect(marker: int, buffer: bytes, position: int) -> None:
 
 
 def _unescape(buffer: bytes, start: int) -> tuple[bytes, int]:
-    """Bytes up to the terminator, escapes undone, and the position behind it."""
+    """Return the bytes up to the terminator without escapes, and the position behind it."""
     return _split_escapes(buffer, start, _ESCAPE, _ESCAPED_ZERO, _TERMINATOR)
 
 

@@ -1,4 +1,5 @@
-"""Datums in keys: for each SQL type and direction, how its order-preserving form is written and read.
+"""Datums in keys: for each SQL type and direction, the functions that write and read its order-preserving
+form.
 
 Source: CockroachDB pkg/sql/rowenc/keyside.
 """
@@ -22,21 +23,21 @@ NULL_DESC: Final = 0xFF
 
 
 class KeyCodec(NamedTuple):
-    """One SQL type in keys, in one direction."""
+    """The writer and the reader of one SQL type in keys, in one direction."""
 
     encode: Encode
     decode: Decode
 
 
 def has_key_form(sql_type: SqlType) -> bool:
-    """Whether columns of ``sql_type`` can be in a primary key. CockroachDB refuses the others too."""
+    """Return whether columns of ``sql_type`` can be in a primary key. CockroachDB refuses the others too."""
     if sql_type.kind is Kind.ARRAY:
         return sql_type.element is not None and has_key_form(sql_type.element)
     return sql_type.kind is Kind.ENUM or sql_type.kind in _CODECS
 
 
 def key_codec(sql_type: SqlType, descending: bool) -> KeyCodec:
-    """How datums of ``sql_type`` are written and read in that direction, NULL left out.
+    """Return the codec for datums of ``sql_type`` in that direction, without NULL.
 
     The key form of a collated string is its collation key: it cannot be written, and reads as ``None``.
     """
@@ -49,7 +50,7 @@ def key_codec(sql_type: SqlType, descending: bool) -> KeyCodec:
 
 
 def nullable(codec: KeyCodec, descending: bool) -> KeyCodec:
-    """The codec with NULL, which sorts first in ascending and last in descending keys."""
+    """Return the codec extended by NULL, which sorts first in ascending and last in descending keys."""
     null = NULL_DESC if descending else NULL_ASC
     encode_datum, decode_datum = codec
 
@@ -74,7 +75,7 @@ def _array(sql_type: SqlType, descending: bool) -> KeyCodec:
 def _through_bytes(
     to_bytes: Callable[[Any], bytes], from_bytes: Callable[[bytes], Any], descending: bool
 ) -> KeyCodec:
-    """A type that is written as the byte string which ``to_bytes`` gives."""
+    """Return the codec of a type that is written as the byte string which ``to_bytes`` returns."""
     write = byte_strings.encode_bytes_desc if descending else byte_strings.encode_bytes_asc
     read = byte_strings.decode_bytes_desc if descending else byte_strings.decode_bytes_asc
 

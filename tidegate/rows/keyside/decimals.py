@@ -1,8 +1,9 @@
-"""Decimals in keys: 0.m * 100^E, the exponent folded into the marker, m as base-100 digits.
+"""Decimals in keys: 0.m * 100^E, with the exponent in the marker and m as base-100 digits.
 
-A digit byte is 2c+1, the last one 2c, so that a shorter mantissa sorts first; 00 ends it. For negative
-numbers the digit bytes are complemented and the exponent's order is turned round. The scale is not
-kept: 10, 10.0 and 1E+1 share one key. Source: CockroachDB pkg/util/encoding/decimal.go.
+A digit byte is 2c+1, the last one 2c, so that a shorter mantissa sorts first; 00 ends it. For example, 1.5 is
+0.0150 * 100^1: marker 2a (E = 1), digits 01 and 50 as 03 and 64, then 00. For negative numbers the digit
+bytes are complemented and the order of exponents is reversed. The scale is not kept: 10, 10.0 and 1E+1 share
+one key. Source: CockroachDB pkg/util/encoding/decimal.go.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ INFINITY: Final = 0x35
 NAN_DESC: Final = 0x36
 MARKERS: Final = range(NAN_ASC, NAN_DESC + 1)
 
-#: Larger exponents are refused on both sides: CockroachDB's own limit is far below (apd, 100,000).
+#: Larger exponents are refused by writer and reader. CockroachDB's own limit is far lower (apd, 100,000).
 MAX_EXPONENT: Final = 2_000_000_000
 _MAX_INLINE_EXPONENT: Final = 10
 _TERMINATOR: Final = b"\x00"
 
 
 def encode_decimal_asc(value: Decimal) -> bytes:
-    """A decimal, smaller numbers first, NaN before all."""
+    """Encode a decimal so that smaller numbers sort first, and NaN before all."""
     if value.is_nan():
         return bytes((NAN_ASC,))
     return _encode(value)
 
 
 def encode_decimal_desc(value: Decimal) -> bytes:
-    """A decimal, larger numbers first, NaN behind all."""
+    """Encode a decimal so that larger numbers sort first, and NaN behind all."""
     if value.is_nan():
         return bytes((NAN_DESC,))
     return _encode(value.copy_negate())
@@ -77,7 +78,7 @@ def decode_decimal_desc(buffer: bytes, position: int) -> tuple[Decimal, int]:
 
 
 def mantissa_of(value: Decimal) -> tuple[int, bytes]:
-    """(E, base-100 digit bytes) of a finite number other than zero, whatever its sign."""
+    """Return (E, base-100 digit bytes) of a finite number other than zero, whatever its sign."""
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits))
@@ -142,7 +143,7 @@ def _negative_exponent(exponent: int) -> bytes:
 
 
 def _decode_exponent(marker: int, buffer: bytes, position: int) -> tuple[int, int]:
-    """(E, start of the mantissa)."""
+    """Return (E, start of the mantissa)."""
     start = position + 1
     if POSITIVE_UNIT <= marker < POSITIVE_LARGE:
         return marker - POSITIVE_UNIT, start

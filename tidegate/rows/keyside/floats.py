@@ -1,7 +1,7 @@
 """Floats in keys: a marker by sign, then the IEEE 754 bits, complemented for negative numbers.
 
-Both zeros share one form; the sign of a negative zero survives in the row's value only.
-Source: CockroachDB pkg/util/encoding/float.go.
+Both zeros share one form; only the row's value keeps the sign of a negative zero. Source: CockroachDB
+pkg/util/encoding/float.go.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BITS: Final = struct.Struct(">d")
 
 
 def encode_float_asc(value: float) -> bytes:
-    """A float, smaller numbers first, NaN before all."""
+    """Encode a float so that smaller numbers sort first, and NaN before all."""
     return _encode(value, NAN_ASC)
 
 
 def encode_float_desc(value: float) -> bytes:
-    """A float, larger numbers first, NaN behind all."""
+    """Encode a float so that larger numbers sort first, and NaN behind all."""
     return _encode(-value, NAN_DESC)
 
 

@@ -1,8 +1,9 @@
 """Integers in keys: one marker byte that carries the length (or a small value), then big-endian bytes.
 
-Source: CockroachDB pkg/util/encoding/encoding.go. Small values 0..109 sit in the marker itself
-(0x88..0xf5); 0xf6..0xfd announce 1..8 bytes, 0x80..0x87 announce 8..1 bytes of a negative or a
-descending value. Descending signed integers are the ascending form of the complement.
+Source: CockroachDB pkg/util/encoding/encoding.go. Small values 0..109 are in the marker itself (0x88..0xf5).
+Markers 0xf6..0xfd announce 1..8 bytes, 0x80..0x87 announce 8..1 bytes of a negative or a descending value.
+For example, 5 is ``8d``, 300 is ``f7 01 2c``, and -1 is ``87 ff``. A descending signed integer is the
+ascending form of its complement.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MAX_BYTES: Final = 8
 
 
 def encode_uvarint_asc(value: int) -> bytes:
-    """An unsigned 64-bit integer, smaller values first."""
+    """Encode an unsigned 64-bit integer so that smaller values sort first."""
     if 0 <= value <= MAX_SMALL:
         return bytes((ZERO + value,))
     body = _magnitude(value)
@@ -44,7 +45,7 @@ def decode_uvarint_asc(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_uvarint_desc(value: int) -> bytes:
-    """An unsigned 64-bit integer, larger values first."""
+    """Encode an unsigned 64-bit integer so that larger values sort first."""
     if value == 0:
         return bytes((ZERO,))
     size = len(_magnitude(value))
@@ -65,7 +66,7 @@ def decode_uvarint_desc(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_varint_asc(value: int) -> bytes:
-    """A signed 64-bit integer, smaller values first."""
+    """Encode a signed 64-bit integer so that smaller values sort first."""
     if value > _MAX_INT64 or value < _MIN_INT64:
         raise EncodingError(f"{value} does not fit in 64 bits with a sign")
     if value >= 0:
@@ -89,7 +90,7 @@ def decode_varint_asc(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_varint_desc(value: int) -> bytes:
-    """A signed 64-bit integer, larger values first."""
+    """Encode a signed 64-bit integer so that larger values sort first."""
     return encode_varint_asc(~value)
 
 

@@ -27,17 +27,17 @@ TIMETZ: Final = 0x3C
 
 _MICROS_PER_SECOND: Final = 1_000_000
 _NANOS_PER_DAY: Final = 24 * 3600 * NANOS_PER_SECOND
-_DAYS_PER_MONTH: Final = 30  # what an interval sorts by, not what it adds
+_DAYS_PER_MONTH: Final = 30  # used for the order of intervals, not for adding them
 
 
 def encode_timestamp_asc(nanos: int) -> bytes:
-    """Nanoseconds since 1970 as seconds and a rest of 0..999,999,999 nanoseconds."""
+    """Encode nanoseconds since 1970 as seconds and a rest of 0..999,999,999 nanoseconds."""
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
     return b"\x14" + encode_varint_asc(seconds) + encode_varint_asc(rest)
 
 
 def encode_timestamp_desc(nanos: int) -> bytes:
-    """As `encode_timestamp_asc`, later times first."""
+    """Encode as `encode_timestamp_asc` does, but later times sort first."""
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
     return b"\x14" + encode_varint_desc(seconds) + encode_varint_desc(rest)
 
@@ -53,13 +53,13 @@ def decode_timestamp_desc(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_timetz_asc(time: TimeTz) -> bytes:
-    """The instant in UTC first, then the offset."""
+    """Encode the instant in UTC first, then the offset."""
     instant = time.micros + time.offset_seconds * _MICROS_PER_SECOND
     return b"\x3c" + encode_varint_asc(instant) + encode_varint_asc(time.offset_seconds)
 
 
 def encode_timetz_desc(time: TimeTz) -> bytes:
-    """As `encode_timetz_asc`, later times first."""
+    """Encode as `encode_timetz_asc` does, but later times sort first."""
     instant = time.micros + time.offset_seconds * _MICROS_PER_SECOND
     return b"\x3c" + encode_varint_desc(instant) + encode_varint_desc(time.offset_seconds)
 
@@ -75,13 +75,13 @@ def decode_timetz_desc(buffer: bytes, position: int) -> tuple[TimeTz, int]:
 
 
 def encode_interval_asc(interval: Interval) -> bytes:
-    """The total with months of 30 and days of 24 hours first, then months and days."""
+    """Encode first the total, with months of 30 days and days of 24 hours, then months and days."""
     integers = (_total_nanos(interval), interval.months, interval.days)
     return b"\x16" + b"".join(map(encode_varint_asc, integers))
 
 
 def encode_interval_desc(interval: Interval) -> bytes:
-    """As `encode_interval_asc`, longer intervals first."""
+    """Encode as `encode_interval_asc` does, but longer intervals sort first."""
     integers = (_total_nanos(interval), interval.months, interval.days)
     return b"\x16" + b"".join(map(encode_varint_desc, integers))
 
@@ -104,7 +104,7 @@ def _decode_timestamp(buffer: bytes, position: int, integer: Decode) -> tuple[in
 
 
 def second_fraction(nanos: int) -> int:
-    """``nanos`` itself, if it is less than a second; else `EncodingError`."""
+    """Return ``nanos`` if it is less than a second. Raises `EncodingError` otherwise."""
     if not 0 <= nanos < NANOS_PER_SECOND:
         raise EncodingError(f"a timestamp has {nanos} nanoseconds in its last second")
     return nanos

@@ -1,1 +1,1 @@
-"""Value encodings: tagged datums, tuples and arrays, in which order does not matter but fidelity does."""
+"""Encodings of datums in values: tagged datums, tuples and arrays. They keep every detail and no order."""

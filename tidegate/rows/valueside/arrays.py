@@ -1,4 +1,5 @@
-"""Array payloads: a header, the element type, a count, which elements are NULL, the others untagged.
+"""Array payloads: a header, the element type, a count, a bitmap of NULLs, then the other elements without
+tags.
 
 Source: CockroachDB pkg/sql/rowenc/valueside/array.go. Only one dimension exists.
 """
@@ -14,7 +15,8 @@ from tidegate.rows.take import Decode, Encode, take
 from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag
 from tidegate.rows.valueside.varints import decode_length, encode_length
 
-#: A NULL is a bit here and several bytes elsewhere: so many take the time that a megabyte may take.
+#: The most elements. A NULL is a bit here and several bytes elsewhere: so many take the time that a megabyte
+#: may take.
 MAX_ELEMENTS: Final = 2 << 20
 
 _DIMENSIONS: Final = 0x0F
@@ -22,7 +24,7 @@ _HAS_NULLS: Final = 0x10
 
 
 def encode_array(elements: Sequence[Any], wire_type: WireType, encode: Encode) -> bytes:
-    """The payload of an array whose elements ``encode`` writes; ``None`` is NULL."""
+    """Return the payload of an array whose elements ``encode`` writes; ``None`` is NULL."""
     bitmap = _null_bitmap(elements)
     header = 1 | (_HAS_NULLS if bitmap else 0)
     written = b"".join(encode(element) for element in elements if element is not None)
@@ -46,7 +48,7 @@ def decode_array(payload: bytes, wire_type: WireType, decode: Decode) -> tuple[A
 
 
 def _null_bitmap(elements: Sequence[Any]) -> bytes:
-    """One bit an element, lowest first, set for NULL; empty when none is."""
+    """Return one bit for each element, lowest first, set for NULL; empty when no element is NULL."""
     bitmap = bytearray(-(-len(elements) // 8))
     for i, element in enumerate(elements):
         if element is None:
@@ -75,7 +77,9 @@ def _decode_elements(
 
 
 def _null_marks(bitmap: bytes, count: int) -> Iterable[bool]:
-    """Whether each element is NULL. Byte by byte: to shift the whole bitmap for each one takes n * n."""
+    """Yield whether each element is NULL. It goes byte by byte, since shifting the bitmap for each element
+    takes n * n.
+    """
     return islice(chain.from_iterable(map(_MARKS.__getitem__, bitmap)), count)
 
 

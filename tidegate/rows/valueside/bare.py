@@ -1,7 +1,7 @@
-"""Bare values: the one column of a family, tagged by its own type instead of standing in a tuple.
+"""Bare values: the only column of a family, tagged by its own type instead of standing in a tuple.
 
-A family other than the first holds its column so when the descriptor names it as the family's default
-column. Source: CockroachDB pkg/sql/rowenc/valueside/legacy.go, pkg/roachpb/data.go.
+A family other than the first holds its column so when the descriptor names it as the family's default column.
+Source: CockroachDB pkg/sql/rowenc/valueside/legacy.go, pkg/roachpb/data.go.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from tidegate.rows.valueside.vectors import encode_vector, vector_of
 
 
 class BareCodec(NamedTuple):
-    """One SQL type as a bare value: its tag, and the payload behind the tag, which ends with the value."""
+    """The codec of one SQL type as a bare value: its tag, and the payload behind the tag, which ends with
+    the value.
+    """
 
     tag: ValueTag
     encode: Encode
@@ -37,7 +39,7 @@ class BareCodec(NamedTuple):
 
 
 def bare_codec(sql_type: SqlType) -> BareCodec:
-    """How datums of ``sql_type`` are written and read; ``decode`` raises `EncodingError`."""
+    """Return the codec for datums of ``sql_type``; ``decode`` raises `EncodingError`."""
     if sql_type.kind is Kind.ENUM:
         return BareCodec(ValueTag.BYTES, physical_of(sql_type), label_of(sql_type))
     if sql_type.kind is Kind.ARRAY:
@@ -46,7 +48,7 @@ def bare_codec(sql_type: SqlType) -> BareCodec:
 
 
 def _whole(decode: Decode) -> Callable[[bytes], Any]:
-    """A reader of a payload out of a reader at a position, which must come to the payload's end."""
+    """Return a reader of a whole payload, from a reader at a position that has to reach the payload's end."""
 
     def decode_whole(payload: bytes) -> Any:
         datum, end = decode(payload, 0)
@@ -69,7 +71,7 @@ def _array(sql_type: SqlType) -> BareCodec:
 
 
 def _tagged(kind: Kind, wire_type: WireType) -> tuple[Encode, Callable[[bytes], Any]]:
-    """The form in tuples without its tag, where the two forms agree."""
+    """Return the codec of the form in tuples without its tag, for types where the two forms agree."""
     codec = value_codec(SqlType(kind))
     return lambda datum: codec.encode(datum)[1], _whole(codec.decoders[wire_type])
 

@@ -1,4 +1,4 @@
-"""Datums in values: how each SQL type is written behind its tag, and read back.
+"""Datums in values: for each SQL type, the functions that write it behind its tag and read it back.
 
 Source: CockroachDB pkg/sql/rowenc/valueside, pkg/util/encoding/encoding.go.
 """
@@ -26,14 +26,14 @@ _Plain: TypeAlias = tuple[WireType, Encode, Decode]
 
 
 class ValueCodec(NamedTuple):
-    """One SQL type in values: a reader for each wire type that it may have, and one writer."""
+    """The codec of one SQL type in values: a reader for each wire type that it may have, and one writer."""
 
     decoders: Mapping[WireType, Decode]
     encode: Callable[[Any], Tagged]
 
 
 def value_codec(sql_type: SqlType) -> ValueCodec:
-    """How datums of ``sql_type`` are read and written; the reader of NULL is included."""
+    """Return the codec for datums of ``sql_type``; the reader of NULL is included."""
     if sql_type.kind is Kind.BOOL:
         return _BOOL
     wire_type, encode, decode = _plain(sql_type)
@@ -44,7 +44,7 @@ def value_codec(sql_type: SqlType) -> ValueCodec:
 
 
 def element_codec(sql_type: SqlType) -> _Plain:
-    """How array elements of ``sql_type`` are read and written: without tags, booleans as a byte each."""
+    """Return the codec for array elements of ``sql_type``: they have no tags, and a boolean is one byte."""
     if sql_type.kind is Kind.BOOL:
         return WireType.TRUE, scalars.encode_bool_element, scalars.decode_bool_element
     return _plain(sql_type)
@@ -75,7 +75,7 @@ _TIMESTAMP: Final = (WireType.TIME, scalars.encode_timestamp, scalars.decode_tim
 
 
 def _sized(wire_type: WireType, encode: Encode, whole: Callable[[bytes], Any]) -> _Plain:
-    """A type whose datums stand behind their length."""
+    """Return the codec of a type whose datums follow their length."""
 
     def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         data, end = scalars.decode_sized(buffer, position)

@@ -1,7 +1,8 @@
-"""Decimals in values: sign, exponent, and the coefficient with its trailing zeros, so scale survives.
+"""Decimals in values: sign, exponent, and the coefficient with its trailing zeros, so that the scale is kept.
 
-Written 0.digits * 10^e, where e = exponent + digit count; the coefficient has no length of its own and
-ends with the bytes. Source: CockroachDB pkg/util/encoding/decimal.go (non-sorting decimals).
+The number is 0.digits * 10^e, where e = exponent + digit count. For example, 1.50 is 0.150 * 10^1: marker 34
+(positive, e above 0), e as ``89``, the coefficient 150 as ``96``. The coefficient has no length of its own
+and ends with the bytes. Source: CockroachDB pkg/util/encoding/decimal.go (non-sorting decimals).
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from tidegate.rows.keyside.integers import decode_uvarint_asc, encode_uvarint_as
 from tidegate.rows.take import marker_at, take
 from tidegate.rows.valueside.varints import decode_uvarint, encode_uvarint
 
-#: Python refuses to turn longer integers into text at once (sys.set_int_max_str_digits); no real decimal
-#: is near it, and the bound keeps hostile input from costing quadratic time.
+#: The most bytes of a coefficient. Python refuses to turn longer integers into text
+#: (sys.set_int_max_str_digits). No real decimal comes near, and the bound keeps hostile input from costing
+#: quadratic time.
 _MAX_COEFFICIENT_BYTES: Final = 1700
 
 _SPECIAL: Final = {
@@ -49,7 +51,7 @@ _SIGNS: Final = {
 
 
 def encode_decimal_body(value: Decimal) -> bytes:
-    """A decimal without a length."""
+    """Encode a decimal without a length."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         return _encode_special(value)
@@ -63,7 +65,10 @@ def encode_decimal_body(value: Decimal) -> bytes:
 
 
 def decode_decimal_body(body: bytes) -> Decimal:
-    """Inverse of `encode_decimal_body`; ``body`` is the whole of it. `EncodingError` when malformed."""
+    """Inverse of `encode_decimal_body`; ``body`` holds nothing else.
+
+    Raises `EncodingError` when malformed.
+    """
     marker = marker_at(body, 0)
     signs = _SIGNS.get(marker)
     if signs is None:
@@ -79,7 +84,7 @@ def decode_decimal_body(body: bytes) -> Decimal:
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """A decimal behind its length, as datums hold it."""
+    """Encode a decimal behind its length, as datums have it."""
     body = encode_decimal_body(value)
     return encode_uvarint(len(body)) + body
 

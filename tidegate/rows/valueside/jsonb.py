@@ -1,9 +1,10 @@
 """JSONB payloads: a container header, one word per entry, then the entries' bytes.
 
-An entry word holds a type and either the entry's length or, on entry 0 and every 32nd after it, the
-offset of its end from the start of the data (an object counts its keys and its values separately, the
-offset runs on). Older payloads hold a length everywhere, so a reader looks at the flag only.
-Source: CockroachDB docs/RFCS/20171005_jsonb_encoding.md, pkg/util/json/encode.go.
+An entry word holds a type, and either the entry's length or an offset. Entry 0 and every 32nd entry after it
+have the offset of their end from the start of the data; the others have a length. An object counts its keys
+and its values separately, and the offsets go on from keys to values. Older payloads have a length everywhere,
+so a reader only looks at the flag. Source: CockroachDB docs/RFCS/20171005_jsonb_encoding.md,
+pkg/util/json/encode.go.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ _TYPE_MASK: Final = 0x7000_0000
 _IS_OFFSET: Final = 0x8000_0000
 _LENGTH_MASK: Final = 0x0FFF_FFFF
 
-#: Containers in containers. Each level is read from a copy of its bytes, and by calls on the stack.
+#: The most levels of containers in containers. Each level is read from a copy of its bytes, and by calls on
+#: the stack.
 MAX_NESTING: Final = 256
-#: Decimal places that one zero is printed with at most, and all zeros of a document.
+#: The most decimal places that one zero is printed with, and the most of all zeros in a document.
 MOST_ZERO_PLACES: Final = 2_000
 MAX_ZERO_PLACES: Final = 64 << 20
-#: Documents of no more bytes cannot have as many.
+#: A document with at most so many bytes cannot have as many places.
 _UNCOUNTED_BYTES: Final = 256 << 10
 
 _WORD: Final = 4
@@ -52,7 +54,7 @@ class _Entry(NamedTuple):
 
 
 def encode_jsonb(value: JsonValue) -> bytes:
-    """The payload of a JSON document; object keys are sorted."""
+    """Return the payload of a JSON document; object keys are sorted."""
     if isinstance(value, list | dict):
         return _encode_container(value, 0)
     entry = _entry_of(value, 0)
@@ -62,8 +64,8 @@ def encode_jsonb(value: JsonValue) -> bytes:
 def decode_jsonb(payload: bytes) -> JsonValue:
     """Inverse of `encode_jsonb`, for older payloads too.
 
-    `EncodingError` when it is malformed, nested beyond `MAX_NESTING`, or has numbers of more than
-    `MAX_ZERO_PLACES` places altogether.
+    Raises `EncodingError` when the payload is malformed, nested beyond `MAX_NESTING`, or has zeros of more
+    than `MAX_ZERO_PLACES` decimal places altogether.
     """
     value = _decode_container(payload, 0)
     if len(payload) > _UNCOUNTED_BYTES:
@@ -120,7 +122,9 @@ def _require_depth(depth: int) -> None:
 
 
 def _require_room(value: JsonValue) -> None:
-    """Refuse a document whose zeros print too many places: ``0E-1999`` has nine bytes here, 2,001 there."""
+    """Refuse a document whose zeros print too many places: ``0E-1999`` has nine bytes here, and prints
+    2,001 digits.
+    """
     places = 0
     pending = [value]
     while pending:
@@ -155,7 +159,7 @@ def _decode_container(payload: bytes, depth: int) -> JsonValue:
 
 
 def _read_entries(payload: bytes, position: int, count: int) -> list[_Entry]:
-    """``count`` entries whose words stand at ``position``; their data must fill the rest exactly."""
+    """Return ``count`` entries whose words begin at ``position``; their data must fill the rest exactly."""
     data_start = position + _WORD * count
     if data_start > len(payload):
         raise EncodingError(f"a JSON container of {len(payload)} bytes announces {count} entries")

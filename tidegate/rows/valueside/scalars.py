@@ -1,4 +1,4 @@
-"""Scalars in values, behind their tags: bytes out of a datum, and back.
+"""Scalars in values, behind their tags: writes and reads their bytes.
 
 Integers are zigzag LEB128 unless said otherwise. Source: CockroachDB pkg/util/encoding/encoding.go.
 """
@@ -28,7 +28,7 @@ _LONG: Final = 0x80  # lengths below it are a single byte
 
 
 def encode_sized(data: bytes) -> bytes:
-    """Bytes behind their length."""
+    """Encode bytes behind their length."""
     return encode_length(len(data)) + data
 
 
@@ -39,7 +39,7 @@ def decode_sized(buffer: bytes, position: int) -> tuple[bytes, int]:
 
 
 def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_string`, in one step: strings are most of what rows are made of."""
+    """Inverse of `encode_string`, in one step, since most of a row is strings."""
     if position < len(buffer) and (size := buffer[position]) < _LONG:
         start = position + 1
     else:
@@ -54,12 +54,12 @@ def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
 
 
 def encode_string(text: str) -> bytes:
-    """UTF-8 bytes behind their length."""
+    """Encode UTF-8 bytes behind their length."""
     return encode_sized(text.encode())
 
 
 def encode_float(value: float) -> bytes:
-    """Eight bytes, IEEE 754."""
+    """Encode a float in eight bytes, IEEE 754."""
     return _DOUBLE.pack(value)
 
 
@@ -70,7 +70,7 @@ def decode_float(buffer: bytes, position: int) -> tuple[float, int]:
 
 
 def encode_uuid(value: uuid.UUID) -> bytes:
-    """Sixteen bytes."""
+    """Encode a UUID in sixteen bytes."""
     return value.bytes
 
 
@@ -81,7 +81,7 @@ def decode_uuid(buffer: bytes, position: int) -> tuple[uuid.UUID, int]:
 
 
 def encode_timestamp(nanos: int) -> bytes:
-    """Seconds since 1970, and nanoseconds of the last one."""
+    """Encode seconds since 1970, and nanoseconds of the last one."""
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
     return encode_zigzag(seconds) + encode_zigzag(rest)
 
@@ -94,7 +94,7 @@ def decode_timestamp(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_timetz(time: TimeTz) -> bytes:
-    """Microseconds of the local day, and the offset west of UTC in seconds."""
+    """Encode microseconds of the local day, and the offset west of UTC in seconds."""
     return encode_zigzag(time.micros) + encode_zigzag(time.offset_seconds)
 
 
@@ -106,7 +106,7 @@ def decode_timetz(buffer: bytes, position: int) -> tuple[TimeTz, int]:
 
 
 def encode_interval(interval: Interval) -> bytes:
-    """Months, days, nanoseconds."""
+    """Encode months, days and nanoseconds."""
     return b"".join(map(encode_zigzag, interval))
 
 
@@ -119,7 +119,7 @@ def decode_interval(buffer: bytes, position: int) -> tuple[Interval, int]:
 
 
 def encode_bits(bits: str) -> bytes:
-    """The number of bits, then 64-bit words, left aligned."""
+    """Encode the number of bits, then 64-bit words, left aligned."""
     return encode_length(len(bits)) + b"".join(word.to_bytes(8, "big") for word in words_of(bits))
 
 
@@ -134,7 +134,7 @@ def decode_bits(buffer: bytes, position: int) -> tuple[str, int]:
 
 
 def encode_lsn(lsn: int) -> bytes:
-    """An unsigned integer, written as the signed one of the same 64 bits."""
+    """Encode an unsigned integer as the signed one with the same 64 bits."""
     if not 0 <= lsn < _TWO_TO_64:
         raise EncodingError(f"{lsn} does not fit in 64 bits without a sign")
     return encode_zigzag(lsn - _TWO_TO_64 if lsn >= _TWO_TO_63 else lsn)
@@ -147,7 +147,7 @@ def decode_lsn(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_json(datum: Json) -> bytes:
-    """A JSONB payload behind its length."""
+    """Encode a JSONB payload behind its length."""
     return encode_sized(encode_jsonb(datum.value))
 
 
@@ -158,7 +158,7 @@ def decode_json(buffer: bytes, position: int) -> tuple[Json, int]:
 
 
 def encode_bool_element(value: bool) -> bytes:
-    """A boolean in an array: the wire type stands for the value."""
+    """Encode a boolean in an array: the wire type stands for the value."""
     return bytes((WireType.TRUE if value else WireType.FALSE,))
 
 

@@ -1,4 +1,4 @@
-"""Spatial datums in values: shapes as a message around their EWKB, boxes as four numbers.
+"""Spatial datums in values: shapes as a protobuf message around their EWKB, boxes as four numbers.
 
 Source: CockroachDB pkg/util/encoding/encoding.go (Geo and Box2D values), pkg/geo/geopb, pkg/roachpb/data.go.
 """
@@ -25,12 +25,12 @@ _M: Final = 1 << 29
 _COLLECTION: Final = 8  # 7 is "any shape", which no shape is
 _SIDES: Final = struct.Struct(">4d")
 
-#: Boxes in tuples and arrays stand as in keys, without the marker.
+#: Boxes in tuples and arrays have the form of keys, without the marker.
 encode_box, decode_box = encode_sides_asc, decode_sides_asc
 
 
 def shape_writer(object_type: int) -> Callable[[bytes], bytes]:
-    """What writes shapes as messages of type `GEOGRAPHY` or `GEOMETRY`; the bounding box is left out.
+    """Return a writer of shapes as messages of type `GEOGRAPHY` or `GEOMETRY`; the bounding box is left out.
 
     The writer raises `EncodingError` for bytes that do not begin as EWKB does.
     """
@@ -44,7 +44,7 @@ def shape_writer(object_type: int) -> Callable[[bytes], bytes]:
 
 
 def shape_of(data: bytes) -> bytes:
-    """The EWKB of such a message; `EncodingError` when it is damaged, or has no shape."""
+    """Return the EWKB of such a message. Raises `EncodingError` when it is damaged, or has no shape."""
     try:
         ewkb = SpatialObject.FromString(data).ewkb
     except DecodeError as error:

@@ -1,6 +1,7 @@
-"""Tags of datums in values: column id difference and type of the bytes that follow.
+"""Tags of datums in values: the difference of column ids, and the type of the bytes that follow.
 
-Source: CockroachDB pkg/util/encoding/encoding.go (value encoding, `EncodeValueTag`).
+For example, the tag of an INT (3) in the column whose id is 2 above the one before is ``23``. Source:
+CockroachDB pkg/util/encoding/encoding.go (value encoding, `EncodeValueTag`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidegate.rows.valueside.varints import decode_length, decode_uvarint, encod
 
 
 class WireType(IntEnum):
-    """What stands behind a tag."""
+    """The type of the bytes behind a tag."""
 
     NULL = 1
     NOT_NULL = 2
@@ -51,16 +52,19 @@ _EXTENDED: Final = 15  # in the low four bits: the type follows as an integer of
 _BITS_PER_WORD: Final = 64
 
 
-@cache  # few tables, few columns: few tags
+@cache  # few tables with few columns have few tags
 def encode_tag(column_delta: int, wire_type: int) -> bytes:
-    """The tag of a datum ``column_delta`` column ids behind the one before it."""
+    """Return the tag of a datum whose column id is ``column_delta`` above that of the datum before it."""
     if wire_type < _EXTENDED:
         return encode_length(column_delta << _TYPE_BITS | wire_type)
     return encode_length(column_delta << _TYPE_BITS | _EXTENDED) + encode_length(wire_type)
 
 
 def decode_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
-    """(column id difference, wire type number, position of the datum); `EncodingError` when truncated."""
+    """Return (column id difference, wire type number, position of the datum).
+
+    Raises `EncodingError` when truncated.
+    """
     tag, end = decode_length(buffer, position)
     wire_type = tag & _EXTENDED
     if wire_type == _EXTENDED:
@@ -69,9 +73,9 @@ def decode_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
 
 
 def skip_datum(buffer: bytes, position: int, wire_type: int) -> int:
-    """Position behind the datum that starts at ``position`` (behind its tag).
+    """Return the position behind the datum that starts at ``position`` (behind its tag).
 
-    Needs no column type, so it passes over columns that were dropped or are not public yet. Raises
+    It needs no column type, so it passes over columns that were dropped or are not public yet. Raises
     `EncodingError` for an unknown wire type or truncated bytes.
     """
     skip = _SKIP.get(wire_type)
@@ -113,7 +117,10 @@ def _bit_array(buffer: bytes, position: int) -> int:
 
 
 def _tuple(buffer: bytes, position: int) -> int:
-    """Elements follow one another, those of a tuple in a tuple too: one count is enough for any nesting."""
+    """Skip a tuple.
+
+    Elements of a tuple in a tuple follow in the same way, so one count is enough for any nesting.
+    """
     left, position = decode_length(buffer, position)
     while left:
         left -= 1

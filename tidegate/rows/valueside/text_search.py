@@ -1,7 +1,7 @@
 """TSVECTOR and TSQUERY in values: counts, then lexemes behind their lengths.
 
 Source: CockroachDB pkg/util/tsearch/encoding.go. Counts of terms and tokens have four bytes, positions and
-distances two, big endian; a position's weight is in its two highest bits.
+distances two, big endian. A position's weight is in its two highest bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.rows.types import TsOperand, TsOperation, TsOperator, TsPosition, 
 from tidegate.rows.valueside.scalars import decode_sized, encode_sized
 
 MAX_POSITION: Final = (1 << 14) - 1
-PREFIX: Final = 16  # among an operand's weights
+PREFIX: Final = 16  # one of an operand's weights
 
 _WEIGHT_SHIFT: Final = 14
 _PREFIX_SHIFT: Final = 4
@@ -31,12 +31,12 @@ _PLAIN_OPERATIONS: Final = {
 
 
 def encode_tsvector(vector: TsVector) -> bytes:
-    """A document's lexemes; `EncodingError` for a position or weight out of range."""
+    """Encode a document's lexemes. Raises `EncodingError` for a position or weight out of range."""
     return len(vector.terms).to_bytes(4, "big") + b"".join(map(_encode_term, vector.terms))
 
 
 def tsvector_of(data: bytes) -> TsVector:
-    """Inverse of `encode_tsvector`; ``data`` is the whole of it. `EncodingError` when malformed."""
+    """Inverse of `encode_tsvector`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
     count, position = _uint(data, 0, 4)
     if count * _LEAST_TERM_BYTES > len(data):
         raise EncodingError(f"a TSVECTOR of {len(data)} bytes announces {count} lexemes")
@@ -49,13 +49,13 @@ def tsvector_of(data: bytes) -> TsVector:
 
 
 def encode_tsquery(query: TsQuery) -> bytes:
-    """A query's tokens; `EncodingError` when operators and operands do not fit together."""
+    """Encode a query's tokens. Raises `EncodingError` when operators and operands do not fit together."""
     _require_whole(query)
     return len(query.tokens).to_bytes(4, "big") + b"".join(map(_encode_token, query.tokens))
 
 
 def tsquery_of(data: bytes) -> TsQuery:
-    """Inverse of `encode_tsquery`; ``data`` is the whole of it. `EncodingError` when malformed."""
+    """Inverse of `encode_tsquery`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
     count, position = _uint(data, 0, 4)
     if count * 2 > len(data):
         raise EncodingError(f"a TSQUERY of {len(data)} bytes announces {count} tokens")
@@ -116,7 +116,7 @@ def _decode_token(data: bytes, position: int) -> tuple[TsOperand | TsOperation, 
 
 
 def _require_whole(query: TsQuery) -> None:
-    """Every operator has its operands, and nothing stands behind the last."""
+    """Require that every operator has its operands, and that nothing follows the last one."""
     open_places = 1
     for token in query.tokens:
         if not open_places:

@@ -1,7 +1,7 @@
-"""Tuple bodies: the columns of a family, each behind a tag that says how far its id is from the last one's.
+"""Tuple bodies: the columns of a family, each behind a tag with the difference of its id from the last one's.
 
-Columns stand in the order of their ids and NULL is left out. Source: CockroachDB
-docs/tech-notes/encoding.md (TUPLE encoding).
+Columns stand in the order of their ids, and NULL is left out. Source: CockroachDB docs/tech-notes/encoding.md
+(TUPLE encoding).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TupleCodec:
     __slots__ = ("_columns", "_encoders", "_full", "_readers")
 
     def __init__(self, columns: Sequence[Column], in_key: Set[int] = frozenset()) -> None:
-        """``in_key`` are the ids of the columns that stand in the key."""
+        """``in_key`` are the ids of the columns that are in the key."""
         self._columns = {column.id: column for column in columns}
         self._readers: dict[int, tuple[int, Decode]] = {}
         self._encoders = []
@@ -38,10 +38,10 @@ class TupleCodec:
         self._full = self._full_row(in_key)
 
     def read_into(self, slots: list[Any], body: bytes, position: int) -> None:
-        """Put the body's datums into ``slots``, one per column that the codec was made for.
+        """Put the body's datums into ``slots``, one slot for each column that the codec was made for.
 
-        Other columns are passed over by their wire type. Raises `EncodingError` for a malformed body, or
-        a datum whose wire type is not one of its column's.
+        Other columns are passed over by their wire type. Raises `EncodingError` for a malformed body, or a
+        datum whose wire type is not one of its column's.
         """
         end = len(body)
         column_id = 0
@@ -68,9 +68,9 @@ class TupleCodec:
                 slots[slot], position = decode(body, position)
 
     def write(self, slots: Sequence[Any], included: Set[int]) -> bytes:
-        """The body that holds the datums of the ``included`` slots, ``None`` left out.
+        """Return the body that holds the datums of the ``included`` slots, without those that are ``None``.
 
-        Raises `EncodingError` naming the column for a datum that is not of its type.
+        Raises `EncodingError`, naming the column, for a datum that is not of its type.
         """
         parts: list[bytes] = []
         last_id = 0
@@ -86,10 +86,12 @@ class TupleCodec:
         return b"".join(parts)
 
     def _full_row(self, in_key: Set[int]) -> tuple[tuple[int, int, int, Decode], ...]:
-        """(tag, column id, slot, reader) of the columns of a row without NULLs, as long as tags are one byte.
+        """Return (tag, column id, slot, reader) for the first columns of a row without NULLs, while tags are
+        one byte.
 
-        Most rows begin like that, and one comparison a column is all that they need. Key columns stand in
-        the value only now and then, and a type with several wire types has no tag that could be expected.
+        Most rows begin with these tags, and need only one comparison for each column. Key columns are left
+        out, since the value has them only sometimes. A type with several wire types has no single tag to
+        expect, so it ends the list.
         """
         full: list[tuple[int, int, int, Decode]] = []
         last_id = 0

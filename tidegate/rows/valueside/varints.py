@@ -1,8 +1,9 @@
 """The two variable-length integers of values, and signs by zigzag.
 
-``uvarint`` is LEB128, least significant group first, as in Go's encoding/binary and protobuf: datums.
-``length`` is base 128, *most* significant group first: tags and lengths. Mixing them up passes on
-numbers below 128. Source: CockroachDB pkg/util/encoding/encoding.go (non-sorting varints).
+``uvarint`` is LEB128, *least* significant group first, as in Go's encoding/binary and protobuf: datums have
+it. ``length`` is base 128, *most* significant group first: tags and lengths have it. For example, 300 is ``ac
+02`` as a uvarint and ``82 2c`` as a length. Below 128 both are the same, so a mix-up shows only from there
+on. Source: CockroachDB pkg/util/encoding/encoding.go (non-sorting varints).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Final
 
 from tidegate.errors import EncodingError
 
-_LONG: Final = 0x80  # a byte from here on has others behind it
-#: Where the second to the ninth group of an integer stand. The tenth has the 64th bit alone, and is the last.
+_LONG: Final = 0x80  # a byte from here on is followed by others
+#: The shifts of the second to the ninth group of an integer. The tenth has only the 64th bit, and is the
+#: last.
 _SHIFTS: Final = tuple(range(7, 63, 7))
 _LAST_SHIFT: Final = 63
 _FURTHER_GROUPS: Final = (*_SHIFTS, _LAST_SHIFT)
@@ -21,7 +23,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def encode_uvarint(value: int) -> bytes:
-    """LEB128 of an unsigned 64-bit integer."""
+    """Encode an unsigned 64-bit integer as LEB128."""
     if 0 <= value <= 0x7F:
         return bytes((value,))
     if not 0 <= value < 2**64:
@@ -57,7 +59,9 @@ def decode_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_zigzag(value: int) -> bytes:
-    """LEB128 of a signed 64-bit integer, the sign in the lowest bit."""
+    """Encode a signed 64-bit integer as LEB128, with the sign in the lowest bit: 1 is ``02``, -1 is
+    ``01``.
+    """
     if not _MIN_INT64 <= value <= _MAX_INT64:
         raise EncodingError(f"{value} does not fit in 64 bits with a sign")
     return encode_uvarint(value << 1 if value >= 0 else ~value << 1 | 1)
@@ -72,7 +76,7 @@ def decode_zigzag(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_length(value: int) -> bytes:
-    """Base 128 of an unsigned 64-bit integer, most significant group first."""
+    """Encode an unsigned 64-bit integer in base 128, most significant group first."""
     if value <= 0x7F:
         return bytes((value,))
     groups = [value & 0x7F]

@@ -1,4 +1,4 @@
-"""VECTOR in values: the number of dimensions in four bytes, then a 32-bit float each, big endian.
+"""VECTOR in values: the number of dimensions in four bytes, then a 32-bit float for each, big endian.
 
 Source: CockroachDB pkg/util/vector/vector.go.
 """
@@ -16,7 +16,7 @@ _FLOAT_BYTES: Final = 4
 
 
 def encode_vector(values: Sequence[float]) -> bytes:
-    """A vector; `EncodingError` for a number that 32 bits do not hold."""
+    """Encode a vector. Raises `EncodingError` for a number that does not fit 32 bits."""
     try:
         return struct.pack(f">I{len(values)}f", len(values), *values)
     except (struct.error, OverflowError) as error:
@@ -24,7 +24,7 @@ def encode_vector(values: Sequence[float]) -> bytes:
 
 
 def vector_of(data: bytes) -> tuple[float, ...]:
-    """Inverse of `encode_vector`; ``data`` is the whole of it. `EncodingError` when malformed."""
+    """Inverse of `encode_vector`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
     count, start = take(data, 0, 4)
     dimensions = int.from_bytes(count, "big")
     if dimensions * _FLOAT_BYTES != len(data) - start:
