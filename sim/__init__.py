@@ -1,1 +1,1 @@
-"""The simulated range store: seeded and deterministic; its workloads, its log and the truth about it."""
+"""The simulated range store, seeded and deterministic: its workloads, its log and its true history."""

@@ -1,4 +1,4 @@
-"""The simulated store's log, checked: by the contract alone, and by the history that nobody else knows."""
+"""Checks the simulated store's log by the log contract, and by the true history that only the store knows."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tidegate.rows.table_key import table_id_of
 def check_log(
     records: Iterable[WrittenRecord], partitions: int, pushed: frozenset[TxnId] | None = None
 ) -> list[Breach]:
-    """Every breach of the contract in a log; per partition, the records stand in log order.
+    """Return every breach of the contract in a log. The records of a partition are in log order.
 
     ``pushed`` are the transactions that were ever pushed; ``None`` when that is not known. The store's log is
-    complete, and no op of it is above its record's time.
+    complete, and no op in it is above its record's time.
     """
     options = LogOptions(partitions, ended=True, pushed=pushed, ahead_ms=0)
     return logcheck.check_log(_placed(records), options)
 
 
 def _placed(records: Iterable[WrittenRecord]) -> Iterator[CheckedRecord]:
-    """The records with the offsets that they have in a topic of their own."""
+    """Yield the records with the offsets that they would have in a topic of their own."""
     ends: Counter[int] = Counter()
     for partition, key, value, record_time_ms in records:
         yield CheckedRecord(BreachPlace(partition, ends[partition]), key, value, record_time_ms)
@@ -38,7 +38,7 @@ def _placed(records: Iterable[WrittenRecord]) -> Iterator[CheckedRecord]:
 
 
 def committed_versions(records: Iterable[WrittenRecord]) -> list[HistoryVersion]:
-    """The versions that a log says were committed, in its order."""
+    """Return the versions that were committed by the log's word, in its order."""
     entries = (decode_entry(record.key, record.value) for record in records)
     return [
         HistoryVersion(table_id_of(op.key), op.key, op.timestamp, op.value or b"")
@@ -54,9 +54,9 @@ def check_history(
     history: Iterable[HistoryVersion],
     skipped: Iterable[HistoryVersion] = (),
 ) -> list[Breach]:
-    """Where a complete log and the true history differ: versions that only one of them has.
+    """Return where a complete log and the true history differ: versions that only one of them has.
 
-    ``skipped`` are those that the store left out on purpose.
+    ``skipped`` are versions that the store left out on purpose.
     """
     logged, true = Counter(committed_versions(records)) + Counter(skipped), Counter(history)
     missing = [Breach(Rule.HISTORY, f"{version} is not in the log") for version in true - logged]
@@ -65,7 +65,7 @@ def check_history(
 
 
 def check_scans(records: Iterable[WrittenRecord], history: Iterable[HistoryVersion]) -> list[Breach]:
-    """Where answers to scan requests and the true history differ."""
+    """Return where answers to scan requests and the true history differ."""
     versions: dict[bytes, list[HistoryVersion]] = {}
     for version in history:
         versions.setdefault(version.key, []).append(version)
@@ -89,7 +89,7 @@ def _differences(chunk: ScanChunk, versions: dict[bytes, list[HistoryVersion]]) 
         for row in asked if chunk.all_versions else asked[-1:]:
             expected[key, row.timestamp] = row
     found = {(row.key, row.timestamp): row for row in chunk.rows}
-    # A deletion that garbage collection has taken away is told by nothing.
+    # A deletion that garbage collection has removed shows in no answer.
     missing = [f"{row} is missing" for at, row in expected.items() if at not in found and row.value]
     wrong = [f"{row} is wrong" for at, row in found.items() if not _same(row, expected.get(at))]
     return missing + wrong

@@ -1,8 +1,8 @@
 """The simulated present, and the hybrid logical clocks of the simulated nodes.
 
-Every clock runs *behind* the present by its own fixed skew, never ahead of it: a driver that ties the
-present to the wall clock then writes no timestamp and no record time from the future.
-Source of the algorithm: CockroachDB ``pkg/util/hlc``.
+Every clock runs *behind* the present by its own fixed skew, never ahead of it. So a driver that ties the
+present to the wall clock writes no timestamp and no record time from the future. Source of the algorithm:
+CockroachDB ``pkg/util/hlc``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tidegate.hlc import ZERO, Timestamp
 
 
 class Present:
-    """Simulated time, in nanoseconds since 1970; only the simulation moves it, and only forward."""
+    """Simulated time, in nanoseconds since 1970. Only the simulation moves it, and only forward."""
 
     __slots__ = ("ns",)
 
@@ -24,7 +24,7 @@ class Present:
 
 
 class HybridClock:
-    """A node's clock: physical time ``behind_ns`` behind the present, never falling, no reading twice."""
+    """A node's clock. It is ``behind_ns`` behind the present, never falls, and gives no reading twice."""
 
     __slots__ = ("_behind_ns", "_last", "_present")
 
@@ -34,12 +34,12 @@ class HybridClock:
         self._last = ZERO
 
     def now(self) -> Timestamp:
-        """A reading above every earlier one, and above everything that was observed."""
+        """Return a reading above every earlier one, and above every timestamp that was observed."""
         wall = self._present.ns - self._behind_ns
         self._last = Timestamp(wall) if wall > self._last.wall else self._last.next()
         return self._last
 
     def observe(self, remote: Timestamp) -> None:
-        """Take in a timestamp that a message brought."""
+        """Take in a timestamp from a message."""
         if remote > self._last:
             self._last = remote

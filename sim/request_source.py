@@ -1,4 +1,4 @@
-"""The requests topic as the store reads it."""
+"""The requests topic, as the store reads it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ Request: TypeAlias = RangeRequest | AdminRequest
 
 
 class RequestSource(Protocol):
-    """Gives the requests that have come in."""
+    """Returns the requests that have come."""
 
     def read(self) -> Sequence[Request]:
-        """The requests since the last call, without waiting for any."""
+        """Return the requests since the last call, without waiting for any."""
 
 
 class KafkaRequests:
-    """Reads the requests topic from its start; ``refused`` counts records that are none."""
+    """Reads the requests topic from its start. ``refused`` counts records that are no requests."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.refused = 0
-        # The group is never joined and nothing is committed: a store answers what it finds.
+        # The group is never joined and nothing is committed, since a store answers all requests that it
+        # finds.
         config = {"bootstrap.servers": bootstrap, "group.id": topic, "enable.auto.commit": False}
         self._consumer = Consumer(config)
         self._consumer.assign(
@@ -40,7 +41,7 @@ class KafkaRequests:
         requests = []
         for message in self._consumer.consume(_AT_ONCE, timeout=0):
             if message.error() is not None:
-                continue  # librdkafka retries by itself; a request that is lost is sent again
+                continue  # librdkafka retries by itself, and a lost request is sent again
             request = _decode(message.value())
             if request is None:
                 self.refused += 1

@@ -1,4 +1,4 @@
-"""``tidegate sim run``: a simulated range store that writes to Kafka in real time."""
+"""``tidegate sim run``: runs a simulated range store that writes to Kafka in real time."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ WorkloadOptions: TypeAlias = FlightsOptions | BankOptions
 
 @dataclass(frozen=True, slots=True)
 class SimOptions:
-    """A run. ``seconds`` ``None`` runs until SIGTERM or Ctrl-C; ``history`` names the file to keep it in.
+    """The options of a run.
 
-    With ``answer_on`` such a signal stops the writing only, and it takes another one to end the run.
+    With ``seconds=None`` it runs until SIGTERM or Ctrl-C. ``history`` names the file for its history. With
+    ``answer_on`` such a signal only stops the writing, and another one ends the run.
     """
 
     bootstrap: str
@@ -46,10 +47,10 @@ class SimOptions:
 
 
 def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | None = None) -> SimProgress:
-    """Run a store to the end that ``options`` or ``stop`` set, and until all of it is in the log and closed.
+    """Run a store to the end that ``options`` or ``stop`` set, and until everything is in the log and closed.
 
-    Called in the main thread, it also stops on SIGTERM and SIGINT. Raises ``BrokerUnavailable``,
-    ``TopologyError`` (topics that do not fit), ``DeliveryError``, and what ``fetch_archive`` raises.
+    In the main thread, SIGTERM and SIGINT stop it too. Raises ``BrokerUnavailable``, ``TopologyError``
+    (topics that do not fit), ``DeliveryError``, and what ``fetch_archive`` raises.
     """
     partitions = options.store.partitions
     workload = _workload(options)
@@ -83,7 +84,7 @@ def _history(options: SimOptions, stack: ExitStack) -> HistoryLog:
 def _signals(stops: Sequence[threading.Event]) -> Iterator[None]:
     """Let each SIGTERM or SIGINT set the next of ``stops`` while the context lasts.
 
-    Other threads than the main one cannot have signals.
+    Only the main thread can have signal handlers; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -99,7 +100,7 @@ def _signals(stops: Sequence[threading.Event]) -> Iterator[None]:
         if waiting:
             waiting.pop(0).set()
         if not waiting:
-            put_back()  # another one ends the process at once
+            put_back()  # the next signal ends the process at once
 
     for number in _STOPPING:
         signal.signal(number, on_signal)

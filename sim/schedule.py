@@ -1,4 +1,4 @@
-"""What is due when, in simulated time."""
+"""A queue of actions in simulated time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
 Action: TypeAlias = Callable[[], None]
-#: After the end of time.
+#: Later than any time.
 NEVER_NS: Final = 2**63
 
 
 class _Due(NamedTuple):
     at_ns: int
-    number: int  # makes ties go in the order of their entry, and keeps actions from being compared
+    number: int  # keeps ties in the order in which they were added, and actions from being compared
     action: Action
 
 
 class Schedule:
-    """A queue of actions by time; those of one time run in the order in which they were added."""
+    """A queue of actions by time. Those of the same time run in the order in which they were added."""
 
     __slots__ = ("_entries", "_number")
 
@@ -33,13 +33,13 @@ class Schedule:
 
     @property
     def next_ns(self) -> int:
-        """When the next action is due, ``NEVER_NS`` if nothing is."""
+        """When the next action is due; ``NEVER_NS`` without one."""
         return self._entries[0].at_ns if self._entries else NEVER_NS
 
     def postpone(self, ns: int) -> None:
-        """Let everything be due later by ``ns``."""
-        self._entries = [due._replace(at_ns=due.at_ns + ns) for due in self._entries]  # in heap order still
+        """Let every action be due later by ``ns``."""
+        self._entries = [due._replace(at_ns=due.at_ns + ns) for due in self._entries]  # still in heap order
 
     def pop(self) -> Action:
-        """Take the next action out."""
+        """Remove and return the next action."""
         return heappop(self._entries).action

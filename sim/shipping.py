@@ -16,7 +16,7 @@ from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST
 
 _BROADCAST_KEY: Final = encode_key(BROADCAST)
-#: How late a range is changes about once in so many records.
+#: A range's delay changes about once in so many records.
 _STEADY_FOR: Final = 20
 
 
@@ -26,7 +26,7 @@ class _Shipment(NamedTuple):
 
 
 class _Lane:
-    """What a range has in flight, and how late it is."""
+    """The records that a range has in flight, and its delay."""
 
     __slots__ = ("delay_ns", "shipments")
 
@@ -36,9 +36,9 @@ class _Lane:
 
 
 class DelayedSink:
-    """Lets records of a range take up to ``longest_ms``, in their order; those of two ranges in any order.
+    """Delays the records of a range by up to ``longest_ms``. They keep their order; two ranges keep none.
 
-    Descriptors are not delayed: they stand before the rows that they govern.
+    Descriptors are not delayed, since they have to stand before the rows that they govern.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class DelayedSink:
         self._sink.flush()
 
     def deliver_all(self) -> None:
-        """Append what is in flight."""
+        """Append all records that are in flight."""
         for lane in self._lanes.values():
             while lane.shipments:
                 self._sink.append(*lane.shipments.popleft().record)

@@ -1,8 +1,8 @@
 """The simulation: a workload on a store, in simulated time.
 
-``Simulation`` reads no clock. A test lets simulated time run as fast as it goes (``run``, ``finish``); the
-real-time driver moves it up to the present over and over (``advance_to``). Both do the same things at the
-same simulated times: the bytes are a function of the seed, the options, the base time and the pushes.
+``Simulation`` reads no clock. A test lets simulated time run as fast as it can (``run``, ``finish``); the
+real-time driver moves it up to the present again and again (``advance_to``). Both do the same things at the
+same simulated times. So the bytes depend only on the seed, the options, the base time and the pushes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _DRAIN_CHECK_NS: Final = 10 * NANOS_PER_MS
 class Simulation:
     """Runs a workload. At ``base_ns`` the log gets all descriptors, and a snapshot of every range.
 
-    ``history`` takes every version that is committed, ``skipped`` those that the log lacks on purpose.
+    ``history`` takes every version that is committed, ``skipped`` those that are left out of the log on
+    purpose.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Simulation:
         self.drained = False
         self.started = 0
         self._plans = workload.plans()
-        self._scan_rng = Random(f"scans {seed}")  # what is asked for changes nothing else
+        self._scan_rng = Random(f"scans {seed}")  # so that scans change no other random choice
         self._around = Surroundings(self.store, options, rng, self._after)
         self._next_plan: TransactionPlan | None = next(self._plans, None)
         self._next_start_ns = base_ns
@@ -79,7 +80,9 @@ class Simulation:
         return self._next_plan is None
 
     def run(self, transactions: int) -> None:
-        """Start so many transactions (fewer if the workload ends), and do all that falls due meanwhile."""
+        """Start so many transactions (fewer if the workload ends), and do everything that is due
+        meanwhile.
+        """
         target = self.started + transactions
         while self.started < target and not self.exhausted:
             self._do_next(NEVER_NS)
@@ -91,19 +94,21 @@ class Simulation:
         self.present.move_to(ns)
 
     def postpone(self, ns: int) -> int:
-        """Start no transaction before ``ns``. Returns by how much the next one was put off."""
+        """Start no transaction before ``ns``. Returns by how many nanoseconds the next one was postponed."""
         by = 0 if self.exhausted else max(0, ns - self._next_start_ns)
         self._next_start_ns += by
         return by
 
     def sleep(self, ns: int) -> None:
-        """Let ``ns`` pass in which nothing happens, as in a process that is paused: what was due is late."""
+        """Let ``ns`` pass in which nothing happens, as in a paused process: everything that was due is
+        late.
+        """
         self._schedule.postpone(ns)
         self._next_start_ns += ns
         self.present.move_to(self.present.ns + ns)
 
     def answer(self, request: RangeRequest | AdminRequest) -> bool:
-        """Answer a request of any kind. False when it cannot be answered, or asks for what cannot be done."""
+        """Answer a request of any kind. Returns false when it cannot be answered, or cannot be done."""
         if isinstance(request, Push):
             return self.push(request)
         if isinstance(request, Scan):
@@ -118,16 +123,19 @@ class Simulation:
         return True
 
     def _middle_key(self, range_id: RangeId) -> bytes:
-        """Where to split a range if nobody says; the start, where it cannot be split, of one without rows."""
+        """Return where to split a range if the request names no key; the start of a range without a middle.
+
+        A range cannot be split at its start, so such a request is refused.
+        """
         range_ = self.store.ranges[range_id]
         return range_.middle_key() or range_.span.start
 
     def push(self, push: Push) -> bool:
-        """Answer a push request now. False when it cannot be answered (see ``answer_push``)."""
+        """Answer a push request now. Returns false when it cannot be answered (see ``answer_push``)."""
         return answer_push(self.store, push)
 
     def scan(self, scan: Scan) -> bool:
-        """Begin to answer a scan request, now and as time goes on. False for a range that there is not."""
+        """Begin to answer a scan request, now and as time goes on. Returns false for an unknown range."""
         if self.store.ranges.get(scan.range_id) is None:
             return False
         self._go_on_with(RunningScan(self.store, self.options, scan, self._scan_rng))
@@ -156,7 +164,7 @@ class Simulation:
             self.advance_to(self.present.ns + _DRAIN_CHECK_NS)
 
     def deliver(self) -> None:
-        """Write the records that are late now."""
+        """Write the records that are still on their way now."""
         if self._shipping is not None:
             self._shipping.deliver_all()
 
@@ -203,7 +211,7 @@ class Simulation:
         self._schedule.add(self.present.ns + delay_ns, action)
 
     def _do_next(self, until_ns: int) -> bool:
-        """Do the next thing that is due, if that is by ``until_ns``."""
+        """Do the next thing that is due, if that is by ``until_ns``; return whether there was one."""
         due_ns = self._schedule.next_ns
         plan = self._startable()
         if plan is not None and self._next_start_ns <= min(due_ns, until_ns):

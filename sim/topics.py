@@ -1,4 +1,4 @@
-"""The two topics between the simulated store and tidegate: created, and seen to be fit for a new log."""
+"""Creates the two topics between the simulated store and tidegate, and checks that they suit a new log."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _CONFIG: Final = {"cleanup.policy": "delete", "message.timestamp.type": "CreateT
 
 
 def log_topic(prefix: str) -> str:
-    """The topic of the Raft logs."""
+    """Return the topic of the Raft logs."""
     return f"{prefix}raftlog"
 
 
 def requests_topic(prefix: str) -> str:
-    """The topic of requests to the store."""
+    """Return the topic of requests to the store."""
     return f"{prefix}requests"
 
 
 def prepare_topics(bootstrap: str, prefix: str, partitions: int) -> None:
-    """Create both topics where they are missing.
+    """Create both topics if they are missing.
 
-    Raises ``BrokerUnavailable``; ``TopologyError`` when one has another number of partitions, or when the
-    log was written to before: a new store cannot continue the log of another one.
+    Raises ``BrokerUnavailable``. Raises ``TopologyError`` when a topic has another number of partitions, or
+    when the log was written to before: a new store cannot continue the log of another one.
     """
     try:
         admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -62,7 +62,7 @@ def _require_partitions(admin: AdminClient, name: str, partitions: int) -> None:
 
 
 def _partitions(admin: AdminClient, name: str) -> int:
-    """How many partitions a topic has, once the broker that is asked knows of it."""
+    """Return how many partitions a topic has, once the broker that is asked knows it."""
     deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         known = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)

@@ -1,4 +1,4 @@
-"""Tables of the workloads: a descriptor out of column declarations, and the spans of its ranges."""
+"""Tables of the workloads: makes a descriptor from column declarations, and the spans of its ranges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def declare_table(
     primary_key: Sequence[str],
     modified: Timestamp,
 ) -> TableDescriptor:
-    """The first version of a table. ``columns`` are (name, SQL type); columns of the key are NOT NULL."""
+    """Return the first version of a table.
+
+    ``columns`` are (name, SQL type); columns of the key are NOT NULL.
+    """
     ids = {column: number for number, (column, _) in enumerate(columns, start=1)}
     return TableDescriptor(
         id=table_id,
@@ -43,17 +46,17 @@ def declare_table(
 
 
 def table_span(table_id: int) -> Span:
-    """All keys of a table, of every index: from /Table/id to /Table/id+1."""
+    """Return all keys of a table, of every index: from /Table/id to /Table/id+1."""
     return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
 
 
 def secondary_index(table_id: int) -> Span:
-    """All keys of the index that is built after the primary one, index 2."""
+    """Return all keys of index 2, which is built after the primary one."""
     return index_span(table_id, _SECONDARY)
 
 
 def place_table(descriptor: TableDescriptor, splits: Sequence[bytes]) -> SimTable:
-    """The table in ranges that are split at ``splits``; they cover all of its key space."""
+    """Return the table in ranges that are split at ``splits`` and cover all of its keys."""
     whole = table_span(descriptor.id)
     bounds = [whole.start, *sorted(splits), whole.end]
     spans = tuple(Span(start, end) for start, end in pairwise(bounds) if start < end)

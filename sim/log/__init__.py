@@ -1,1 +1,1 @@
-"""Where a simulated store writes: the log and its true history."""
+"""What a simulated store writes: the log and its true history."""

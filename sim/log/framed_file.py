@@ -1,7 +1,7 @@
-"""Files of records that are a few numbers, a key and a value each, under a magic that names their format.
+"""Files of records, each with a few numbers, a key and a value, after a magic that names their format.
 
-A format may have an end: the writer's last word, after which nothing follows. A file that was cut between two
-records, because its writer still runs or died, is then told from a complete one.
+A format may have an end, after which nothing follows. It shows whether a file is complete, or was cut between
+two records because its writer still runs or died.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _UNFINISHED: Final = (
 
 
 class FrameFormat(NamedTuple):
-    """``magic`` ends with the version of the format; ``numbers`` is the layout of a record's numbers.
+    """The format of a file.
 
-    ``end`` closes a complete file. It is as long as numbers and sizes of a record, and never equal to them.
-    A format without one is read as far as it was flushed.
+    ``magic`` ends with the version of the format; ``numbers`` is the layout of a record's numbers. ``end``
+    closes a complete file. It is as long as numbers and sizes of a record, and never equal to them. A file of
+    a format without an end is read as far as it was flushed.
     """
 
     magic: bytes
@@ -34,7 +35,7 @@ class FrameFormat(NamedTuple):
 
 
 class FrameWriter:
-    """Writes one file from its start; what was written is there after ``flush`` or ``close``."""
+    """Writes one file from its start. What was written is in the file after ``flush`` or ``close``."""
 
     def __init__(self, path: Path, form: FrameFormat) -> None:
         self._pack = form.numbers.pack
@@ -52,16 +53,19 @@ class FrameWriter:
         self._file.flush()
 
     def close(self, *, complete: bool = True) -> None:
-        """Write the end, flush, and close the file. Not ``complete``: without the end, readers refuse it."""
+        """Write the end, flush, and close the file.
+
+        If it is not ``complete`` it gets no end, and readers refuse it.
+        """
         if complete and not self._file.closed:
             self._file.write(self._end)
         self._file.close()
 
 
 def read_frames(path: Path, form: FrameFormat) -> Iterator[tuple[tuple[int, ...], bytes, bytes]]:
-    """(numbers, key, value) of each record.
+    """Yield (numbers, key, value) of each record.
 
-    Raises ``StateError`` for a file of another format, a torn one, and one without the end of its format.
+    Raises ``StateError`` for a file of another format, a torn file, and one without the end of its format.
     """
     head = form.numbers.size + _SIZES.size
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The true history: every version that was ever committed, for audits of what came out downstream."""
+"""The true history: every version that was ever committed, for audits of what feeds wrote."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sim.log.framed_file import FrameFormat, FrameWriter, read_frames
 from tidegate.hlc import Timestamp
 from tidegate.spans import Span
 
-#: No record begins as the end does: there is no table 0.
+#: No record begins like the end, since there is no table 0.
 _HISTORY_FORMAT: Final = FrameFormat(
     b"tidegate history\x02", struct.Struct(">IqI"), end=b"\x00\x00\x00\x00end of this history\n"
 )
 
 
 class HistoryVersion(NamedTuple):
-    """A committed version of a key; ``value`` empty is a tombstone."""
+    """A committed version of a key. An empty ``value`` is a tombstone."""
 
     table_id: int
     key: bytes
@@ -27,9 +27,9 @@ class HistoryVersion(NamedTuple):
 
 
 class Mutated(NamedTuple):
-    """A version that came into the past of its key at ``time``, where ``replaced`` stood before it.
+    """A version that was inserted into the past of its key at ``time``, in place of ``replaced``.
 
-    ``span`` are the keys of its range then.
+    ``span`` are the keys of its range at that time.
     """
 
     time: Timestamp
@@ -39,7 +39,7 @@ class Mutated(NamedTuple):
 
 
 class HistoryLog(Protocol):
-    """Takes versions as they commit. Per key they come in the order of their timestamps."""
+    """Takes versions as they commit. The versions of a key come in the order of their timestamps."""
 
     def record(self, version: HistoryVersion) -> None:
         """Take one version."""
@@ -62,7 +62,7 @@ class History:
         return len(self._versions)
 
     def as_of(self, timestamp: Timestamp, table_id: int | None = None) -> dict[bytes, HistoryVersion]:
-        """The rows that were alive at ``timestamp``, by key: of one table, or of all of them."""
+        """Return the rows that were alive at ``timestamp``, by key: of one table, or of all."""
         newest: dict[bytes, HistoryVersion] = {}
         for version in self._versions:
             if version.timestamp <= timestamp and table_id in (None, version.table_id):
@@ -77,7 +77,10 @@ class History:
 
     @classmethod
     def load(cls, path: Path) -> History:
-        """Read a history file. ``StateError`` for any other file, or one whose writer is not done."""
+        """Read a history file.
+
+        Raises ``StateError`` for any other file, or one whose writer has not finished.
+        """
         return cls(
             HistoryVersion(table_id, key, Timestamp(wall, logical), value)
             for (table_id, wall, logical), key, value in read_frames(path, _HISTORY_FORMAT)
@@ -85,7 +88,7 @@ class History:
 
 
 class NoHistory:
-    """Keeps nothing."""
+    """A history that keeps nothing."""
 
     def record(self, version: HistoryVersion) -> None:
         """See ``HistoryLog``."""
@@ -94,7 +97,7 @@ class NoHistory:
 class HistoryFile:
     """Writes the history to a file as it happens.
 
-    The file is complete once the ``with`` block was left; an exception leaves one that readers refuse.
+    The file is complete once the ``with`` block has ended. After an exception readers refuse it.
     """
 
     def __init__(self, path: Path) -> None:

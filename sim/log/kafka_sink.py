@@ -1,4 +1,4 @@
-"""The raftlog topic as a sink: idempotent, gapless, on the partition that the contract names."""
+"""The raftlog topic as a sink: idempotent, gapless, and on the partition that the contract names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CONFIG: Final = {
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,
     "acks": "all",
-    "allow.auto.create.topics": False,  # a log that is deleted meanwhile must not come back without its head
+    "allow.auto.create.topics": False,  # a deleted log must not come back without its beginning
     "message.timeout.ms": 0,  # no expiry: a record that expires before its successors leaves a gap
     "linger.ms": 5,
     "delivery.report.only.error": True,  # a callback for every record costs as much as sending it
     "compression.type": "lz4",
-    "log_level": 3,  # errors: what librdkafka retries by itself is not worth a line
+    "log_level": 3,  # errors only, since what librdkafka retries by itself needs no line
 }
 _POLL_EVERY: Final = 500  # records
 _FULL_QUEUE_WAIT_S: Final = 0.1
@@ -54,7 +54,10 @@ class KafkaSink:
             self._raise_failure()
 
     def flush(self) -> None:
-        """See ``LogSink``. ``DeliveryError`` also when the broker acknowledges nothing for a minute."""
+        """See ``LogSink``.
+
+        Raises ``DeliveryError`` also when the broker acknowledges nothing for a minute.
+        """
         moved = time.monotonic()
         left = len(self._producer)
         while left:
@@ -71,9 +74,10 @@ class KafkaSink:
         self._raise_failure()
 
     def close(self) -> None:
-        """Let go of the producer. What was not flushed is given up."""
+        """Close the producer, and give up what was not flushed."""
         self._producer.purge()
-        del self._producer  # it holds our callbacks, and we hold it: a cycle that keeps its threads alive
+        # the producer holds our callbacks, and we hold it: the cycle would keep its threads alive
+        del self._producer
 
     def _on_delivery(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:

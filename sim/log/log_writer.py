@@ -1,4 +1,4 @@
-"""Entries to records: encodes them, and puts each where the contract wants it."""
+"""Encodes entries to records, and puts each on the partition that the contract names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where log records go: the interface, a list, a file. Kafka is in ``kafka_sink``."""
+"""Sinks for log records: the interface, a list, and a file. Kafka is in ``kafka_sink``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class WrittenRecord(NamedTuple):
 
 
 class LogSink(Protocol):
-    """Takes log records; per partition, their order is kept."""
+    """Takes log records, and keeps the order of those in a partition."""
 
     def append(self, partition: int, key: bytes, value: bytes, record_time_ms: int) -> None:
         """Take one record. It need not be durable before ``flush``."""
 
     def flush(self) -> None:
-        """Return once everything appended is durable; an error of the sink's kind otherwise."""
+        """Return once all appended records are durable; raise an error of the sink's kind otherwise."""
 
 
 class ListSink:
@@ -65,6 +65,9 @@ class FileSink:
 
 
 def read_log(path: Path) -> Iterator[WrittenRecord]:
-    """The records of a file that ``FileSink`` wrote. ``StateError`` for any other file, or a torn one."""
+    """Yield the records of a file that ``FileSink`` wrote.
+
+    Raises ``StateError`` for other files, and torn ones.
+    """
     for (partition, record_time_ms), key, value in read_frames(path, _LOG_FORMAT):
         yield WrittenRecord(partition, key, value, record_time_ms)

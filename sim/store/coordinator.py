@@ -1,4 +1,4 @@
-"""A transaction's coordinator: carries out a plan, one request a step."""
+"""A transaction's coordinator, which carries out a plan, one request per step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.store.store import RangeStore
 from sim.store.transaction import SimTxnStatus
 from tidegate.hlc import NANOS_PER_MS
 
-#: A plan whose transactions are aborted again and again is given up after so many.
+#: A plan is given up after so many transactions that were aborted.
 _MAX_ATTEMPTS: Final = 20
 _FIRST_WAIT_NS: Final = NANOS_PER_MS
 _MOST_DOUBLINGS: Final = 6
@@ -26,7 +26,7 @@ _Request: TypeAlias = tuple[Range, list[Write]]
 
 
 class Surroundings(NamedTuple):
-    """What all coordinators share; ``after`` runs an action so many nanoseconds from now."""
+    """The objects that all coordinators share. ``after`` runs an action so many nanoseconds from now."""
 
     store: RangeStore
     options: StoreOptions
@@ -34,12 +34,12 @@ class Surroundings(NamedTuple):
     after: Callable[[int, Action], None]
 
     def pause_ns(self, longest_ms: int) -> int:
-        """A random duration up to ``longest_ms``."""
+        """Return a random duration of at most ``longest_ms``, in nanoseconds."""
         return int(self.rng.random() * longest_ms * NANOS_PER_MS)
 
 
 class Coordinator:
-    """Runs one plan to its end. What is aborted under its hands is begun again, as a new transaction."""
+    """Runs one plan to its end. A transaction that somebody aborts is begun again, as a new one."""
 
     __slots__ = (
         "_around",
@@ -61,11 +61,11 @@ class Coordinator:
 
     @property
     def done(self) -> bool:
-        """Whether the plan has come to its end."""
+        """Whether the plan has ended."""
         return self._txn.released
 
     def step(self) -> None:
-        """Send the next request, and see to it that the one after that follows."""
+        """Send the next request, and schedule the one after it."""
         if self._ranges_seen != self._around.store.ranges.changes:
             self._look_up_again()
         if self._txn.status is SimTxnStatus.ABORTED:
@@ -86,13 +86,13 @@ class Coordinator:
         self._one_phase = self._plan.one_phase and self._fits_one_phase()
 
     def _look_up_again(self) -> None:
-        """Ranges were split or merged: what is left to write may be for others than it was."""
+        """Find the ranges of the remaining writes again, since ranges were split or merged."""
         left = [write for _, writes in self._requests for write in writes]
         self._requests = self._requests_of(left)
         self._one_phase = self._one_phase and self._fits_one_phase()
 
     def _fits_one_phase(self) -> bool:
-        """Whether all writes are in one request, and no key has two of them."""
+        """Return whether all writes are in one request, and no key has two of them."""
         writes = self._plan.writes
         return len(self._requests) == 1 and len({write.key for write in writes}) == len(writes)
 
@@ -130,7 +130,7 @@ class Coordinator:
         self._step_later()
 
     def _begin_again(self) -> None:
-        """Learn that somebody aborted the transaction, perhaps after one more request in ignorance."""
+        """Learn that somebody aborted the transaction, perhaps after one more request without knowing it."""
         around = self._around
         if self._requests and around.rng.random() < around.options.zombie_fraction:
             around.store.put(self._txn, *self._requests[0])
@@ -140,13 +140,15 @@ class Coordinator:
             self._step_later()
 
     def _end(self) -> None:
-        """Let go of the transaction; if it has ended, its intents are resolved sooner or later."""
+        """Release the transaction. If it has ended, resolve its intents sooner or later."""
         if not self._txn.pending:
             self._resolve_intents()
         self._around.store.release(self._txn)
 
     def _resolve_intents(self) -> None:
-        """Resolve at once where the transaction's record stands, elsewhere later and in any order."""
+        """Resolve the intents: at once in the range of the transaction's record, elsewhere later and in
+        any order.
+        """
         store, options, rng, after = self._around
         txn = self._txn
         for range_id, keys in list(txn.intents.items()):
@@ -158,7 +160,7 @@ class Coordinator:
                 after(delay_ns, partial(store.resolve_anywhere, txn, some))
 
     def _wait(self) -> None:
-        """Try again after a while that grows: what stands in the way may stay until it expires."""
+        """Try again after a growing while, since what stands in the way may stay until it expires."""
         self._waits += 1
         self._around.after(_FIRST_WAIT_NS << min(self._waits, _MOST_DOUBLINGS), self.step)
 
@@ -166,7 +168,9 @@ class Coordinator:
         self._around.after(self._around.pause_ns(self._around.options.request_gap_ms), self.step)
 
     def _requests_of(self, writes: Sequence[Write]) -> deque[_Request]:
-        """The writes by range, in the order in which the ranges come up, no more than allowed at once."""
+        """Return the writes by range, in the order in which ranges first occur, in requests of the allowed
+        size.
+        """
         holding = self._around.store.ranges.holding
         self._ranges_seen = self._around.store.ranges.changes
         by_range: dict[Range, list[Write]] = {}

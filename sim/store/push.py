@@ -15,7 +15,10 @@ from tidegate.raftlog.request import Push
 
 
 def answer_push(store: RangeStore, push: Push) -> bool:
-    """Answer a push in the log, or ignore it and return False: an unknown range, or a time yet to come."""
+    """Answer a push in the log.
+
+    Returns false for an unknown range, or a time in the future, which are ignored.
+    """
     range_ = store.ranges.get(push.range_id)
     if range_ is None or push.push_to.wall > store.present.ns:
         return False
@@ -30,7 +33,7 @@ def answer_push(store: RangeStore, push: Push) -> bool:
 def _answer(store: RangeStore, range_: Range, txn_id: TxnId, push_to: Timestamp) -> list[Op]:
     txn = store.txns.get(txn_id)
     if txn is None:
-        # Ended, and every intent resolved: whatever committed here stands earlier in the log.
+        # Ended, with every intent resolved. So whatever committed here stands earlier in the log.
         return [AbortTxn(txn_id)]
     if txn.pending and store.expired(txn):
         store.abort(txn)

@@ -37,16 +37,16 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.spans import Span
 
-#: Where Raft logs of CockroachDB start (``pkg/kv/kvserver/stateloader``).
+#: The index at which Raft logs of CockroachDB start (``pkg/kv/kvserver/stateloader``).
 _INITIAL_INDEX: Final = RaftIndex(10)
 _RECENT_KEYS: Final = 100
-#: Only these snapshots begin a generation, and so say where it came from.
+#: Reasons of snapshots that begin a generation. Only these name the range's parents.
 _BEGINNINGS: Final = frozenset({SnapshotReason.INITIAL, SnapshotReason.SPLIT, SnapshotReason.MERGE})
 
 
 @dataclass(frozen=True, slots=True)
 class RangeDescriptor:
-    """Which keys of which table a range holds, since which split or merge, and what it came from.
+    """The keys of a table that a range holds, the generation since which it does, and its parents.
 
     ``table`` are all versions of the table, the oldest first.
     """
@@ -61,8 +61,9 @@ class RangeDescriptor:
 class Range:
     """A range and its leaseholder's clock.
 
-    A method that changes rows or intents returns the op that says so; ``apply`` then makes one command, and
-    so one record of the log, of such ops. ``closed`` is the highest closed timestamp that was published.
+    A method that changes rows or intents returns the op that tells of it. ``apply`` then makes one command,
+    and so one record of the log, from such ops. ``closed`` is the highest closed timestamp that was
+    published.
     """
 
     __slots__ = (
@@ -98,7 +99,7 @@ class Range:
         self.intents: dict[bytes, Intent] = {}
         self.rows = RowHistory()
         self.log = log
-        #: Versions that were written here, and the keys of the last of them.
+        #: How many versions were written here, and the keys of the last ones.
         self.written = 0
         self._recent: deque[bytes] = deque(maxlen=_RECENT_KEYS)
         self._lag_ns = lag_ms * NANOS_PER_MS
@@ -107,20 +108,20 @@ class Range:
 
     @property
     def span(self) -> Span:
-        """The keys that it holds."""
+        """The keys that the range holds."""
         return self.descriptor.span
 
     def split_keys(self) -> list[bytes]:
-        """Keys of rows and intents at which the range can be split, in order."""
+        """Return the keys of rows and intents at which the range can be split, in order."""
         keys = sorted({*self.rows.in_order(), *self.intents})
         return [key for key in keys if key > self.span.start]
 
     def middle_key(self) -> bytes | None:
-        """The key in the middle of the rows, ``None`` for too few."""
+        """Return the key in the middle of the rows; ``None`` if there are too few."""
         return self._middle(self.rows.in_order())
 
     def busy_key(self) -> bytes | None:
-        """The key in the middle of the last writes, ``None`` for too few."""
+        """Return the key in the middle of the last writes; ``None`` if there are too few."""
         return self._middle(sorted(filter(self.span.contains, self._recent)))
 
     def _middle(self, keys: list[bytes]) -> bytes | None:
@@ -130,7 +131,7 @@ class Range:
     # ---- rows and intents ----
 
     def floor(self, keys: Iterable[bytes]) -> Timestamp:
-        """The timestamp above which new versions of ``keys`` have to stand."""
+        """Return the timestamp above which new versions of ``keys`` have to be."""
         floor: Timestamp = self.closed
         for key in keys:
             newest = self.rows.newest(key)
@@ -139,7 +140,7 @@ class Range:
         return floor
 
     def read(self, key: bytes) -> bytes | None:
-        """The newest committed value of a key; ``None`` where there is no row."""
+        """Return the newest committed value of a key; ``None`` if there is no row."""
         found = self.rows.newest(key)
         return found[1] or None if found else None
 
@@ -148,7 +149,10 @@ class Range:
         return WriteValue(key, timestamp, value, self._replace(key, timestamp, value))
 
     def put_intent(self, txn: Transaction, key: bytes, value: bytes) -> WriteIntent | UpdateIntent | None:
-        """Write a provisional version, or rewrite the transaction's own: no op where that moved nothing."""
+        """Write a provisional version, or rewrite the transaction's own.
+
+        Returns no op if its timestamp did not rise.
+        """
         timestamp = txn.write_timestamp
         own = self.intents.get(key)
         self.intents[key] = Intent(txn, txn.epoch, timestamp, value)
@@ -158,7 +162,7 @@ class Range:
         return UpdateIntent(txn.id, timestamp) if timestamp > own.timestamp else None
 
     def push_intents(self, txn: Transaction) -> UpdateIntent:
-        """Raise a transaction's intents to its write timestamp: one op for all of them."""
+        """Raise a transaction's intents to its write timestamp, by one op for all of them."""
         for key in txn.intents.get(self.id, ()):
             self.intents[key].timestamp = txn.write_timestamp
         return UpdateIntent(txn.id, txn.write_timestamp)
@@ -187,7 +191,7 @@ class Range:
         return replaced or b""
 
     def collect(self, threshold: Timestamp) -> None:
-        """Collect garbage: no read below ``threshold`` is answered any more. That is a command, too.
+        """Collect garbage, by a command too: no read below ``threshold`` is answered any more.
 
         The threshold stays below everything that may still be written or committed.
         """
@@ -198,9 +202,10 @@ class Range:
         self.apply(())
 
     def add_sstable(self, span: Span) -> None:
-        """Ingest a file of versions at the present in ``span``: no op tells of them, and none is of a row.
+        """Ingest a file of versions at the present in ``span``.
 
-        Source: CockroachDB's index backfill, ``AddSSTable`` with ``SSTTimestampToRequestTimestamp``.
+        No op tells of them, and none of them is a row's. Source: CockroachDB's index backfill, ``AddSSTable``
+        with ``SSTTimestampToRequestTimestamp``.
         """
         now = self.clock.now()
         self._close(now)
@@ -209,9 +214,10 @@ class Range:
     def mutate(
         self, key: bytes, trigger: Trigger, mutated: tuple[Span, ...]
     ) -> tuple[Timestamp, bytes] | None:
-        """Bring in a version of a key from the past, by a command that does not say which.
+        """Insert a version of a key in the past, by a command that does not say which version.
 
-        Its time is above everything that was closed or written here. ``None`` when the key has no such past.
+        The command's time is above everything that was closed or written here. Returns ``None`` when the key
+        has no such past.
         """
         added = self.rows.bring_in(key, self.gc_threshold)
         if added is not None:
@@ -227,7 +233,7 @@ class Range:
     def split_off(self, key: bytes, range_id: RangeId) -> Range:
         """Begin a new generation up to ``key``, and a new range from there on, with its rows and intents.
 
-        What was closed, written and collected before holds for both. The last command is the trigger.
+        Both keep what was closed, written and collected before. The last command is the trigger.
         """
         old = self.descriptor
         parent = Parent(self.id, old.generation, self.applied)
@@ -252,9 +258,10 @@ class Range:
         return right
 
     def absorb(self, right: Range) -> None:
-        """Begin a new generation that holds the keys of both; ``right`` has ended.
+        """Begin a new generation that holds the keys of both ranges; ``right`` has ended.
 
-        Nothing will be written at or below what either of them closed. The last command is the trigger.
+        Nothing will be written at or below a timestamp that either of them closed. The last command is the
+        trigger.
         """
         old, other = self.descriptor, right.descriptor
         parents = (
@@ -275,7 +282,7 @@ class Range:
             intent.txn.move_intent(key, right.id, self.id)
 
     def move_lease(self, clock: HybridClock) -> None:
-        """Let another node's clock be the range's, from behind the last reading of the old one."""
+        """Give the range the clock of another node, which continues above the last reading of the old one."""
         clock.observe(self.clock.now())
         self.clock = clock
         self.apply(())
@@ -283,13 +290,13 @@ class Range:
     # ---- the log ----
 
     def apply(self, ops: tuple[Op, ...], trigger: Trigger = Trigger.NONE) -> None:
-        """Apply a command: its ops hold before the closed timestamp that it carries."""
+        """Apply a command. Its ops hold before the closed timestamp that it carries."""
         now = self.clock.now()
         self._close(now)
         self._append_command(ops, self.closed, now, trigger)
 
     def reject(self) -> None:
-        """Use up an index with a command that was rejected when it applied."""
+        """Use up an index for a command that was rejected when it applied."""
         self._append_command((), None, self.clock.now())
 
     def heartbeat(self) -> None:
@@ -310,7 +317,7 @@ class Range:
         self.log.append(chunk, self.clock.now().wall_ms)
 
     def snapshot(self, reason: SnapshotReason, chunk_intents: int) -> None:
-        """Write what the range looks like at its applied index, in chunks of so many intents."""
+        """Write the range's state at its applied index, in chunks of at most ``chunk_intents`` intents."""
         intents = self._open_intents()
         chunks = max(1, -(-len(intents) // chunk_intents))
         descriptor, record_time_ms = self.descriptor, self.clock.now().wall_ms
@@ -334,7 +341,9 @@ class Range:
             self.log.append(entry, record_time_ms)
 
     def _open_intents(self) -> tuple[OpenIntent, ...]:
-        """The intents in key order, each at the timestamp below which its transaction cannot commit."""
+        """Return the intents in key order, each at the timestamp below which its transaction cannot
+        commit.
+        """
         return tuple(
             OpenIntent(intent.txn.id, intent.txn.anchor_key, key, intent.txn.write_timestamp)
             for key, intent in sorted(self.intents.items())
@@ -365,9 +374,12 @@ class Range:
         self.log.append(entry, now.wall_ms)
 
     def _close(self, now: Timestamp) -> None:
-        """What was closed by the clock of another leaseholder, or by a range that was merged in, stays so."""
+        """Raise the closed timestamp.
+
+        It keeps what another leaseholder's clock, or a range that was merged in, closed.
+        """
         self.closed = max(self.closed, self._closable(now))
 
     def _closable(self, now: Timestamp) -> ClosedTimestamp:
-        """The lag behind a reading of the clock: it rises as readings do."""
+        """Return the timestamp that is the lag behind a reading of the clock. It rises as readings do."""
         return ClosedTimestamp(Timestamp(now.wall - self._lag_ns, now.logical))

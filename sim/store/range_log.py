@@ -1,4 +1,4 @@
-"""What one range writes, and what of it never reaches the log."""
+"""What one range writes to the log, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _EMPTY_BATCH = bytes(12)
 class RangeLog:
     """The log of one range.
 
-    While it is ``silent`` nothing is written, as by a replica that is behind until a snapshot brings it up;
-    while it is ``opless``, commands that write say so, but not what. The versions that the log so lacks go to
-    ``skipped``. Of some commands, chosen by ``points``, the values stand in the write batch alone.
+    While it is ``silent`` nothing is written, as by a replica that is behind until a snapshot brings it up to
+    date. While it is ``opless`` commands say that they write, but not what. Versions that are left out of the
+    log so go to ``skipped``. ``points`` chooses commands whose values are only in the write batch.
     """
 
     __slots__ = ("_log", "_points", "_skipped", "opless", "silent")
@@ -32,11 +32,11 @@ class RangeLog:
         self.opless = False
 
     def sibling(self) -> RangeLog:
-        """The log of a range that splits off."""
+        """Return the log of a range that splits off."""
         return RangeLog(self._log, self._skipped, self._points)
 
     def append(self, entry: RangeEntry, record_time_ms: int) -> None:
-        """Write an entry, or what is left of it."""
+        """Write an entry, or what is left of it after omissions."""
         if isinstance(entry, Command) and (self.silent or self.opless) and entry.ops:
             self._note_skipped(entry)
             entry = entry._replace(ops=None, write_batch=_EMPTY_BATCH)

@@ -1,4 +1,4 @@
-"""The ranges of the store: which there are, and which one holds a key."""
+"""The ranges of the store, and which one of them holds a key."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tidegate.raftlog.entry import RangeId
 
 
 class RangeMap:
-    """Ranges by id and by key; iterates over them in the order of their ids.
+    """The ranges by id and by key. Iteration is in the order of ids.
 
-    ``changes`` counts splits and merges: as long as it stands, so does what ``holding`` says. No id is used
-    twice.
+    ``changes`` counts splits and merges: as long as it stays the same, so does the result of ``holding``. No
+    id is used twice.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -25,7 +25,7 @@ class RangeMap:
         self.changes = 0
 
     def next_id(self) -> RangeId:
-        """An id that no range has had."""
+        """Return an id that no range has had."""
         self._last_id += 1
         return RangeId(self._last_id)
 
@@ -38,14 +38,14 @@ class RangeMap:
         self.changes += 1
 
     def remove(self, range_: Range) -> None:
-        """Take out a range that was merged into its left neighbour."""
+        """Remove a range that was merged into its left neighbour."""
         del self._by_id[range_.id]
         at = self._by_start.index(range_)
         del self._by_start[at], self._starts[at]
         self.changes += 1
 
     def right_of(self, range_: Range) -> Range | None:
-        """The range of the same table that begins where this one ends."""
+        """Return the range of the same table that begins where this one ends."""
         at = self._by_start.index(range_) + 1
         if at == len(self._by_start):
             return None
@@ -63,11 +63,11 @@ class RangeMap:
         return self._by_id[range_id]
 
     def get(self, range_id: RangeId) -> Range | None:
-        """The range of that id, or ``None``."""
+        """Return the range with that id, or ``None``."""
         return self._by_id.get(range_id)
 
     def holding(self, key: bytes) -> Range:
-        """The range that holds ``key``; ``KeyError`` when no table has it."""
+        """Return the range that holds ``key``. Raises ``KeyError`` when no table has it."""
         at = bisect_right(self._starts, key) - 1
         if at < 0 or not self._by_start[at].descriptor.span.contains(key):
             raise KeyError(f"no range holds the key {key.hex()}")
@@ -75,7 +75,7 @@ class RangeMap:
 
     @property
     def closed(self) -> Timestamp:
-        """What every range has published as closed."""
+        """The timestamp that every range has published as closed."""
         return min(range_.closed for range_ in self)
 
     @property

@@ -1,4 +1,4 @@
-"""The committed versions of a range's keys: what reads, scans and garbage collection work on."""
+"""The committed versions of a range's keys, for reads, scans and garbage collection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidegate.raftlog.entry import KeyValue
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
 
-#: When, and what; empty is a tombstone.
+#: A version's timestamp and value. An empty value is a tombstone.
 _Version: TypeAlias = tuple[Timestamp, bytes]
 _time_of: Final = itemgetter(0)
 
 
 class RowHistory:
-    """All versions by key, those of a key the oldest first. ``bytes`` is what keys and values take."""
+    """All versions by key, those of a key the oldest first. ``bytes`` is the size of all keys and values."""
 
     __slots__ = ("_keys", "_sorted", "_versions", "bytes")
 
@@ -32,12 +32,12 @@ class RowHistory:
         return len(self._versions)
 
     def newest(self, key: bytes) -> _Version | None:
-        """The newest version of a key."""
+        """Return the newest version of a key."""
         versions = self._versions.get(key)
         return versions[-1] if versions else None
 
     def add(self, key: bytes, timestamp: Timestamp, value: bytes) -> bytes | None:
-        """Add a version above all others of its key; returns the value that it replaces."""
+        """Add a version above all others of its key; return the value that it replaces."""
         self.bytes += len(key) + len(value)
         versions = self._versions.get(key)
         if versions is None:
@@ -50,9 +50,10 @@ class RowHistory:
         return replaced
 
     def bring_in(self, key: bytes, above: Timestamp) -> tuple[Timestamp, bytes] | None:
-        """Add a version right below the newest of its key, with the value of the one before that.
+        """Add a version right below the newest one of its key, with the value of the version before that.
 
-        What every other version replaces stays as it was. ``None`` where there is no room above a timestamp.
+        So every other version still replaces the same value. Returns ``None`` if there is no room above
+        ``above``.
         """
         versions = self._versions[key]
         newest, before = versions[-1][0], (versions[-2] if len(versions) > 1 else (ZERO, b""))
@@ -64,14 +65,14 @@ class RowHistory:
         return added
 
     def in_order(self) -> list[bytes]:
-        """All keys in order; not to be changed."""
+        """Return all keys in order. The caller must not change the list."""
         if not self._sorted:
             self._keys.sort()
             self._sorted = True
         return self._keys
 
     def scan(self, scan: Scan, span: Span) -> Iterator[tuple[KeyValue, ...]]:
-        """What ``scan`` asks for of the keys in ``span``: the versions of each key that has any, in order."""
+        """Yield the versions that ``scan`` asks for, for each key in ``span`` that has any, in order."""
         keys = self.in_order()
         for at in range(bisect_left(keys, span.start), bisect_left(keys, span.end)):
             found = self._rows(keys[at], scan)

@@ -18,12 +18,12 @@ _LOOK_AGAIN_NS: Final = 10 * NANOS_PER_MS
 
 
 class RunningScan:
-    """One request, answered from left to right, each step for what the range holds at that time.
+    """One scan request, answered from left to right.
 
-    A step writes when nothing at or below ``upto`` can be committed any more in what is left of the span:
-    that much is closed, and no intent is in the way. Where versions that the request asks for have been
-    collected there is no answer but a snapshot, whose GC threshold says why. A request for previous values
-    asks for the version below the oldest of its rows, too.
+    Each step answers from what the range holds at that time. A step writes once nothing at or below ``upto``
+    can be committed any more in the remaining span: that much is closed, and no intent is in the way. If
+    versions that the request asks for have been collected, the only answer is a snapshot, whose GC threshold
+    shows why. A request for previous values also needs the version below the oldest of its rows.
     """
 
     def __init__(self, store: RangeStore, options: StoreOptions, scan: Scan, rng: Random) -> None:
@@ -34,7 +34,10 @@ class RunningScan:
         self._start = scan.span.start
 
     def step(self) -> int | None:
-        """Answer as much as can be answered now. Returns after how many nanoseconds to go on, if at all."""
+        """Answer as much as can be answered now.
+
+        Returns after how many nanoseconds to go on; ``None`` for never.
+        """
         scan = self._scan
         range_ = self._store.ranges.get(scan.range_id)
         span = range_.span.intersect(Span(self._start, scan.span.end)) if range_ is not None else None
@@ -56,14 +59,20 @@ class RunningScan:
         return None
 
     def _is_collected(self, range_: Range) -> bool:
-        """Of each key, garbage collection leaves the version at the threshold, and all above it."""
+        """Return whether versions that the request needs may be collected.
+
+        Garbage collection leaves, for each key, the version at the threshold and all above it.
+        """
         scan = self._scan
         asks_for_older = scan.all_versions or scan.with_prev
         oldest = (scan.after or ZERO) if asks_for_older else scan.upto
         return oldest < range_.gc_threshold
 
     def _pieces(self, range_: Range, span: Span) -> Iterator[tuple[Span, tuple[KeyValue, ...]]]:
-        """Parts of the span with their rows, within the limits unless one key alone is above them."""
+        """Yield parts of the span with their rows.
+
+        A part is within the limits, unless one key alone is above them.
+        """
         most_rows, most_bytes = self._options.scan_chunk_rows, self._options.scan_chunk_bytes
         start, rows, size = span.start, list[KeyValue](), 0
         for versions in range_.rows.scan(self._scan, span):

@@ -1,8 +1,8 @@
 """The simulated range store: transactions over ranges, one request at a time.
 
-A request runs from its first read to its applied command without another one in between, so that one lock
-over the whole store stands for CockroachDB's latches. Everything is a function of the seed, the options,
-the times at which requests come and what they ask.
+A request runs from its first read to its applied command without another one in between. So one lock over the
+whole store stands for CockroachDB's latches. Everything depends only on the seed, the options, and the times
+and contents of requests.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _FIRST_GENERATION: Final = Generation(1)
 
 
 class RangeStore:
-    """Ranges over the tables' key space, the transactions that are open on them, and the true history.
+    """Ranges over the tables' keys, the transactions that are open on them, and the true history.
 
-    ``counts`` says what happened: versions by commit, transactions by outcome. ``skipped`` takes the versions
-    that the log lacks on purpose.
+    ``counts`` counts what happened: versions by commit, transactions by outcome. ``skipped`` takes the
+    versions that are left out of the log on purpose.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RangeStore:
         self.present = present
         self.txns: dict[TxnId, Transaction] = {}
         self.counts: Counter[str] = Counter()
-        #: What changed outside the op log; the history has none of it.
+        #: Changes outside the op log. The history has none of them.
         self.mutations: list[Mutated] = []
         self.descriptors = [table.descriptor for table in tables]
         self._options = options
@@ -75,7 +75,10 @@ class RangeStore:
             yield Range(descriptor, clock, log, options.closed_lag_ms, options.prev_values)
 
     def _choice(self, fraction: float) -> Callable[[], bool]:
-        """Says yes so often, without a change to other random choices if that is never."""
+        """Return a function that says yes with this probability.
+
+        If it never does, no other random choice changes.
+        """
         if not fraction:
             return lambda: False
         rng = Random(self._rng.getrandbits(64))
@@ -109,9 +112,9 @@ class RangeStore:
         range_.snapshot(reason, self._options.snapshot_chunk_intents)
 
     def build_index(self, table_id: int) -> None:
-        """Build the table's secondary index: the entries come by a file to each range that has its keys.
+        """Build the table's secondary index: each range that has keys of it gets the entries by a file.
 
-        The simulated store keeps no entries of it: its rows are those of the primary index alone.
+        The simulated store keeps no entries of the index. Its rows are only those of the primary index.
         """
         for range_ in self.ranges:
             part = range_.span.intersect(secondary_index(table_id))
@@ -122,9 +125,9 @@ class RangeStore:
     # ---- splits, merges, leases ----
 
     def split(self, range_id: RangeId, key: bytes) -> Range:
-        """Split a range at ``key``; returns the new range, which begins there.
+        """Split a range at ``key``; return the new range, which begins there.
 
-        ``KeyError`` for a range that there is not, ``ValueError`` for a key that is not behind its start.
+        Raises ``KeyError`` for an unknown range, ``ValueError`` for a key that is not above its start.
         """
         left = self.ranges[range_id]
         if not left.span.contains(key) or key == left.span.start:
@@ -141,9 +144,9 @@ class RangeStore:
         return right
 
     def merge(self, left_id: RangeId) -> Range:
-        """Merge the range to the right into a range, and return that.
+        """Merge a range with the one to its right, and return the merged range.
 
-        ``KeyError`` for a range that there is not, ``ValueError`` when no range of its table is to the right.
+        Raises ``KeyError`` for an unknown range, ``ValueError`` when no range of its table is to the right.
         """
         left = self.ranges[left_id]
         right = self.ranges.right_of(left)
@@ -161,7 +164,7 @@ class RangeStore:
         return left
 
     def end_silence(self, range_: Range) -> None:
-        """Let a range write again: the snapshot that its log goes on with skips what was not written."""
+        """Let a range write again. Its log goes on with a snapshot, which skips what was not written."""
         range_.log.silent = False
         self.snapshot(range_, SnapshotReason.RAFT_SNAPSHOT)
         self.counts["raft snapshots"] += 1
@@ -172,30 +175,33 @@ class RangeStore:
         self.counts["lease moves"] += 1
 
     def mutate(self, range_: Range, key: bytes, trigger: Trigger, mutated: tuple[Span, ...]) -> None:
-        """Change the past of a key in a way that the log does not tell, if it has any."""
+        """Change the past of a key, if it has any, in a way that the log does not show."""
         added = range_.mutate(key, trigger, mutated)
         if added is not None:
             version = HistoryVersion(range_.descriptor.table[0].table_id, key, *added)
-            # The value that it replaces is its own: see ``RowHistory.bring_in``.
+            # It replaces its own value: see ``RowHistory.bring_in``.
             self.mutations.append(Mutated(range_.last_mutation.time, range_.span, version, added[1]))
             self.counts["mutations"] += 1
 
     # ---- requests of coordinators ----
 
     def begin(self) -> Transaction:
-        """Start a transaction at some node, by its clock."""
+        """Start a transaction at a random node, by its clock."""
         now = self._rng.choice(self._clocks).now()
         txn = Transaction(TxnId(self._rng.randbytes(16)), min_timestamp=now, write_timestamp=now)
         self.txns[txn.id] = txn
         return txn
 
     def restart(self, txn: Transaction) -> None:
-        """Begin a new epoch: what was written so far counts only where it is written again."""
+        """Begin a new epoch: earlier writes only count if they are written again."""
         txn.epoch += 1
         txn.forward(self._rng.choice(self._clocks).now())
 
     def put(self, txn: Transaction, range_: Range, writes: Sequence[Write]) -> bool:
-        """Write intents in one range. False when an older transaction stands in the way: ask again later."""
+        """Write intents in one range.
+
+        Returns false when an older transaction stands in the way: ask again later.
+        """
         keys = [write.key for write in writes]
         if not self._make_way(txn, range_, keys):
             return False
@@ -210,7 +216,7 @@ class RangeStore:
         return True
 
     def commit_one_phase(self, txn: Transaction, range_: Range, writes: Sequence[Write]) -> bool:
-        """Write and commit at once, without intents: all in one range. False as in ``put``."""
+        """Write and commit at once, without intents, in one range. Returns false as ``put`` does."""
         keys = [write.key for write in writes]
         if not self._make_way(txn, range_, keys):
             return False
@@ -254,14 +260,14 @@ class RangeStore:
             self.forget(txn)
 
     def resolve_anywhere(self, txn: Transaction, keys: Sequence[bytes]) -> None:
-        """Resolve as in ``resolve``, in whichever ranges hold ``keys`` by now."""
+        """Resolve as ``resolve`` does, in whichever ranges hold ``keys`` by now."""
         for range_id in list(txn.intents):
             self.resolve(txn, range_id, keys)
 
     def settle(self, range_: Range, span: Span, upto: Timestamp) -> bool:
-        """Whether no version at or below ``upto`` can be committed any more in a part of a range.
+        """Return whether no version at or below ``upto`` can be committed any more in a part of a range.
 
-        Intents in the way are resolved where their transactions have ended, or have to.
+        Intents in the way are resolved if their transactions have ended, or have expired.
         """
         if range_.closed < upto:
             return False
@@ -277,19 +283,22 @@ class RangeStore:
         return not any(txn.pending for txn in in_the_way)
 
     def release(self, txn: Transaction) -> None:
-        """Note that no coordinator will use the transaction again; its record goes with its last intent."""
+        """Note that no coordinator will use the transaction again.
+
+        Its record is dropped with its last intent.
+        """
         txn.released = True
         self.forget(txn)
 
     def forget(self, txn: Transaction) -> None:
-        """Drop the record of a transaction that has ended, left no intent and has no coordinator."""
+        """Drop the record of a transaction that has ended, and has neither intents nor a coordinator."""
         if txn.released and not txn.pending and not txn.intents:
             self.txns.pop(txn.id, None)
 
     # ---- the end ----
 
     def coordinated(self) -> bool:
-        """Whether any transaction still has a coordinator."""
+        """Return whether any transaction still has a coordinator."""
         return any(not txn.released for txn in self.txns.values())
 
     def end_all(self) -> None:
@@ -303,7 +312,7 @@ class RangeStore:
     # ---- how requests are carried out ----
 
     def expired(self, txn: Transaction) -> bool:
-        """Whether a transaction's coordinator has been silent for too long."""
+        """Return whether a transaction's coordinator has been silent for too long."""
         return txn.expires_ns is not None and self.present.ns >= txn.expires_ns
 
     def propose(self, range_: Range, ops: Sequence[Op]) -> None:
@@ -314,7 +323,7 @@ class RangeStore:
         range_.apply(tuple(ops))
 
     def _make_way(self, txn: Transaction, range_: Range, keys: Sequence[bytes]) -> bool:
-        """Clear other transactions' intents off ``keys``: older ones are waited for, younger ones aborted."""
+        """Clear other transactions' intents off ``keys``: wait for older transactions, abort younger ones."""
         intents = [range_.intents[key] for key in keys if key in range_.intents]
         owners = list(dict.fromkeys(intent.txn for intent in intents if intent.txn is not txn))
         if any(owner.pending and not self._may_abort(owner, txn) for owner in owners):

@@ -1,4 +1,4 @@
-"""Transactions of the simulated store, and the intents that they leave."""
+"""Transactions of the simulated store, and their intents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.raftlog.entry import RangeId, TxnId
 
 
 class SimTxnStatus(enum.Enum):
-    """What a transaction record says."""
+    """The status in a transaction record."""
 
     PENDING = "pending"
     COMMITTED = "committed"
@@ -19,10 +19,10 @@ class SimTxnStatus(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """A transaction and its record. ``write_timestamp`` rises only, and is the commit timestamp in the end.
+    """A transaction and its record. ``write_timestamp`` only rises, and becomes the commit timestamp.
 
     ``expires_ns`` is the time from which its silence counts as death, or ``None`` while its coordinator is
-    there. ``intents`` has the keys that hold one of its intents, by range (a dictionary for an ordered set).
+    there. ``intents`` has the keys that hold its intents, by range (a dictionary serves as an ordered set).
     ``released`` says that no coordinator will use it any more.
     """
 
@@ -54,7 +54,10 @@ class Transaction:
         self.intents.setdefault(target, {})[key] = None
 
     def older_than(self, other: Transaction) -> bool:
-        """Whether this one wins a conflict: the order is total, so that waiting never goes in a circle."""
+        """Return whether this transaction wins a conflict.
+
+        The order is total, so waiting never goes in a circle.
+        """
         return (self.min_timestamp, self.id) < (other.min_timestamp, other.id)
 
 

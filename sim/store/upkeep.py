@@ -18,23 +18,23 @@ from sim.workload_tables import secondary_index
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.entry import RangeId, SnapshotReason
 
-#: How often sizes and loads are looked at.
+#: How often sizes and loads are checked.
 _LOOK_EVERY_MS: Final = 1_000
-#: Garbage is collected so many times while a version goes from replaced to collectable.
+#: Garbage is collected so many times between a version's replacement and the time when it may be collected.
 _COLLECTIONS_PER_TTL: Final = 4
 
 
 class Splitter(Protocol):
-    """Splits a range, and sees to it that the new one goes on by itself."""
+    """Splits a range, and lets the new one act by itself."""
 
     def __call__(self, range_id: RangeId, key: bytes) -> RangeId:
-        """The id of the new range, which begins at ``key``."""
+        """Return the id of the new range, which begins at ``key``."""
 
 
 class Upkeep:
     """Does what ``options`` ask for, each thing about as often as they say.
 
-    Its random choices are its own: switched on or off, it changes no other choice of the simulation.
+    It has random choices of its own, so switching it on or off changes no other choice of the simulation.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class Upkeep:
                 self._do_later(interval_ms, action)
 
     def calm(self) -> None:
-        """Do nothing at random any more; troubles that there are end in their time.
+        """Do nothing at random any more. Present troubles end in their time.
 
-        A real store comes to rest as well when nothing is written: one that went on to split and merge would
-        keep its readers busy for ever, and whether they come to the end of the log could not be asked.
+        A real store comes to rest too when nothing is written. A store that went on to split and merge would
+        keep its readers busy for ever, and no test could ask whether they reach the end of the log.
         """
         self._calm = True
 
@@ -89,7 +89,7 @@ class Upkeep:
         self._after(self._about(interval_ms), act)
 
     def _about(self, interval_ms: int) -> int:
-        """The interval, or up to half of it less or more, in nanoseconds."""
+        """Return the interval, changed at random by up to half of it, in nanoseconds."""
         return int((0.5 + self._rng.random()) * interval_ms * NANOS_PER_MS)
 
     # ---- at random ----
@@ -112,7 +112,10 @@ class Upkeep:
         self._store.move_lease(self._some_range().id, self._rng.randrange(self._options.nodes))
 
     def _build_some_index(self) -> None:
-        """Build an index of some table; every other time ranges of its keys alone begin first."""
+        """Build an index of a random table.
+
+        Half of the times, ranges with only its keys begin before that.
+        """
         table_id = self._some_range().descriptor.table[0].table_id
         start = secondary_index(table_id).start
         if self._rng.random() < 0.5:
@@ -139,7 +142,9 @@ class Upkeep:
             self._merge_if_small(range_, rates)
 
     def _merge_if_small(self, range_: Range, rates: dict[RangeId, float]) -> None:
-        """Merge with the range to the right, unless both were split only now, or would be again."""
+        """Merge with the range to the right, unless one was split only just now, or the result would be
+        split again.
+        """
         options = self._options
         right = None if range_.ended else self._store.ranges.right_of(range_)
         if right is None or right.id not in rates or range_.id not in rates:
@@ -150,7 +155,7 @@ class Upkeep:
             self._store.merge(range_.id)
 
     def _rates(self) -> dict[RangeId, float]:
-        """Versions per second of each range since the last look."""
+        """Return each range's versions per second since the last look."""
         seconds = _LOOK_EVERY_MS * NANOS_PER_MS / NANOS_PER_SECOND
         before = self._seen
         self._seen = {range_.id: range_.written for range_ in self._store.ranges}
@@ -166,7 +171,7 @@ class Upkeep:
     # ---- troubles ----
 
     def _skip_somewhere(self) -> None:
-        """Leave entries of a range out of its log; a Raft snapshot goes on behind them."""
+        """Leave entries of a range out of its log. A Raft snapshot follows them."""
         range_ = self._some_range()
         if not range_.log.silent:
             range_.log.silent = True
@@ -177,7 +182,7 @@ class Upkeep:
             self._store.end_silence(range_)
 
     def _lose_ops_somewhere(self) -> None:
-        """Leave the logical ops out of a range's commands; a periodic snapshot comes behind them."""
+        """Leave the logical ops out of a range's commands. A periodic snapshot follows these."""
         range_ = self._some_range()
         if not range_.log.opless:
             range_.log.opless = True

@@ -1,6 +1,6 @@
-"""Values moved from the ops of a command into its write batch, as CockroachDB's Raft log has them.
+"""Moves values from the ops of a command into its write batch, as CockroachDB's Raft log has them.
 
-The form of the batch is told in ``tidegate/raftlog/write_batch.py``, which reads it.
+``tidegate/raftlog/write_batch.py``, which reads the batch, describes its form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SET: Final = b"\x01"
 
 
 def pointing_to_batch(command: Command) -> Command:
-    """The same command, whose ops name key and timestamp of a version only."""
+    """Return the same command with ops that only name key and timestamp of a version."""
     ops = command.ops or ()
     versions = [op for op in ops if isinstance(op, WriteValue | CommitIntent)]
     if not versions:

@@ -1,1 +1,1 @@
-"""The workloads: what is written to the simulated store."""
+"""The workloads: what clients write to the simulated store."""

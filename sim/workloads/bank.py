@@ -1,4 +1,4 @@
-"""Bank: transfers between accounts. From the opening on, the sum of the balances never changes."""
+"""Bank: transfers between accounts. After the opening the sum of the balances never changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidegate.rows.table_codec import TableCodec
 ACCOUNTS_TABLE_ID: Final = 104
 OPENING_BALANCE: Final = 1_000
 _LARGEST_TRANSFER: Final = 100
-_PARTIES: Final = 3  # of a transfer that is restarted: the source, and one target in each epoch
+_PARTIES: Final = 3  # of a restarted transfer: the source, and one target in each epoch
 
 
 @dataclass(frozen=True, slots=True)
 class BankOptions:
-    """``accounts`` is the number of rows, ``ranges`` of the table's ranges."""
+    """The options of a bank: ``accounts`` is the number of rows, ``ranges`` that of the table's ranges."""
 
     accounts: int = 1_000
     ranges: int = 4
@@ -35,7 +35,9 @@ class BankOptions:
 
 
 class Bank:
-    """Opens all accounts in one transaction, then transfers money between two of them, without end."""
+    """Opens all accounts in one transaction, then transfers money between two accounts at a time, without
+    end.
+    """
 
     def __init__(self, options: BankOptions, seed: int) -> None:
         self._options = options
@@ -81,7 +83,7 @@ class Bank:
 
 
 class _Transfer:
-    """Moves as much of ``amount`` as is there; the withdrawal runs first, however often it is tried."""
+    """Moves as much of ``amount`` as the source has. The withdrawal runs first, however often it is tried."""
 
     __slots__ = ("_amount", "_codec", "_moved")
 
@@ -104,7 +106,7 @@ class _Transfer:
 
 
 def balance_of(codec: TableCodec, key: bytes, value: bytes) -> int:
-    """The balance that a row of accounts holds."""
+    """Return the balance in a row of accounts."""
     row = codec.decode(key, value)
     assert row is not None
     assert row.values is not None

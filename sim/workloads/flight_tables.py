@@ -1,4 +1,4 @@
-"""The tables of the flights workload, and the rows that the data's lines become."""
+"""The tables of the flights workload, and their rows, which it reads from the lines of the data."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ WEATHER_KEY: Final = ("origin", "time_hour")
 
 
 def flights_table(modified: Timestamp) -> TableDescriptor:
-    """The table flights: a row for each departure."""
+    """Return the table flights: a row for each departure."""
     return declare_table(FLIGHTS_TABLE_ID, "flights", FLIGHTS_COLUMNS, FLIGHTS_KEY, modified)
 
 
 def weather_table(modified: Timestamp) -> TableDescriptor:
-    """The table weather: a row for each airport and hour."""
+    """Return the table weather: a row for each airport and hour."""
     return declare_table(WEATHER_TABLE_ID, "weather", WEATHER_COLUMNS, WEATHER_KEY, modified)
 
 
 def flight_row(line: Sequence[str]) -> list[Datum]:
-    """The datums of a line of flights.csv."""
+    """Return the datums of a line of flights.csv."""
     return _row(_FLIGHT_PARSERS, line)
 
 
 def weather_row(line: Sequence[str]) -> list[Datum]:
-    """The datums of a line of weather.csv."""
+    """Return the datums of a line of weather.csv."""
     return _row(_WEATHER_PARSERS, line)
 
 
@@ -91,12 +91,12 @@ def _row(parsers: Iterable[_Parse], line: Sequence[str]) -> list[Datum]:
 
 @cache
 def _nanos(text: str) -> int:
-    """Nanoseconds since 1970 of ``2013-01-01T10:00:00Z``."""
+    """Return nanoseconds since 1970 for a text like ``2013-01-01T10:00:00Z``."""
     return int(datetime.fromisoformat(text).timestamp()) * NANOS_PER_SECOND
 
 
 def _rounded(unit: str) -> _Parse:
-    """A decimal as a column with that scale stores it."""
+    """Return a parser that rounds a decimal to the scale of its column."""
     return lambda text: Decimal(text).quantize(Decimal(unit))
 
 

@@ -1,8 +1,8 @@
-"""Flights: a year of real departures from New York, and the weather there, replayed in its own order.
+"""Flights: replays a year of real departures from New York, and the weather there, in their own order.
 
-A flight's row is inserted when its carrier publishes an hour's schedule, half a day before; it is updated
-at departure and at arrival, or deleted when the flight is cancelled. What one carrier did in one minute is
-one transaction. Weather is written hour by hour, each airport's row by itself.
+A flight's row is inserted when its carrier publishes an hour's schedule, half a day before. It is updated at
+departure and at arrival, or deleted when the flight is cancelled. Everything that one carrier did in one
+minute is one transaction. Weather is written hour by hour, each airport's row by itself.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from tidegate.rows.types import Datum
 _MINUTES_PER_DAY: Final = 1_440
 _PUBLISHED_BEFORE: Final = 720  # minutes
 _MILES_PER_MINUTE: Final = 7  # for the few flights whose time in the air is unknown
-_SAMPLED: Final = 32  # one row in so many is looked at to find where to split a table
+_SAMPLED: Final = 32  # one row in so many is used to find where to split a table
 
 _COLUMN: Final = {name: at for at, (name, _) in enumerate(FLIGHTS_COLUMNS)}
-# Columns that are not known before: after the departure, after the schedule.
+# Columns that are not known before the flight has landed, and those that are not known when it is scheduled.
 _AFTER_DEPARTURE: Final = [_COLUMN[name] for name in ("arr_time", "arr_delay", "air_time")]
 _AFTER_SCHEDULE: Final = [_COLUMN[name] for name in ("dep_time", "dep_delay", "tailnum")] + _AFTER_DEPARTURE
 
 
 @dataclass(frozen=True, slots=True)
 class FlightsOptions:
-    """``one_phase`` is the share of transactions on flights that ask for one phase."""
+    """The options of the workload.
+
+    ``one_phase`` is the share of transactions on flights that ask for one phase.
+    """
 
     flights_ranges: int = 8
     weather_ranges: int = 2
@@ -48,7 +51,7 @@ class FlightsOptions:
 
 
 class Stage(enum.IntEnum):
-    """What happened; events of one minute go in this order."""
+    """The kind of an event. Events of one minute are in this order."""
 
     OBSERVED = 0
     SCHEDULED = 1
@@ -91,7 +94,7 @@ class Flights:
         ]
 
     def plans(self) -> Iterator[TransactionPlan]:
-        """See ``Workload``: ends with the year."""
+        """See ``Workload``. The plans end with the year."""
         rng = Random(self._seed)
         for (_, stage, _), events in groupby(self._events(), _ORDER):
             yield self._plan(rng, stage, tuple(event.write for event in events))
@@ -105,7 +108,7 @@ class Flights:
         )
 
     def _events(self) -> Iterator[Event]:
-        """All events in order. A day's events start no earlier than its schedule is published."""
+        """Yield all events in order. A day's events start no earlier than its schedule is published."""
         weather = _by_day(read_weather(self._archive))
         pending: list[Event] = []
         for day, lines in groupby(read_flights(self._archive), _flight_day):
@@ -145,7 +148,7 @@ class Flights:
 
 
 def _number(row: Sequence[Datum], column: str) -> int:
-    """An integer column's datum; 0 for NULL."""
+    """Return an integer column's datum; 0 for NULL."""
     datum = row[_COLUMN[column]]
     return datum if isinstance(datum, int) else 0
 
@@ -159,7 +162,7 @@ def _day_number(year: str, month: str, day: str) -> int:
 
 
 def _flight_day(line: Sequence[str]) -> int:
-    """The number of the day on which a flight was to depart."""
+    """Return the number of the day on which a flight was scheduled to depart."""
     return _day_number(*line[:3])
 
 
@@ -175,6 +178,6 @@ def _sample(lines: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def _quantiles(keys: Iterable[bytes], parts: int) -> list[bytes]:
-    """The keys that cut the given ones in ``parts`` of equal size."""
+    """Return the keys that divide the given ones into ``parts`` of equal size."""
     ordered = sorted(keys)
     return [ordered[part * len(ordered) // parts] for part in range(1, parts)]

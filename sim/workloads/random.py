@@ -22,9 +22,9 @@ _NULLS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RandomOptions:
-    """Sizes are per table; ``writes`` is the most that one transaction makes. Shares are below 1.
+    """The options of the workload. Sizes are for each table; shares are below 1.
 
-    Tables have the ids from ``first_table_id`` on.
+    ``writes`` is the most writes in one transaction. Tables have the ids from ``first_table_id`` on.
     """
 
     tables: int = 2
@@ -38,7 +38,7 @@ class RandomOptions:
 
 
 class RandomTransactions:
-    """Few keys and many transactions, so that they meet; without end."""
+    """Writes few keys by many transactions, so that these conflict; without end."""
 
     def __init__(self, options: RandomOptions, seed: int) -> None:
         self._options = options
@@ -64,7 +64,7 @@ class RandomTransactions:
 
 
 class _RandomTable:
-    """One table: its column types, and the key datums of all rows that it will ever have."""
+    """One table: its column types, and the keys of all rows that it will ever have."""
 
     def __init__(self, rng: Random, table_id: int, options: RandomOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Random datums of every type that the random workload's tables use."""
+"""Random datums of every type in the tables of the random workload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _text(rng: Random) -> str:
 
 
 def _integer(bits: int) -> Draw:
-    """Small numbers and wide ones, of both signs."""
+    """Return a source of small and large numbers of both signs."""
     return lambda rng: rng.getrandbits(rng.randint(1, bits - 1)) * rng.choice((1, -1))
 
 
@@ -41,7 +41,8 @@ def _inet(rng: Random) -> Datum:
     return IPv6Interface((rng.getrandbits(128), rng.randint(0, 128)))
 
 
-#: Types whose key form gives the datum back: no decimals (scale is lost) and no collated strings.
+#: Types whose key form gives the datum back. Decimals lose their scale there, and collated strings their
+#: text.
 KEY_TYPES: Final[dict[str, Draw]] = {
     "INT": _integer(64),
     "STRING": _text,

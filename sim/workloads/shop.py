@@ -1,4 +1,4 @@
-"""Shop: items that are put on sale, change and go, in a table that gets one more column on the way."""
+"""Shop: items that are put on sale, changed and removed, in a table that gets one more column meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLUMNS: Final = (
     ("since", "DATE"),
     ("changed_at", "TIMESTAMP"),
 )
-#: The column that is added, nullable and without a default: rows that stand are not written again.
+#: The column that is added. It is nullable and has no default, so existing rows are not written again.
 ADDED_COLUMN: Final = "note"
 _WORDS: Final = ("anchor", "buoy", "chart", "drum", "ensign", "fender", "gaff", "hawser", "Ruder", "écoute")
 _FIRST_DAY: Final = 19_000  # days since 1970
@@ -39,9 +39,10 @@ _NULLS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ShopOptions:
-    """``items`` is the number of keys; the column is added before transaction ``alter_at``.
+    """The options of the workload.
 
-    Of all writes a share of ``deletes`` removes its item; a transaction makes at most ``writes``.
+    ``items`` is the number of keys. The column is added before transaction ``alter_at``. ``deletes`` is the
+    share of writes that remove their item. ``writes`` is the most writes in one transaction.
     """
 
     items: int = 200
@@ -113,7 +114,7 @@ def _items(modified: Timestamp) -> TableDescriptor:
 
 
 def _altered(modified: Timestamp) -> TableDescriptor:
-    """ALTER TABLE items ADD COLUMN note STRING."""
+    """Return the table after ALTER TABLE items ADD COLUMN note STRING."""
     table = _items(modified)
     added = Column(len(_COLUMNS) + 1, ADDED_COLUMN, parse_sql_type("STRING"))
     columns = (*table.columns, added)

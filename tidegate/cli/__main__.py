@@ -1,4 +1,4 @@
-"""``python -m tidegate.cli`` is ``tidegate``."""
+"""Lets ``python -m tidegate.cli`` do the same as ``tidegate``."""
 
 from tidegate.cli.main import main
 

@@ -1,4 +1,4 @@
-"""``tidegate debug check-log``: where a log breaks the log contract."""
+"""``tidegate debug check-log``: finds where a log breaks the log contract."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.verify import TopicPartition
 
 
 class _Findings:
-    """The breaches of a log: all of them counted, the first ``limit`` kept."""
+    """The breaches of a log: all of them are counted, the first ``limit`` are kept."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -30,15 +30,16 @@ class _Findings:
         self.fault_count = 0
 
     def add(self, breach: Breach) -> None:
-        """Note a breach."""
+        """Count a breach."""
         self.counts[breach.rule] += 1
         if len(self.first) < self._limit:
             self.first.append(breach)
 
     def add_fault(self, place: BreachPlace, error: Exception) -> None:
-        """Note what the check itself met at a record; what it says of the record's range later may be wrong.
+        """Note an exception of the check itself at a record.
 
-        Raises ``error`` where it is not of the data.
+        What it finds later about the record's range may be wrong. Raises ``error`` if the data is not at
+        fault.
         """
         cause = unforeseen(error)
         self.fault_count += 1
@@ -82,8 +83,8 @@ def check_log(
 ) -> None:
     """Check a whole log by the rules of the log contract, for authors of sources.
 
-    Names each breach with partition, offset and rule; the rules stand in docs/log-contract.md. The exit
-    status is 1 when there is any, or when the check itself met an exception. The log is read up to where it
+    It names each breach with partition, offset and rule; docs/log-contract.md has the rules. The exit status
+    is 1 when there is any breach, or when the check itself met an exception. The log is read up to where it
     ends now. Memory grows with ranges and open transactions, not with the log.
     """
     topic = f"{topic_prefix}raftlog"
@@ -99,7 +100,7 @@ def check_log(
 def _check(
     connection: KafkaConnection, topic: str, findings: _Findings, *, ended: bool, keys: int
 ) -> tuple[Seen, int]:
-    """What was read, and of how many partitions."""
+    """Read and check the log; return what was seen, and the partition count."""
     cluster = Cluster(connection)
     counts = cluster.partition_counts([topic])
     bounds = cluster.bounds(partitions_of(counts))

@@ -1,4 +1,4 @@
-"""``tidegate debug``: what the log says, without a worker."""
+"""``tidegate debug``: reads the log, without a worker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ debug.add_command(refused)
 
 
 class _Begin(click.ParamType):
-    """``beginning``, an offset or a timestamp."""
+    """The parameter type of ``beginning``, an offset or a timestamp."""
 
     name = "place"
 
@@ -94,9 +94,9 @@ def rangefeed(
 ) -> None:
     """Print the events of a span straight from the log: values, deletions, checkpoints, steady states.
 
-    Each line names partition, offset and range. The events of a range come in its log's order; ranges of
-    different partitions interleave. A feed that ends says why, and begins again at the range's next
-    snapshot; what it missed in between is not shown.
+    Each line names partition, offset and range. The events of a range come in the order of its log; those of
+    ranges in different partitions interleave. A feed that ends says why, and begins again at the range's next
+    snapshot. Events that it missed in between are not shown.
     """
     log_topic = f"{topic_prefix}raftlog"
     span = _span(connection, log_topic, span_text, tenant)
@@ -107,13 +107,16 @@ def rangefeed(
         for line in islice(lines, limit):
             click.echo(line)
     except KeyboardInterrupt:
-        pass  # the way to end --follow
+        pass  # the user's way to end --follow
     finally:
         records.close()
 
 
 def _events(feeds: LogFeeds, record: TopicRecord) -> list[RangeEvent]:
-    """The events of a record; one that nobody foresaw is told, and ends the feeds that it concerns (U8)."""
+    """Return the events of a record.
+
+    An unforeseen exception is reported, and ends the feeds that it concerns (U8).
+    """
     try:
         return feeds.take(record.partition, record.key, record.value)
     except Exception as error:
@@ -123,8 +126,10 @@ def _events(feeds: LogFeeds, record: TopicRecord) -> list[RangeEvent]:
 
 
 def _span(connection: KafkaConnection, log_topic: str, text: str | None, tenant: int | None) -> Span:
-    """The span of the command line. Raises ``UsageError`` for hex that is none, ``InputError`` for a table
-    that the log does not know."""
+    """Return the span of the command line.
+
+    Raises ``UsageError`` for bad hex, ``InputError`` for a table that the log does not know.
+    """
     if text is None:
         return EVERYTHING
     if "," not in text:

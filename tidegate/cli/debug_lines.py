@@ -1,4 +1,4 @@
-"""Events of ranges as lines: text for people, JSON for programs."""
+"""Prints events of ranges as lines: text for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from tidegate.verify import TopicRecord
 
 
 def text_line(record: TopicRecord, found: RangeEvent) -> str:
-    """``topic[partition]@offset range: what happened``; keys as CockroachDB prints them, values in hex."""
+    """Return ``topic[partition]@offset range: what happened``; keys as CockroachDB prints them, values in
+    hex.
+    """
     place = f"{record.topic}[{record.partition}]@{record.offset} r{found.range_id}:"
     return f"{place} {_text(found.event)}"
 
 
 def json_line(record: TopicRecord, found: RangeEvent) -> str:
-    """One JSON object; keys and values in hex, timestamps as text, like cursors."""
+    """Return one JSON object; keys and values in hex, timestamps as text in the form of cursors."""
     place = {"partition": record.partition, "offset": record.offset, "range": found.range_id}
     return json.dumps({**place, **_members(found.event)})
 

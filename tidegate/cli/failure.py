@@ -1,4 +1,4 @@
-"""How a command fails: one sentence on standard error, never a traceback."""
+"""Lets a command fail with one sentence on standard error, never with a traceback."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Commands(click.Group):
 
 
 def show_failure(sentence: str) -> None:
-    """Print what went wrong: red where standard error is a terminal."""
+    """Print what went wrong, in red if standard error is a terminal."""
     click.secho(redacted(sentence), fg="red", err=True)

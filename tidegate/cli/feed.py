@@ -1,4 +1,4 @@
-"""``tidegate feed``: create, list, show, move and drop feeds, and have them go on on another cluster."""
+"""``tidegate feed``: creates, lists, shows, moves and drops feeds, and lets them go on on another cluster."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON 
 
 @click.group(cls=Commands)
 def feed() -> None:
-    """Create, list, show, move and drop feeds, and have them go on on another cluster."""
+    """Create, list, show, move and drop feeds, and let them go on on another cluster."""
 
 
 @feed.command()
@@ -115,7 +115,10 @@ def create(
 
 
 def _wait_for(ctx: click.Context, jobs: Jobs, id_: FeedId, wait_seconds: float) -> None:
-    """Until the feed runs or has ended; the exit status is 1 for a feed that has, without success."""
+    """Wait until the feed runs or has ended.
+
+    The exit status is 1 for a feed that has ended without success.
+    """
     view = jobs.wait(id_, wait_seconds)
     if view.status is FeedState.SUCCEEDED:
         click.echo("The feed has succeeded.", err=True)
@@ -132,7 +135,7 @@ def _wait_for(ctx: click.Context, jobs: Jobs, id_: FeedId, wait_seconds: float) 
 @app_id_option
 @kafka_options
 def list_feeds(connection: KafkaConnection, app_id: str, as_json: bool) -> None:
-    """List all feeds with how far they are."""
+    """List all feeds and their progress."""
     rows = [feed_row(id_, view) for id_, view in Jobs(connection, app_id).view().feeds()]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
@@ -183,9 +186,9 @@ def move(
     wait: bool,
     wait_seconds: float,
 ) -> None:
-    """Have another engine go on with a feed, above the last marker, with nothing left out.
+    """Let another engine go on with a feed, above the last marker, with nothing left out.
 
-    The engine that has it may be away for good. The other one goes on as soon as it runs.
+    The present engine may be away for good. The other one goes on as soon as it runs.
     """
     id_, jobs = feed_id(feed_name), Jobs(connection, app_id)
     jobs.move(id_, Engine(engine))
@@ -227,10 +230,10 @@ def accept_cluster(
     wait: bool,
     wait_seconds: float,
 ) -> None:
-    """Have a feed that is held go on on the Kafka cluster that its sink's address means now.
+    """Let a held feed go on on the Kafka cluster that its sink's address means now.
 
-    Every row above a timestamp is written there, and nothing at or below it: see docs/accept-cluster.md for
-    which one is right. The command shows both clusters and that timestamp; with --cluster it acts.
+    Every row above a timestamp is written there, and none at or below it: see docs/accept-cluster.md for
+    which timestamp is right. The command shows both clusters and that timestamp; with --cluster it acts.
 
     \b
     tidegate feed accept-cluster ID
@@ -272,7 +275,7 @@ def drop(connection: KafkaConnection, app_id: str, feed_name: str) -> None:
 
 
 def _in_list(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, with what the feed does beside its status: why its high-water is missing."""
+    """Return the row with what the feed does beside its status, which says why its high-water is missing."""
     return row | {"status": ": ".join(filter(None, (row["status"], row["running_status"])))}
 
 

@@ -1,4 +1,4 @@
-"""Options of every command that talks to Kafka. The environment variables are the worker's."""
+"""Options of every command that talks to Kafka. Their environment variables are those of the worker."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ _OPTIONS = (
 def kafka_options(command: _Command) -> Callable[..., Any]:
     """Give a command the options of a connection; it gets a ``KafkaConnection`` named ``connection``.
 
-    Other clusters are reached as TIDEGATE_DESTINATIONS_FILE says.
-    Passwords come from the environment alone: arguments can be read by every user of the machine.
+    TIDEGATE_DESTINATIONS_FILE says how to reach other clusters. Passwords come only from the environment,
+    since every user of the machine can read arguments.
     """
 
     @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""Which topics a command reads, and how: named on the command line, or those of a feed."""
+"""Chooses which topics a command reads, and how: topics on the command line, or those of a feed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Asked(NamedTuple):
-    """What the command line says about the records to read."""
+    """The command line's description of the records to read."""
 
     topics: tuple[str, ...]
     feed_name: str | None
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
 
     @property
     def options(self) -> FeedOptions:
-        """As much of a feed's options as its records are read by."""
+        """The options of a feed that matter for reading its records."""
         format_ = Format(self.format_name)
         if format_ is Format.AVRO and not self.registry:
             raise click.UsageError("--format avro needs --registry, or --feed, which names it.")
@@ -75,7 +75,7 @@ class Asked(NamedTuple):
 
 
 def reading_options(command: _Command) -> Callable[..., Any]:
-    """Give a command the options that say what is read; it gets them as ``asked``."""
+    """Give a command the options that say what to read; it gets them as ``asked``."""
 
     @functools.wraps(command)
     def reading(**arguments: Any) -> Any:
@@ -88,7 +88,7 @@ def reading_options(command: _Command) -> Callable[..., Any]:
 
 
 class Reading(NamedTuple):
-    """Topics to read, where they are, what reads their records, and the feed if it was named."""
+    """Topics to read, the connection to their cluster, their decoder, and the feed if it was named."""
 
     topics: tuple[str, ...]
     connection: KafkaConnection
@@ -97,18 +97,18 @@ class Reading(NamedTuple):
 
     @property
     def resolved_topic(self) -> str:
-        """The topic of the feed's markers; empty when they stand among the rows, as far as is known."""
+        """The topic of the feed's markers; empty when they stand among the rows, or the feed is not known."""
         return "" if self.feed is None else self.feed.resolved_topic
 
     def decoder_of(self, topic: str) -> RecordDecoder:
-        """Reads the records of this topic."""
+        """Return the decoder of this topic's records."""
         return OFFSET_MARKERS if topic == self.resolved_topic else self.decoder
 
 
 def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Reading:
-    """Find what was asked for; ``connection`` is the workers'.
+    """Find what was asked for. ``connection`` is to the workers' cluster.
 
-    Raises ``UsageError`` for what does not fit, and as ``Jobs`` does.
+    Raises ``UsageError`` for topics or options that do not fit, and as ``Jobs`` does.
     """
     topics, feed_name = asked.topics, asked.feed_name
     if feed_name is None:
@@ -125,7 +125,10 @@ def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Re
 
 
 def _decoder(options: FeedOptions) -> RecordDecoder:
-    """Reads records with these options. Who runs the command has named the registry, so it is allowed."""
+    """Return a decoder of records with these options.
+
+    The registry is allowed, since the user of the command has named it.
+    """
     named = options.confluent_schema_registry
     urls = (parse_registry_uri(named).normal_url,) if named else ()
     allowed = Destinations(registries=(("--registry", RegistryEntry(urls)),))

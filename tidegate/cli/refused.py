@@ -1,4 +1,6 @@
-"""``tidegate debug refused``: records that met an exception nobody foresaw, as they were kept aside."""
+"""``tidegate debug refused``: shows records on which an unforeseen exception came up, and that were kept
+aside.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,10 @@ _SHOWN_BYTES = 200
 def refused(
     app_id: str, name: str | None, data_dir: Path, checkpoint: str | None, write: Path | None, as_json: bool
 ) -> None:
-    """List records that met an exception nobody foresaw, or show the one called NAME.
+    """List records on which an unforeseen exception came up, or show the one called NAME.
 
-    What is shown is decoded by this version of tidegate: what it meets is told, and nothing else happens. A
-    part of the name will do where no other name has it.
+    This version of tidegate decodes the record that is shown, and says whether that succeeds. Nothing else
+    happens. A part of the name is enough if no other name has it.
     """
     files = _files(app_id, data_dir, checkpoint)
     try:
@@ -149,7 +151,7 @@ def _hex(content: bytes) -> str:
 
 
 def _write(directory: Path, name: str, kept: KeptRecord) -> None:
-    """Files of the user's alone."""
+    """Write key and value to files that only this user can read."""
     files = LocalFiles(directory)
     for title, content in (("key", kept.record.key), ("value", kept.record.value)):
         if content is not None:

@@ -2,11 +2,12 @@
 
 They are the Faust application (``app``, ``agents``, ``tables``, ``schemas``), the Spark jobs (``pipeline``),
 the simulated range store (``sim``) and the servers for development (``stack``). In a checkout they stand
-beside ``tidegate/``: who can import that can import them. An editable install is the same.
+beside ``tidegate/``, so whatever can import tidegate can import them. An editable install is the same.
 
 The wheel carries them in ``tidegate/service/``. A command that needs one of them puts this directory at the
 front of ``sys.path``. A process that ``multiprocessing`` forks or spawns inherits the path, and no command
-starts ``python -m`` with a name of the tree. Who imports tidegate as a library sees none of the names.
+starts ``python -m`` with a name of the tree. A program that imports tidegate as a library sees none of these
+names.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from typing import Any, Final
 from tidegate.errors import SettingsError
 
 _TREE: Final = frozenset({"agents", "app", "pipeline", "schemas", "sim", "stack", "tables"})
-#: Where the wheel carries them; in a checkout there is no such directory.
+#: Where the wheel has them. A checkout has no such directory.
 _CARRIED: Final = Path(__file__).absolute().parents[1] / "service"
-#: Packages of the extra ``spark``; those of others are of ``worker``.
+#: Packages of the extra ``spark``. All others are in the extra ``worker``.
 _SPARK: Final = frozenset({"deltalake", "pandas", "pyarrow", "pyspark"})
 
 
 def service_module(name: str) -> Any:
     """Import a module of the service tree, or one that needs the packages of an extra.
 
-    Raises ``SettingsError`` that says what to do where the tree, or a package that it needs, is not there.
+    Raises ``SettingsError``, which says what to do, if the tree or a package that it needs is missing.
     """
     if name.partition(".")[0] in _TREE:
         _make_importable()
@@ -50,6 +51,6 @@ def service_module(name: str) -> Any:
 
 
 def _make_importable() -> None:
-    """Put the carried tree before site-packages, where others have a ``tables`` of their own."""
+    """Put the wheel's tree before site-packages, where another package may be called ``tables``."""
     if _CARRIED.is_dir() and str(_CARRIED) not in sys.path:
         sys.path.insert(0, str(_CARRIED))

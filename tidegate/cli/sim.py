@@ -1,4 +1,4 @@
-"""``tidegate sim``: the simulated range store."""
+"""``tidegate sim``: runs the simulated range store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _bootstrap_option: Final = click.option(
 
 
 class _RangeOption(NamedTuple):
-    """An option that sets ``field`` of ``StoreOptions``; in seconds where the field is in milliseconds."""
+    """An option that sets ``field`` of ``StoreOptions``.
+
+    Its unit is seconds if the field is in milliseconds.
+    """
 
     name: str
     field: str
@@ -69,7 +72,9 @@ _RANGE_OPTIONS: Final = (
 
 
 def _range_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of what ranges do by themselves; the command gets those that are given as ``ranges``."""
+    """Give a command the options of what ranges do by themselves; it gets those that are set as
+    ``ranges``.
+    """
 
     @functools.wraps(command)
     def with_ranges(**arguments: Any) -> None:
@@ -188,7 +193,7 @@ def _workload_options(workload: str) -> Any:
 
 
 class _ProgressLine:
-    """Shows how far a run is: one line that changes on a terminal, else a line now and then."""
+    """Shows the progress of a run: on a terminal one line that changes, else a line now and then."""
 
     def __init__(self) -> None:
         self._next_s = 0.0

@@ -1,4 +1,4 @@
-"""``tidegate spark``: feeds as Spark jobs."""
+"""``tidegate spark``: runs feeds as Spark jobs."""
 
 from __future__ import annotations
 
@@ -160,9 +160,9 @@ def changefeed(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run the feeds of an application, and first create that of a CREATE CHANGEFEED statement, if given.
+    """Run the feeds of an application; with a CREATE CHANGEFEED statement, create its feed first.
 
-    Where the application has the very feed of the statement already, it goes on with that.
+    If the application has this very feed already, it goes on with that.
 
     \b
     tidegate spark changefeed --checkpoint /var/lib/tidegate/spark
@@ -201,7 +201,7 @@ def changefeed(
 
 
 class _Serving(NamedTuple):
-    """Where and how a query serves its metrics; without a port it serves none."""
+    """The settings for serving a query's metrics. Without a port it serves none."""
 
     access: HttpAccess
     port: int | None
@@ -209,7 +209,10 @@ class _Serving(NamedTuple):
     plaintext: bool
 
     def begin(self) -> Any:
-        """The metrics, served. Raises ``SettingsError`` for what is not safe, or cannot be."""
+        """Return the metrics, which are served from now on.
+
+        Raises ``SettingsError`` if that is unsafe or fails.
+        """
         metrics = service_module("tidegate.spark.changefeed.progress").Metrics()
         if self.port is None:
             return metrics

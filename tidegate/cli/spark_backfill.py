@@ -1,4 +1,4 @@
-"""``tidegate spark backfill``: a feed's past from the log itself, by Spark."""
+"""``tidegate spark backfill``: writes a feed's past from the log, by Spark."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def backfill(
     master: str | None,
     jars: tuple[Path, ...],
 ) -> None:
-    """Create a feed, and write its past to its topics from the log: its initial scan, or what is above its
-    cursor. Then workers or the Spark query go on with it.
+    """Create a feed, and write its past to its topics from the log: its initial scan, or the versions above
+    its cursor. Then workers or the Spark query go on with it.
 
-    The store is not asked for anything. Where the log does not reach back far enough the command says so. It
+    The store is not asked for anything. If the log does not reach back far enough the command says so. It
     may be killed at any time, and run again as it is.
 
     \b

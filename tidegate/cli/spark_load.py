@@ -1,4 +1,4 @@
-"""``tidegate spark load``: output topics as tables of closed buckets, by Spark."""
+"""``tidegate spark load``: makes tables of closed buckets from output topics, by Spark."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def load(
     batch_records: int,
     master: str | None,
 ) -> None:
-    """Load output topics of feeds into tables in which only closed buckets are seen.
+    """Load output topics of feeds into tables that show only closed buckets.
 
     Without TOPIC all topics of the feeds are loaded. A bucket is closed when the markers of all partitions of
     all topics have passed its end. Run it again to go on; it may be killed at any time.

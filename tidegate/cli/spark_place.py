@@ -1,4 +1,6 @@
-"""Where a Spark job runs and keeps what is durable: the same for each command of ``tidegate spark``."""
+"""Where a Spark job runs, and where it keeps durable data: the same for each command of ``tidegate
+spark``.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ output_topics_option = click.option(
 
 
 def spark_master(master: str | None) -> str | None:
-    """This machine where none is given, or ``None`` where it is ``spark-submit``'s to say.
+    """Return the given master, this machine without one, or ``None`` if ``spark-submit`` decides.
 
-    Raises as ``service_module``.
+    Raises as ``service_module`` does.
     """
     if master is None and not service_module("tidegate.spark.platform.session").submitted():
         return "local[*]"
@@ -40,10 +42,10 @@ def spark_master(master: str | None) -> str | None:
 
 
 def placement(master: str | None, jars: tuple[Path, ...]) -> Any:
-    """Where a job that reads Kafka by Spark runs, and with which jars
-    (``tidegate.spark.platform.session.Placement``).
+    """Return where a job that reads Kafka by Spark runs, and with which jars.
 
-    Raises ``SettingsError`` for a connector that cannot be had.
+    See ``tidegate.spark.platform.session.Placement``. Raises ``SettingsError`` for a connector that cannot be
+    had.
     """
     session = service_module("tidegate.spark.platform.session")
     return session.Placement(
@@ -52,7 +54,7 @@ def placement(master: str | None, jars: tuple[Path, ...]) -> Any:
 
 
 def directory_uri(directory: str) -> str:
-    """The URI of a directory that is given by one, or by a path."""
+    """Return the URI of a directory that is given as a URI or as a path."""
     return directory if "://" in directory else Path(directory).absolute().as_uri()
 
 

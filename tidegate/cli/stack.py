@@ -1,4 +1,4 @@
-"""``tidegate stack``: the servers for development; in a checkout ``python -m stack`` is the same."""
+"""``tidegate stack``: runs the servers for development. In a checkout ``python -m stack`` does the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.errors import SettingsError
 
 
 class StackCommands(Commands):
-    """The commands of the service tree's own command line, looked up when they are asked for."""
+    """The commands of the service tree's own command line, which is imported only when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """See ``click.Group``."""

@@ -1,4 +1,4 @@
-"""``tidegate status``: what a running worker says of itself."""
+"""``tidegate status``: shows what a running worker reports of itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tidegate.client.why.worker_status import fetch_status, worker_url
 def status(app_id: str, urls: tuple[str, ...], data_dir: Path, timeout_s: float, as_json: bool) -> None:
     """Show a worker's partitions, feeds, sinks, and its slowest, parked and quarantined ranges.
 
-    Of several workers each comes with its own: a range is where its log partition is.
+    With several workers each is shown with its own: a range is on the worker of its log partition.
     """
     places = urls or (worker_url(data_dir, app_id),)
     found = {url: fetch_status(url, timeout_s) for url in places}

@@ -1,4 +1,4 @@
-"""Tables on the terminal, and the same as plain aligned text where there is none."""
+"""Prints tables on the terminal, and as plain aligned text elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
-    """Print names and values below each other; empty values are left out."""
+    """Print names and values, one pair a line; empty values are left out."""
     shown = [(name, value) for name, value in fields if value]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:

@@ -1,4 +1,4 @@
-"""``tidegate tail``: rows and markers as they come."""
+"""``tidegate tail``: prints rows and markers as they come."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def tail(
     follow: bool,
     limit: int | None,
 ) -> None:
-    """Print rows and markers of output topics, one line each: topic[partition]@offset, and what it says.
+    """Print rows and markers of output topics, one line each: topic[partition]@offset, and the content.
 
-    Exit status 1 if the feed that was followed has failed.
+    The exit status is 1 if the feed that was followed has failed.
     """
     chosen = choose_reading(connection, app_id, asked)
     start = TailFrom(begin or ("end" if follow else "beginning"))
@@ -69,7 +69,7 @@ def _print(
     limit: int | None,
     record_came: Callable[[], object] = lambda: None,
 ) -> bool:
-    """Whether all of ``records`` were printed: no interrupt and no limit came before their end."""
+    """Print ``records``; return whether all were printed, without an interrupt and below the limit."""
     count = 0
     try:
         for record in islice(records, limit):
@@ -77,7 +77,7 @@ def _print(
             click.echo(line_of(record, chosen.decoder_of(record.topic)))
             count += 1
     except KeyboardInterrupt:
-        return False  # the way to end --follow
+        return False  # the user's way to end --follow
     finally:
         records.close()
     return count != limit

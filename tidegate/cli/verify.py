@@ -1,4 +1,4 @@
-"""``tidegate verify``: do output topics keep the promise of their markers?"""
+"""``tidegate verify``: checks whether output topics keep the promise of their markers."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def verify(
 ) -> None:
     """Audit output topics, up to where they end now.
 
-    Name all topics of one feed: its markers go to every partition of each of them. Name the feed where its
-    markers have a topic of their own, which is read as well then.
+    Name all topics of one feed, since its markers go to every partition of each of them. If the markers have
+    a topic of their own, name the feed; that topic is read as well then.
 
-    Exit status: 0 when every rule is kept, 1 when one is broken, 2 when the topics could not be checked,
-    or not fully.
+    Exit status: 0 when every rule is kept, 1 when one is broken, 2 when the topics could not be checked, or
+    not fully.
     """
     if history is not None and asked.feed_name is None:
         raise click.UsageError("--history needs --feed: it tells which tables are expected where.")
@@ -111,7 +111,7 @@ def _expected(
 
 
 def _shown(output: OutputTopics) -> Iterator[TopicRecord]:
-    """The records, with a bar on a terminal that shows how far the reading is."""
+    """Yield the records; on a terminal, show a bar with the progress of the reading."""
     total = sum(bounds.end - bounds.low for bounds in output.bounds.values())
     console = Console(file=sys.stderr)
     yield from track(

@@ -1,4 +1,4 @@
-"""``tidegate why``: what holds a feed's resolved timestamp back."""
+"""``tidegate why``: explains what holds a feed's resolved timestamp back."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def why(
     data_dirs: tuple[Path, ...],
     form: str,
 ) -> None:
-    """Say why a feed's resolved timestamp stands where it stands, and what to do.
+    """Explain why a feed's resolved timestamp stands still, and what to do.
 
-    Each worker knows of its own ranges and feeds: where there are several, name them all by --url.
+    Each worker knows only its own ranges and feeds. If there are several workers, name them all by --url.
     """
     now_ms = time.time_ns() // NANOS_PER_MS
     silent: list[str] = []
@@ -80,7 +80,7 @@ def _urls(data_dirs: tuple[Path, ...], app_id: str, silent: list[str]) -> list[s
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print the explanation for people: the feed and the answer's place, then what was found."""
+    """Print the explanation for people: the feed and the place of the answer, then the findings."""
     facts, high_water, lag_ms = explanation.answer.facts, explanation.high_water, explanation.lag_ms
     print_fields(
         (
@@ -98,7 +98,7 @@ def print_explanation(explanation: Explanation) -> None:
 
 
 def _range(facts: Mapping[str, Any]) -> str:
-    """The range of a finding, as far as the finding knows it: a feed that scans tells no generation."""
+    """Return the range of a finding, as far as it is known: a finding about scans has no generation."""
     if "range_id" not in facts:
         return ""
     known = [str(facts["range_id"])]
@@ -108,8 +108,8 @@ def _range(facts: Mapping[str, Any]) -> str:
 
 
 def _place(facts: Mapping[str, Any]) -> str:
-    """The finding's place in the log; without an offset where the worker does not know one."""
-    if "partition" not in facts or "topic" in facts:  # a topic: the partition is not the log's
+    """Return the finding's place in the log, without an offset if the worker does not know it."""
+    if "partition" not in facts or "topic" in facts:  # with a topic, the partition is not the log's
         return ""
     offset = facts.get("offset")
     return f"partition {facts['partition']}" + ("" if offset is None else f", offset {offset}")

@@ -1,4 +1,4 @@
-"""``tidegate worker``: the Faust worker, with its settings as options."""
+"""``tidegate worker``: runs the Faust worker, with its settings as options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.errors import SettingsError
 
 
 class WorkerCommand(click.Command):
-    """Has an option for every setting of the worker, where the worker is there to ask."""
+    """A command with an option for every setting of the worker, if the worker is installed."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """See ``click.Command``."""
@@ -22,8 +22,8 @@ class WorkerCommand(click.Command):
 def worker(**settings: str | None) -> None:
     """Run a worker until it is stopped by SIGTERM or Ctrl-C.
 
-    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment. Secrets come from
-    the environment alone, where other users of the machine cannot read them: TIDEGATE_SASL_PASSWORD,
+    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment. Secrets come only from
+    the environment, which other users of the machine cannot read: TIDEGATE_SASL_PASSWORD,
     TIDEGATE_SSL_KEY_PASSWORD and TIDEGATE_METRICS_TOKEN.
     """
     given = {name: value for name, value in settings.items() if value is not None}
@@ -32,9 +32,9 @@ def worker(**settings: str | None) -> None:
 
 
 def _setting_options() -> list[click.Parameter]:
-    """An option for each setting that is no secret; values are checked by the worker.
+    """Return an option for each setting that is no secret; the worker checks the values.
 
-    There are none outside of the service tree.
+    Outside the service tree there are none.
     """
     try:
         faults = service_module("tidegate.worker.process.settings_faults")
@@ -49,6 +49,6 @@ def _setting_options() -> list[click.Parameter]:
 
 
 def _help(field: Any) -> str:
-    """The setting's description and its default, as ``show_default`` would put it."""
+    """Return the setting's description and its default, in the form of ``show_default``."""
     default = getattr(field.default, "value", field.default)
     return f"{field.description}" + ("" if default in (None, "") else f"  [default: {default}]")
