@@ -31,7 +31,7 @@ def share_a_server(some: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def other_cluster(sink: SinkUri, bootstrap_servers: str) -> tuple[str, ...]:
-    """Return the servers of a sink that is another cluster than that of ``bootstrap_servers``, else nothing."""
+    """Return the servers of a sink on another cluster than that of ``bootstrap_servers``, else nothing."""
     servers = sink_servers(sink)
     own = normal_servers(bootstrap_servers.split(","))
     return () if share_a_server(servers, own) else servers

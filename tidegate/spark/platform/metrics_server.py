@@ -72,7 +72,7 @@ class _Server6(_Server):
 
 
 class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # the name in the base class
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
         """Write no line for a scrape."""
 
 
