@@ -1,5 +1,4 @@
-"""What one worker process holds open: its directory, threads, sinks, schema registries, and what it knows of
-the cluster."""
+"""The things that one worker process holds open: data directory, clients, threads, sinks, registries."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from tidegate.worker.process.settings import Settings
 
 
 class Runtime:
-    """Opened once the settings are known, closed when the process ends in an orderly way."""
+    """The things that one worker process holds open, from its settings to its orderly end."""
 
     def __init__(self, settings: Settings, schema_ids: SchemaIds, machine: Machine = REAL) -> None:
-        """Check everything that can be wrong before the first record is read; waits for the broker.
+        """Open all of them, and check what can be wrong before the first record is read.
 
-        Raises ``TopologyError``.
+        Waits for the broker without limit. Raises ``TopologyError``.
         """
         self.settings = settings
         self.machine = machine
@@ -52,7 +51,7 @@ class Runtime:
         )
 
     def close(self) -> None:
-        """Release everything; rows that are not acknowledged are given up."""
+        """Release everything. Rows that are not acknowledged are given up."""
         self.threads.steps.shutdown()
         self.threads.commits.shutdown()
         self.schema_ids.close()

@@ -1,4 +1,4 @@
-"""What the agents need of the application around them: Faust's, or a simulation's."""
+"""What agents need of the application around them, which is Faust's or a simulation's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.worker.runtime import Runtime
 
 
 class Batches(Flow, Protocol):
-    """The consumer (``tidegate.worker.kafka.transport.BatchConsumer``)."""
+    """The consumer of batches (``tidegate.worker.kafka.transport.BatchConsumer``)."""
 
     async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]: ...
     async def highwaters(self, *partitions: TP) -> Mapping[TP, int]: ...
@@ -26,7 +26,7 @@ class Batches(Flow, Protocol):
 
 
 class Shell(Protocol):
-    """The application (``app.application.Application``)."""
+    """The application as agents use it (``app.application.Application``)."""
 
     settings: Settings
     topic_names: Topics

@@ -1,4 +1,4 @@
-"""The ids of schemas that rows of a step wait for: step 2a of docs/delivery.md where registries are asked."""
+"""Asks schema registries for the ids that the rows of a step wait for: step 2a of docs/delivery.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _REMOVED: Final = FeedError(
 
 
 class AskedIds:
-    """One question per feed, asked at once; ``answers`` has those that ``look`` found."""
+    """The questions to schema registries that one step waits for: one a feed, all asked at the same time.
+
+    ``answers`` has the answers that ``look`` has found so far.
+    """
 
     def __init__(self, framing: Framing, wanted: Sequence[Wanted]) -> None:
         self._wanted = wanted
@@ -29,13 +32,16 @@ class AskedIds:
         return len(self.answers) == len(self._asks)
 
     def look(self, is_removed: Callable[[Wanted], bool]) -> None:
-        """Take the answers that have come. A feed that is removed waits no more: its registry may never come
-        back. Raises what ``Framing.ask`` does."""
+        """Take the answers that have come.
+
+        A feed that is being removed gets an error as its answer: its registry may never come back. Raises
+        what ``Framing.ask`` raises.
+        """
         self.answers |= {feed_id: ask.result() for feed_id, ask in self._asks.items() if ask.done()}
         self.answers |= {feed.feed_id: _REMOVED for feed in self._wanted if is_removed(feed)}
 
     async def wait(self, news: asyncio.Event, timeout_s: float | None) -> None:
-        """Until one more registry has answered, ``news`` is set, or so many seconds have passed."""
+        """Wait until one more registry has answered, ``news`` is set, or ``timeout_s`` seconds are over."""
         came = asyncio.create_task(news.wait())
         asks = [ask for ask in self._asks.values() if not ask.done()]
         try:
@@ -44,6 +50,6 @@ class AskedIds:
             came.cancel()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Cancel the questions that have no answer yet."""
         for ask in self._asks.values():
             ask.cancel()

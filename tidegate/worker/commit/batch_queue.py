@@ -21,7 +21,7 @@ class Valve(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The log begins at ``log_start``, above what was to be read next."""
+    """The news that the log begins at ``log_start``: records that were to be read before it are deleted."""
 
     log_start: Offset
 
@@ -35,9 +35,10 @@ class Batch:
 
 
 class BatchQueue:
-    """Bounded by the valve: it is shut when ``queued_batches`` wait, and opened again at half of that.
+    """The fetched batches of a partition that wait for their step, first in, first out.
 
-    Records up to the offset ``alone_to`` are taken one by one.
+    Its size is bounded by ``valve``. The queue shuts the valve when ``queued_batches`` wait, and opens it
+    again when at most half as many wait. Records up to the offset ``alone_to`` are taken one by one.
     """
 
     def __init__(self, valve: Valve, batch_records: int, queued_batches: int, alone_to: int = -1) -> None:
@@ -53,7 +54,7 @@ class BatchQueue:
 
     @property
     def position(self) -> int:
-        """The log position of what comes next."""
+        """The log position of the next batch or cut to be taken."""
         if not self._waiting:
             return self._received
         first = self._waiting[0]
@@ -67,12 +68,15 @@ class BatchQueue:
             self._valve.halt()
 
     def cut(self, log_start: int) -> None:
-        """Note that the log begins above what was received so far."""
+        """Queue the news that the log begins at ``log_start``, above what was received so far."""
         self._received = log_start
         self._waiting.append(Cut(Offset(log_start)))
 
     def take(self) -> Batch | Cut:
-        """What comes next: a cut, or records of one batch or of several that together make no larger one."""
+        """Take the next cut, or the records for the next step.
+
+        Small batches are joined while they have at most ``batch_records`` records together.
+        """
         taken = self._take()
         if len(self._waiting) <= self._queued_batches // 2:
             self._valve.proceed()

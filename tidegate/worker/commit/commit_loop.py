@@ -1,8 +1,8 @@
 """The ordered commit of one log partition: steps 2 to 8 of docs/delivery.md.
 
-Two tasks share the work. One takes input, steps the processor and hands rows to the sinks (2, 2a, 3); the
-other waits for acknowledgements in order and commits (4 to 8). Between them is a bounded row of batches
-in flight. Whatever fails in either ends the process.
+Two tasks share the work. One takes input, steps the processor and hands rows to the row producers (2, 2a,
+3). The other waits for acknowledgements in order and commits (4 to 8). Between them stand the batches in
+flight, in order and bounded. An exception in either task ends the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tidegate.worker.output.partition_outlets import Outlets
 from tidegate.worker.process.ending import end_process
 from tidegate.worker.process.schema_ids import SchemaIds
 
-#: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.
+#: A partition publishes its whole checkpoint this often. A frontier agent that begins anew waits for it.
 FULL_CHECKPOINT_S: Final = 30.0
 _NO_CAUTION: Final = Caution()
 
@@ -42,15 +42,17 @@ ArgumentT = TypeVar("ArgumentT")
 
 
 class Writer(Protocol):
-    """Makes results durable; see ``tidegate.worker.state.partition_writer.PartitionWriter.commit``."""
+    """Makes results of steps durable: ``tidegate.worker.state.partition_writer.PartitionWriter.commit``."""
 
     def commit(self, results: Sequence[StepResult]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """How much a partition may hold, and how far its sinks may fall behind; see
-    ``tidegate.worker.process.settings``."""
+    """How much a partition may hold, and how far its sinks may fall behind.
+
+    The fields have the names of settings: ``tidegate.worker.process.settings``.
+    """
 
     batch_records: int
     inflight_batches: int
@@ -60,8 +62,11 @@ class CommitLimits:
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Where blocking work is done: steps by one thread for all partitions (they share the interpreter's
-    lock anyway), commits by several (they wait for the broker)."""
+    """The threads that do blocking work.
+
+    One thread does the steps of all partitions: more would only share the interpreter's lock. Several do the
+    commits, since these wait for the broker.
+    """
 
     steps: Executor
     commits: Executor
@@ -70,12 +75,14 @@ class Threads:
 class CommitLoop:
     """Runs the batches and control messages of one log partition through its processor, in order.
 
-    ``present`` is the log position that must be reached before a new feed is registered: the end of the log
-    at the opening of a partition that has read nothing yet, so that a feed starts at the present, with the
-    tables' descriptors known; 0 for all others, since a held partition could not read on. ``held_limit_s``
-    is how long the partition is held for new feeds' starts, by ``clock``, which is monotonic. ``broke`` is
-    called when a step broke: nothing is stepped any more, and what is in flight is waited for by ``drain``.
-    ``kept`` is given what is to be kept aside, in a thread of the commits.
+    ``present`` is the log position that must be reached before a new feed is registered. For a partition that
+    has read nothing yet, it is the end of the log at the opening: so a feed starts at the present, and the
+    tables' descriptors are known. For all others it is 0, since a held partition could not read on.
+
+    ``held_limit_s`` is how long new feeds may hold the partition, in seconds of the monotonic ``clock``.
+    ``broke`` is called when a step broke. Nothing is stepped after that, and ``drain`` waits for the batches
+    in flight. ``reported`` is called with each incident of a step, ``completed`` with each batch that is
+    durable, and ``kept``, in a thread of the commits, with each refused record, which it keeps aside.
     """
 
     def __init__(
@@ -102,14 +109,14 @@ class CommitLoop:
         self._threads = threads
         self._framing = Framing(processor, schema_ids)
         self._stepper = Stepper(processor, self._framing, threads.steps, clock)
-        #: Whether a batch waits for the ids of schemas.
+        #: Whether a batch waits for ids from a schema registry.
         self.waiting = False
         self._clock = clock
         self._hold = HoldClock(held_limit_s, clock)
         self._completed = completed
         self._reported = reported
         self._kept = kept
-        #: Set when there may be something to do: input, acknowledged rows, or the end.
+        #: Set when there may be something to do: input came, rows were acknowledged, or the end has come.
         self._news = asyncio.Event()
         self._broke = broke
         alone_to = caution.alone
@@ -123,7 +130,7 @@ class CommitLoop:
 
     @property
     def status(self) -> PartitionStatus:
-        """What stands in its state: at most a second older than the last step."""
+        """What operators see of the partition's state: about a second older than the last step at most."""
         return self._stepper.status
 
     # ---- input, called by the loop
@@ -137,12 +144,14 @@ class CommitLoop:
         ]
 
     def offer(self, batch: FetchedBatch) -> None:
-        """Queue a batch of the log; asks for no more when enough is queued."""
+        """Queue a batch of the log, and halt the flow when enough is queued."""
         self._input.offer(batch)
 
     def control(self, records: Sequence[ControlRecord]) -> None:
-        """Queue messages about feeds; they are taken up at a batch boundary: registrations at the first
-        one at the present, all others at the next."""
+        """Queue messages about feeds; they are taken up at a batch boundary.
+
+        Registrations wait for the first boundary at or above ``present``, all others for the next one.
+        """
         self._input.control(records)
 
     def exchange(self, records: Sequence[ExchangeRecord]) -> None:
@@ -150,16 +159,16 @@ class CommitLoop:
         self._input.exchange(records)
 
     def cut(self, log_start: int) -> None:
-        """Note that the log begins above what was to be read next."""
+        """Queue the news that the log begins at ``log_start``, above what was to be read next."""
         self._input.cut(log_start)
 
     async def drain(self) -> None:
-        """Step nothing more, and return when all that was in flight is durable.
+        """Step nothing more, and return when the batches in flight are durable.
 
-        A batch that waits for a schema registry was never in flight: it is given up, for that could be long.
-        Rows of feeds that are detached are given up, and a sink that does not follow has its feeds detached,
-        at the latest when the time for it runs out. With a batch that is given up nothing can be detached any
-        more, for that is a step: then what waits for such a sink is given up as well.
+        A batch that waits for a schema registry is not in flight yet. It is given up, since the wait could be
+        long. Rows of detached feeds are given up too. A feed whose sink does not follow is detached when
+        ``drain_s`` of the outlets' limits is over, or before. To detach is a step, and no step may follow a
+        batch that was given up: in that case the batches that wait for such a sink are given up as well.
         """
         self._draining = True
         self.outlets.let_go()
@@ -181,7 +190,7 @@ class CommitLoop:
         self.in_flight.end()
 
     async def _next_step(self) -> InFlight | None:
-        """Wait for input, step it and frame its rows; ``None`` once drained."""
+        """Wait for input, step it and frame its rows. Returns ``None`` once drained."""
         while not self._draining or self.in_flight:
             self._news.clear()
             await self._hand_over()
@@ -191,11 +200,15 @@ class CommitLoop:
         return None
 
     async def _step_outlet(self) -> InFlight | None:
-        """Steps R2, K2 and K4 to K6, whether there is room or not: a sink refuses, or does not follow."""
+        """Fail, detach, attach, stall or resume a feed, if that is due: steps R2, K2 and K4 to K6.
+
+        This needs no room among the batches in flight: the batches that fill it may wait for just this step.
+        Returns ``None`` when nothing is due.
+        """
         match self.outlets.look():
             case OutletChange.DETACH | OutletChange.REFUSE, _ if (
                 self._stepper.abandoned
-            ):  # to detach is a step, to fail too
+            ):  # to detach or to fail a feed is a step, and no step may follow
                 self.in_flight.drop_uncommitted()
                 return None
             case OutletChange.REFUSE, feed_id:
@@ -206,7 +219,7 @@ class CommitLoop:
                 return await self._step_change(OutletChange.ATTACH, self.processor.attach, feed_id)
             case OutletChange.STALL, feed_id if not self._draining:
                 return await self._step_change(OutletChange.STALL, self.processor.stall, feed_id)
-            # K6, and ATTACH of a feed that the processor has stalled itself: what it lacks was never spooled.
+            # K6; also ATTACH where the processor itself has stalled the feed, so that its spool misses rows.
             case _, feed_id if not self._draining:
                 return await self._step_change(OutletChange.RESUME, self.processor.resume, feed_id)
             case _:
@@ -219,7 +232,7 @@ class CommitLoop:
         return await self._step(step, feed_id)
 
     async def _detach(self, feed_id: FeedId) -> InFlight | None:
-        """Step K2: the batches that are not committed are changed with it, and wait for the feed no more."""
+        """Step K2. It changes the uncommitted batches too; they do not wait for the feed's rows any more."""
         self.outlets.become(OutletChange.DETACH, feed_id)
         with self.in_flight.uncommitted() as uncommitted:
             flight = await self._step(partial(self.processor.detach, feed_id), uncommitted)
@@ -229,20 +242,19 @@ class CommitLoop:
         return flight
 
     async def _fail(self, feed_id: FeedId) -> InFlight | None:
-        """Steps R2 and R3: the batches that are not committed are changed with it, and wait for the feed no
-        more."""
+        """Steps R2 and R3. They change the uncommitted batches too; these no longer wait for the feed."""
         refusal = self.outlets.refusal(feed_id)
         with self.in_flight.uncommitted() as uncommitted:
-            self.in_flight.release(feed_id)  # before rows are thrown away, which then count as acknowledged
+            self.in_flight.release(feed_id)  # first: rows that are thrown away count as acknowledged
             self.outlets.become(OutletChange.REFUSE, feed_id)
             return await self._step(partial(self.processor.fail_delivery, feed_id, refusal), uncommitted)
 
     async def _step_input(self) -> InFlight | None:
-        """``None`` when there was nothing to step yet, or no room for it."""
+        """Step the most urgent input. Returns ``None`` when there was none, or no room for its batch."""
         if self._draining or not self.in_flight.has_room:
             await self._wait_for_input()
             return None
-        if controls := self._input.take_controls(held=self.processor.held):  # no rows come of them
+        if controls := self._input.take_controls(held=self.processor.held):  # they add no rows to memory
             return await self._step(self.processor.control, controls)
         if self.outlets.are_over_budget:
             await self._wait_for_input()
@@ -270,7 +282,7 @@ class CommitLoop:
     async def _step(
         self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT, *, end: int | None = None
     ) -> InFlight | None:
-        """``None`` for a batch that is given up."""
+        """Run a step and wait for the ids of its schemas. Returns ``None`` for a batch that is given up."""
         try:
             result, wanted = await self._stepper.step(step, argument)
         except StepBroke as broke:
@@ -288,9 +300,9 @@ class CommitLoop:
         return InFlight(result, self.outlets.barriers(result.outputs), end)
 
     async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
-        """Step 2a where registries must be asked; ``None`` when the partition is to be let go before.
+        """Ask registries for ids (step 2a). Returns ``None`` when the partition is let go of before that.
 
-        The messages about feeds wait as well, for they belong behind the batch.
+        Messages about feeds wait meanwhile: they are to be taken up after the batch.
         """
         asked = AskedIds(self._framing, wanted)
         self.waiting = True
@@ -311,7 +323,7 @@ class CommitLoop:
         return InFlight(await self._stepper.full_checkpoint())
 
     async def _wait_for_input(self, *dues: float) -> None:
-        """Until input comes, rows are acknowledged, or one of these times has come."""
+        """Wait until input comes, rows are acknowledged, or the first of the times ``dues`` has come."""
         if (look_due := self._stepper.look_due) is not None:
             dues = (*dues, look_due)
         waits = [max(0.0, due - self._clock()) for due in dues]
@@ -324,7 +336,7 @@ class CommitLoop:
             await self._stepper.look()
 
     async def _produce(self, flight: InFlight) -> None:
-        """What finds no room is handed over later, by ``_hand_over``."""
+        """Step 3. Rows that find no room are handed over later, by ``_hand_over``."""
         await self._stepper.in_thread(self.outlets.take, flight.result.outputs, flight.barriers)
 
     async def _hand_over(self) -> None:

@@ -1,7 +1,7 @@
-"""Step 2a of docs/delivery.md: the ids of schemas into the rows of a step.
+"""Puts the ids of schemas into the rows of a step: step 2a of docs/delivery.md.
 
-Ids that are known are put in at once. The rest is asked for by the loop, and put in when it has come; until
-then nothing of the step is durable.
+Known ids are put in at once. The loop asks a registry for the others, and they are put in when the answer has
+come. Until then nothing of the step is durable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FeedProcessor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The ids that a feed's rows wait for, of the registry at ``url``, which may hold a password."""
+    """The schemas whose ids a feed's rows wait for. ``url`` is the registry's, and may hold a password."""
 
     feed_id: FeedId
     epoch: FeedEpoch
@@ -37,22 +37,25 @@ class Wanted:
     schemas: Sequence[SubjectSchema]
 
 
-#: What becomes of a feed's rows: they are framed with these ids, or the feed fails with this error.
+#: The answer to a feed's ``Wanted``: ids to frame its rows with, or the error that the feed fails with.
 Answer: TypeAlias = Mapping[SubjectSchema, int] | FeedError
 
 
 class Framing:
-    """Frames the rows of one partition's steps. All but ``ask`` is the steps' thread's."""
+    """Frames the rows of one partition's steps: puts schema ids before their encoded keys and values.
+
+    ``ask`` is called by the loop, all other methods in the thread of the steps.
+    """
 
     def __init__(self, processor: FeedProcessor, schema_ids: SchemaIds) -> None:
         self._processor = processor
         self._schema_ids = schema_ids
 
     def frame_known(self, result: StepResult) -> list[Wanted]:
-        """Frame the feeds whose ids are known; returns what the others wait for.
+        """Frame the rows of each feed whose ids are known. Returns what the other feeds wait for.
 
-        A feed that failed within the step waits for nothing: its rows before the fault are left out, for no
-        checkpoint names it, and the others would have to wait with it.
+        A feed that failed within the step is not waited for, since the whole batch would wait with it. Its
+        rows before the fault are left out: no checkpoint names the feed any more, so no marker covers them.
         """
         wanted: list[Wanted] = []
         for feed_id, rows in list(result.unframed.items()):
@@ -75,14 +78,17 @@ class Framing:
         return wanted
 
     async def ask(self, wanted: Wanted) -> Answer:
-        """Wait for the ids, however long that takes. Cancel it to give up."""
+        """Ask the registry for the ids, and wait without limit; cancel the task to give up.
+
+        Returns the ids, or the registry's refusal.
+        """
         try:
             return await self._schema_ids.ids(wanted.url, wanted.feed_id, wanted.schemas)
         except SchemaRejected as refusal:
             return refusal
 
     def settle(self, feed_id: FeedId, answer: Answer, result: StepResult) -> None:
-        """Make records of a feed's rows; or fail the feed, and take its rows out of the step's result."""
+        """Make records of a feed's rows with the ids; or, for an error, fail the feed and drop its rows."""
         if isinstance(answer, FeedError):
             self._processor.refuse(feed_id, answer, result)
         else:

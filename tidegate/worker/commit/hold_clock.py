@@ -1,7 +1,7 @@
-"""How long a log partition has been held for the starts of new feeds.
+"""Limits how long a log partition is held for the starts of new feeds.
 
-A held partition holds every feed, so there is an end to it (docs/delivery.md#held-partitions). The end is the
-engine's to find: the partition processor has no clock.
+A held partition holds back every feed, so the hold has a limit (docs/delivery.md#held-partitions). The engine
+measures the time, since the partition processor has no clock.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from tidegate.changefeed.definition.feed import FeedId
 
 
 class HoldClock:
-    """``due`` is when the partition is to give up the feeds that hold it, by ``clock``; never while none do.
+    """A timer for the feeds that hold one partition.
 
-    The time begins anew when one of them is activated or removed: somebody is deciding then.
+    ``due`` is the time of ``clock`` at which the partition gives these feeds up, and infinite while no feed
+    holds it. The ``limit_s`` seconds begin anew when one of the feeds is activated or removed, for that shows
+    that the jobs agent is at work.
     """
 
     def __init__(self, limit_s: float, clock: Callable[[], float]) -> None:
@@ -25,7 +27,7 @@ class HoldClock:
         self._feeds: frozenset[FeedId] = frozenset()
 
     def look(self, feeds: frozenset[FeedId]) -> None:
-        """These feeds hold the partition now."""
+        """Note that ``feeds`` hold the partition now."""
         if not feeds:
             self.due = math.inf
         elif not self._feeds or self._feeds - feeds:

@@ -17,9 +17,10 @@ from tidegate.worker.output.row_producer import Barrier
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InFlight:
-    """A stepped batch, and the barriers of the feeds that it waits for.
+    """A stepped batch, and a barrier for each feed whose rows it waits for.
 
-    ``end`` is the log position behind it, ``since`` the monotonic time of its step.
+    ``end`` is the log position behind it; ``None`` for a step that took no records of the log. ``since`` is
+    the monotonic time of its step, in seconds.
     """
 
     result: StepResult
@@ -29,19 +30,21 @@ class InFlight:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """How many rows the batch has."""
         return sum(map(len, self.result.outputs.values()))
 
     @property
     def acknowledged(self) -> bool:
-        """Whether all rows are that it waits for."""
+        """Whether all rows that the batch waits for are acknowledged."""
         return all(barrier.acknowledged.done() for barrier in self.barriers.values())
 
 
 class InFlightBatches:
-    """One task adds what it stepped, another takes what is acknowledged.
+    """The batches of a partition that are stepped and not committed, in order.
 
-    There is room for ``limit``; who must add one more can. Numbers count all batches that ever were here.
+    One task adds the batches that it stepped, another takes those that are acknowledged. ``limit`` bounds
+    them through ``has_room`` alone: ``add`` takes one more all the same, for steps that cannot wait. Inside,
+    a batch's number says how many were added before it, committed ones included.
     """
 
     def __init__(self, limit: int) -> None:
@@ -56,21 +59,21 @@ class InFlightBatches:
 
     @property
     def rows(self) -> int:
-        """Rows of all batches in flight."""
+        """How many rows all batches in flight have."""
         return sum(flight.rows for flight in self._flights)
 
     @property
     def oldest_s(self) -> float:
-        """Age of the oldest batch, seconds; 0 when there is none."""
+        """The age of the oldest batch in seconds; 0 when there is none."""
         return time.monotonic() - self._flights[0].since if self._flights else 0.0
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room for one more."""
+        """Whether there is room for one more batch."""
         return len(self._flights) < self._limit
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether any batch is in flight."""
         return bool(self._flights)
 
     def add(self, flight: InFlight) -> None:
@@ -81,13 +84,13 @@ class InFlightBatches:
         self._changed.set()
 
     def drop_uncommitted(self) -> None:
-        """Forget the batches that were not taken: nothing of them is durable, the next owner repeats them."""
+        """Forget the batches that no commit has taken: none is durable, and the next owner repeats them."""
         while len(self._flights) > self._taken:
             self._flights.pop()
         self._changed.set()
 
     def end(self) -> None:
-        """Nothing more will be added."""
+        """Note that no batch will be added any more."""
         self._ended = True
         self._changed.set()
 
@@ -95,7 +98,10 @@ class InFlightBatches:
 
     @contextmanager
     def uncommitted(self) -> Iterator[list[StepResult]]:
-        """The results of the batches that were not taken; none is taken meanwhile, so they may be changed."""
+        """Give the results of the batches that no commit has taken.
+
+        No commit takes one of them within the ``with`` block, so they may be changed there.
+        """
         self._untouched = True
         try:
             yield [flight.result for flight in islice(self._flights, self._taken, None)]
@@ -104,10 +110,11 @@ class InFlightBatches:
             self._changed.set()
 
     def release(self, feed_id: FeedId) -> None:
-        """No batch here waits for the feed's rows any more, but those that lack some are taken only together
-        with the one that is added next.
+        """Let no uncommitted batch wait for the feed's rows any more.
 
-        That stays so when the rows are acknowledged later, or thrown away.
+        A batch that has unacknowledged rows of the feed is committed only together with the batch that is
+        added next: that is the step that detaches or fails the feed. This holds even if the rows are
+        acknowledged later, or thrown away.
         """
         for number, flight in islice(enumerate(self._flights, self._first), self._taken, None):
             barrier = flight.barriers.pop(feed_id, None)
@@ -117,9 +124,10 @@ class InFlightBatches:
     # ---- commits
 
     async def acknowledged(self) -> list[InFlight]:
-        """Wait for the first batch; returns it with those behind it that are acknowledged as well.
+        """Wait until the first batch is acknowledged.
 
-        They stay in flight until ``complete``. Empty when the last one has been taken.
+        Returns it with the batches right behind it that are acknowledged as well; an empty list at the end,
+        when all batches are committed. The returned batches stay in flight until ``complete``.
         """
         while True:
             if group := self._ready():
@@ -131,7 +139,7 @@ class InFlightBatches:
             await self._changed.wait()
 
     def complete(self, group: Sequence[InFlight]) -> None:
-        """The first batches, as ``acknowledged`` gave them, are durable (step 8)."""
+        """Remove the first batches, those that ``acknowledged`` returned: they are durable (step 8)."""
         for _ in group:
             self._flights.popleft()
         for number in range(self._first, self._first + len(group)):
@@ -140,7 +148,7 @@ class InFlightBatches:
         self._taken = 0
 
     def _ready(self) -> list[InFlight]:
-        """The first batches that may be taken: none lacks rows, and what belongs together is there."""
+        """The first batches that may be committed: all acknowledged, and none without those it belongs to."""
         ready = needed = 0
         if not self._untouched:
             complete = takewhile(lambda flight: flight.acknowledged, self._flights)

@@ -1,4 +1,4 @@
-"""What waits to be stepped in a log partition: batches of the log, messages about feeds, hand-offs."""
+"""The input that waits for a step of a log partition: batches of the log, messages about feeds, hand-offs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _NOT_CAREFUL: Final[Mapping[Input, int]] = {}
 
 
 class PartitionInput:
-    """Filled by the loop at any time, taken from between two batches. ``came`` is called when it is filled.
+    """The waiting input of one log partition: added at any time, taken between two batches.
 
-    ``present`` is the log position that must be reached before a new feed is registered. ``alone_to``: see
-    ``tidegate.processor.containment.Caution``.
+    ``came`` is called when something was added. ``present`` is the log position that must be reached before a
+    new feed is registered. ``alone_to`` names, for each input, the offset up to which every record has a step
+    of its own (``tidegate.processor.containment.Caution``).
     """
 
     def __init__(
@@ -37,21 +38,21 @@ class PartitionInput:
         self._exchanges: list[ExchangeRecord] = []
 
     def offer(self, batch: FetchedBatch) -> None:
-        """Queue a batch of the log; asks for no more when enough is queued."""
+        """Queue a batch of the log, and halt the flow when enough is queued."""
         self.batches.put(batch)
         self._came()
 
     def cut(self, log_start: int) -> None:
-        """Note that the log begins above what was to be read next."""
+        """Queue the news that the log begins at ``log_start``, above what was to be read next."""
         self.batches.cut(log_start)
         self._came()
 
     def control(self, records: Sequence[ControlRecord]) -> None:
         """Queue messages about feeds.
 
-        Of a message that was only repeated, the last one is kept: the jobs agent repeats what has no answer,
-        and a partition that waits gives none. It is the last that is kept, so that the position in the
-        control topic never passes over a message that was not taken up.
+        The jobs agent repeats a message until it is answered, and a waiting partition does not answer. Of
+        equal messages in a row about a feed only the last is kept. If the first were kept, the position in
+        the control topic could pass over a message that was not taken up.
         """
         for record in records:
             self._drop_repeated(record.message)
@@ -64,10 +65,10 @@ class PartitionInput:
         self._came()
 
     def take_controls(self, *, held: bool) -> list[ControlRecord]:
-        """The messages to take up now: registrations once the log is at the present, all others at once.
+        """Take the messages for the next step: registrations once the log is at ``present``, others at once.
 
-        A registration that others overtake is passed over by the processor; the jobs agent repeats it.
-        A partition that is held would never get to the present.
+        A held partition takes registrations too: it reads nothing, so it would never reach ``present``. The
+        processor passes over a registration that later messages have overtaken; the jobs agent repeats it.
         """
         taken, self._controls = self._controls, []
         if self.batches.position < self._present and not held:
@@ -78,7 +79,7 @@ class PartitionInput:
         return taken[:now]
 
     def take_exchanges(self) -> list[ExchangeRecord]:
-        """The claims and hand-offs that came since."""
+        """Take the claims and hand-offs for the next step."""
         now = self._at_once(Input.HAND_OFFS, self._exchanges)
         taken, self._exchanges = self._exchanges[:now], self._exchanges[now:]
         return taken
@@ -89,7 +90,7 @@ class PartitionInput:
         return 1 if alone else len(records)
 
     def removes(self, feed: Wanted) -> bool:
-        """Whether a message that waits here removes the feed."""
+        """Whether a waiting message removes the feed, in its epoch or a later one."""
         messages = (record.message for record in self._controls)
         return any(
             isinstance(message, Remove) and message.feed_id == feed.feed_id and message.epoch >= feed.epoch

@@ -1,6 +1,6 @@
-"""The steps of one log partition's processor, in the thread of the steps: steps 2 and 2a of docs/delivery.md.
+"""Runs the steps of one log partition's processor: steps 2 and 2a of docs/delivery.md.
 
-Steps of all partitions share one thread, and only there a processor can be looked at.
+The steps of all partitions run in one thread, and a processor's state is read in that thread alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 from tidegate.worker.commit.framing import Answer, FeedProcessor, Framing, Wanted
 
-_STATUS_S: Final = 1.0  # what operators see is at most this much older than the last step
+_STATUS_S: Final = 1.0  # the status that operators see is taken at most this often
 
 ArgumentT = TypeVar("ArgumentT")
 ArgumentTs = TypeVarTuple("ArgumentTs")
@@ -26,7 +26,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Processor(FeedProcessor, Protocol):
-    """What the pipeline needs of ``tidegate.processor.processor.PartitionProcessor``."""
+    """What the commit loop needs of ``tidegate.processor.processor.PartitionProcessor``."""
 
     @property
     def held(self) -> bool: ...
@@ -53,7 +53,7 @@ class Processor(FeedProcessor, Protocol):
 
 
 class Stepper:
-    """Called by one task; ``clock`` is monotonic."""
+    """Runs the steps of one processor in ``thread``. One task calls it; ``clock`` is monotonic."""
 
     def __init__(
         self, processor: Processor, framing: Framing, thread: Executor, clock: Callable[[], float]
@@ -63,17 +63,17 @@ class Stepper:
         self._thread = thread
         self._clock = clock
         self._committed = 0
-        #: Whether the processor is ahead of everything that will ever be durable: no step may follow.
+        #: Whether a step's result was given up. The processor has taken its batch in, so no step may follow.
         self.abandoned = False
         self._status_behind = False
         self._status_due = 0.0
-        #: As of a step that is a second old at most, once ``look`` was called when it was due.
+        #: The status after some step: about a second old at most if ``look`` is called when it is due.
         self.status = processor.status()
 
     async def step(
         self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT
     ) -> tuple[StepResult, list[Wanted]]:
-        """Run a step of the processor; returns with its result the ids that rows of it still wait for.
+        """Run ``step`` in the thread. Returns its result, and the schemas whose ids its rows still wait for.
 
         Raises ``StateError`` once a result was given up.
         """
@@ -83,13 +83,14 @@ class Stepper:
         return await self.in_thread(self._run, told, argument)
 
     async def settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
-        """Put the ids that have come into the rows of the last step."""
+        """Put the ids of ``answers`` into the rows of ``result``, which is the last step's."""
         await self.in_thread(self._settle, answers, result)
 
     def give_up(self) -> None:
-        """Nothing of the last step's result is made durable; the next owner repeats its batch.
+        """Abandon the last step's result: it is never made durable, and the next owner repeats its batch.
 
-        The state is not what it was before it: a result of any later step would say that the batch was done.
+        No step may follow. The processor's state has the batch already, so a later result would store a
+        position behind it.
         """
         self.abandoned = True
 
@@ -99,20 +100,20 @@ class Stepper:
         return StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
 
     def committed(self, results: Iterable[StepResult]) -> None:
-        """These are durable; the processor hears of it before its next step."""
+        """Note that these results are durable. The processor is told of it before its next step."""
         self._committed = max(self._committed, *(result.serial for result in results))
 
     @property
     def look_due(self) -> float | None:
-        """When to ``look``; ``None`` while the status is that of the last step."""
+        """The time of ``clock`` to call ``look`` at; ``None`` while the status is that of the last step."""
         return self._status_due if self._status_behind else None
 
     async def look(self) -> None:
-        """Note the status, if it is time to."""
+        """Take the processor's status anew, if that is due."""
         await self.in_thread(self._look)
 
     async def in_thread(self, call: Callable[[*ArgumentTs], ResultT], *arguments: *ArgumentTs) -> ResultT:
-        """Do something else there, between two steps."""
+        """Run ``call`` in the thread, between two steps, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
     # ---- in the thread
@@ -137,7 +138,7 @@ class Stepper:
             self._framing.settle(feed_id, answer, result)
 
     def _look(self) -> None:
-        """Once a second at most, for a twentieth of the time."""
+        """Take the status: once a second at most, and for at most a twentieth of the time."""
         begun = self._clock()
         if self._status_behind and begun >= self._status_due:
             self.status = self._processor.status()

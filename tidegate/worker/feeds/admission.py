@@ -1,9 +1,9 @@
-"""Whether a new feed may be announced, asked in the background while nobody waits for the feed yet.
+"""Finds out whether a new feed may be announced, in the background, while no partition waits for the feed.
 
-From its registration to its activation a feed holds every log partition. One that then had to wait for
-somebody outside would make all feeds wait, so they are asked before: the feed is pending meanwhile, and its
-state says for what. ``feed_sinks`` asks Kafka clusters and ``feed_registries`` schema registries; when to ask
-again, and what to say of silence, is the same for both.
+From its registration to its activation a feed holds every log partition. If it then had to wait for a server,
+all feeds would wait. So the servers are asked before: the feed is pending meanwhile, and its state says what
+it waits for. ``sink_answers`` asks Kafka clusters, ``feed_registries`` asks schema registries. When to ask
+again, and what to say of a server that is silent, is the same for both.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from tidegate.worker.process.ending import guarded_task
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 15.0
-#: A question that has no answer after this time is told of.
+#: After so many seconds without an answer the feed's state says so.
 SILENCE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The feed may be announced."""
+    """The verdict that the feed may be announced."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingVerdict:
-    """It may not yet; ``reason`` is a sentence, empty while the first question is young."""
+    """The verdict that the feed has to wait. ``reason`` is a sentence, or empty at the very first."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It never will be."""
+    """The verdict that the feed can never be announced. ``reason`` is a sentence."""
 
     reason: str
 
 
 Verdict: TypeAlias = Admitted | WaitingVerdict | Refused
-#: Called with a feed and the seconds after which, at the latest, its verdict should be looked at.
+#: Is called with a feed, and with the seconds after which its verdict should be looked at, at the latest.
 LookAt: TypeAlias = Callable[[FeedId, float], None]
-#: Takes the sentence that says for whom the feed waits now.
+#: Takes the sentence that says what the feed waits for now.
 Tell: TypeAlias = Callable[[str], None]
-#: Asks once. It first tells for whom it waits; a ``WaitingVerdict`` may be another one next time.
+#: Asks once. It first tells what it waits for. After a ``WaitingVerdict`` it is called again.
 Ask: TypeAlias = Callable[[Tell], Awaitable[Verdict]]
 
 
 @dataclass(slots=True)
 class _Question:
-    """What is known of a feed, and when to ask again."""
+    """The question about one feed: the last verdict, and when to ask again. Times are in seconds."""
 
     verdict: Verdict = field(default_factory=lambda: WaitingVerdict(""))
     waits_for: str = ""
@@ -69,9 +69,9 @@ class _Question:
 
 
 class Questions:
-    """One question per feed, repeated with longer and longer pauses until the answer is final.
+    """One question for each feed, repeated with longer and longer pauses until the answer is final.
 
-    ``about`` names whom is asked, in the names of tasks; ``clock`` is monotonic.
+    ``about`` stands in the names of tasks, and says what is asked about. ``clock`` is monotonic.
     """
 
     def __init__(self, about: str, look_at: LookAt, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,7 +81,7 @@ class Questions:
         self._questions: dict[FeedId, _Question] = {}
 
     def verdict(self, feed_id: FeedId, ask: Ask) -> Verdict:
-        """What is known at the moment; asks if it is time to. Never waits.
+        """Return the last verdict, and begin to ask again if that is due. Never waits.
 
         An error that ``ask`` raises ends the process.
         """
@@ -93,13 +93,13 @@ class Questions:
         return question.verdict
 
     def forget(self, feed_id: FeedId) -> None:
-        """The feed was announced, or has ended."""
+        """Forget a feed that was announced, or has ended. Its open question is cancelled."""
         question = self._questions.pop(feed_id, None)
         if question is not None and question.task is not None:
             question.task.cancel()
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel all questions."""
         for feed_id in list(self._questions):
             self.forget(feed_id)
 

@@ -1,4 +1,4 @@
-"""Feeds whose steps of the jobs agent met an exception that nobody foresaw: step U7 of docs/security.md."""
+"""Fails feeds at whose steps the jobs agent met an exception that nobody foresaw: U7 of docs/security.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.changefeed.lifecycle.control import NO_PARTITION, Failed
 from tidegate.processor.containment import feed_error
 from tidegate.worker.operations.metrics import INCIDENTS
 
-#: After which a feed that cannot even fail is looked at again.
+#: After so many seconds the jobs agent looks again at a feed that could not even be failed.
 AGAIN_S: Final = 60.0
 _LABEL: Final = "jobs"
 
@@ -20,17 +20,18 @@ _log = structlog.get_logger("tidegate.jobs")
 
 
 class FeedFaults:
-    """Remembers which feeds have failed so: each fails once."""
+    """The feeds that have failed because of such an exception. Each epoch of a feed fails once."""
 
     def __init__(self) -> None:
         self._failed: set[tuple[FeedId, FeedEpoch]] = set()
 
     def failure(self, definition: FeedDefinition, error: Exception) -> Failed | None:
-        """What a partition would say of the feed that failed; ``None`` where it is only passed over.
+        """Make the message that fails the feed, as a log partition would send it.
 
-        Raises ``error`` where it is of the process's own ground.
+        Returns ``None`` where the step is only to be repeated: for an error of a Kafka cluster, and for a
+        feed that has failed already. Raises ``error`` where the process is at fault, as for a full disk.
         """
-        if isinstance(error, KafkaException):  # of a cluster, not of the feed's data
+        if isinstance(error, KafkaException):  # a cluster is at fault, not the feed's data
             _log.warning("a step about a feed is taken again", feed=definition.id, cause=str(error))
             return None
         reason = str(feed_error(error))

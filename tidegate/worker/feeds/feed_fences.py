@@ -1,8 +1,9 @@
-"""Fences whoever may still write progress and markers of a feed that has ended.
+"""Fences processes that may still write progress and markers of a feed that has ended.
 
-Each feed has a transactional id on the worker's own cluster, and others on that of its sink
-(``tidegate.delivery.producer_ids``). To open it shuts out every earlier writer: an owner of the feed's
-frontier that was taken for dead, or that has not read of the end (docs/delivery.md#how-a-feed-ends).
+Each feed has a transactional id on the worker's own cluster, and others on the cluster of its sink
+(``tidegate.delivery.producer_ids``). A producer that opens with such an id shuts out every earlier writer:
+an owner of the feed's frontier that was taken for dead, or that has not read that the feed has ended
+(docs/delivery.md#how-a-feed-ends).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.shell import Shell
 
-_SINK_S: Final = 15.0  # for each transactional id; another cluster is asked again after that
+_SINK_S: Final = 15.0  # the longest wait for another cluster, for each transactional id
 
 
 class FeedFences:
-    """The jobs agent's. It knows only what it has fenced itself: a later agent fences again, harmlessly."""
+    """The fences of the jobs agent. It knows only its own: a later agent fences again, which does no harm."""
 
     def __init__(self, app: Shell) -> None:
         self._app = app
@@ -35,19 +36,19 @@ class FeedFences:
         self._shut_out: set[FeedId] = set()
 
     def is_shut_out(self, feed_id: FeedId) -> bool:
-        """Whether nobody can write markers of the feed to its topics any more."""
+        """Whether no process can write markers of the feed to its topics any more."""
         return feed_id in self._shut_out
 
     async def end(self, feed_id: FeedId) -> None:
-        """Step E2: from here on nobody persists progress of the feed."""
+        """Fence the feed at home (step E2): from here on no process persists progress of it."""
         if feed_id not in self._ended:
             await self.fence(feed_id)
             self._ended.add(feed_id)
 
     async def shut_out(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
-        """Step E5: from here on no marker of the feed comes to its ``topic``.
+        """Fence the feed at its sink as well (step E5): from here on no marker of it comes to its ``topic``.
 
-        That is at ``sink``, on the cluster with the id ``cluster``. Raises ``RetryError``.
+        The topic is on ``sink``, the cluster with the id ``cluster``. Raises ``RetryError``.
         """
         await self.end(feed_id)
         if not sink.own:
@@ -55,7 +56,7 @@ class FeedFences:
         self._shut_out.add(feed_id)
 
     async def fence(self, feed_id: FeedId) -> None:
-        """Shut out earlier writers on the worker's own cluster, which is waited for."""
+        """Shut out earlier writers on the worker's own cluster. Waits for that cluster without limit."""
         fence = self._producer(progress_id(self._app.settings.app_id, feed_id), self._app.runtime.sinks.own)
         threads = self._app.runtime.threads.commits
         await asyncio.get_running_loop().run_in_executor(threads, _do_and_close, fence.open, fence)
@@ -73,9 +74,9 @@ class FeedFences:
         feed_id: FeedId,
         sink: SinkCluster,
     ) -> None:
-        """Do ``fencing`` in a thread of the sink, for a bounded time.
+        """Call ``fencing`` in a thread of the sink, and wait for it for a bounded time.
 
-        Other feeds that wait for the cluster may have all of the threads: then it is not begun.
+        Other feeds that wait for the cluster may have taken all its threads. Then ``fencing`` is not begun.
         """
         begun = Event()
 

@@ -1,8 +1,8 @@
-"""What a feed needs before it starts: its topics, and its markers' schemas.
+"""Prepares what a feed needs before it starts: its topics, and its markers' schemas.
 
-Log partitions are held meanwhile, so nobody outside is waited for: what has gone away since it was asked
-(``tidegate.worker.feeds.admission``) fails the feed. One that began in an earlier epoch starts in the past,
-and holds no partition: it waits.
+A new feed holds the log partitions meanwhile, so it must not wait for a server. A server that has gone away
+since it was asked (``tidegate.worker.feeds.admission``) fails the feed. A feed that began in an earlier epoch
+starts in the past and holds no partition: that one waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.runtime import Runtime
 
-_MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
+_MARKERS_S: Final = 5.0  # the longest wait for the registration of the markers' schemas
 
 _log = structlog.get_logger("tidegate.jobs")
 
@@ -39,10 +39,11 @@ async def prepared(
     own: OwnTopics,
     feed: FeedView,
 ) -> StateRecord:
-    """The state in which the feed starts, on the cluster with this id; or in which it has failed.
+    """Create the feed's topics on the cluster with the id ``cluster_id``. Returns the state to be stored.
 
-    Where it is about to create topics that no record tells of yet, the state says which: it has to be stored
-    first.
+    That is the state in which the feed starts, waits or has failed. Before topics are created that no record
+    names yet, a waiting state is returned that names them: it has to be stored first, and ``prepared`` called
+    again.
     """
     sink = runtime.sinks.of(definition, cluster_id)
     loop, place = asyncio.get_running_loop(), (sink.admin, cluster_id)
@@ -66,7 +67,7 @@ async def prepared(
 
 
 def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError, feed: FeedView) -> StateRecord:
-    """The end of a feed whose sink answered before, and does no more."""
+    """The failed state of a new feed whose sink answered before, and does not answer now."""
     return failed(
         definition,
         f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
@@ -76,7 +77,11 @@ def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError, feed:
 
 
 async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -> None:
-    """What the registry refuses must be known before the feed runs; a silent one must hold nobody."""
+    """Register the schemas of the feed's markers, if they have any.
+
+    A refusal fails the feed before it runs. A registry that is silent holds back no partition: the feed
+    starts, and its markers ask again.
+    """
     schemas = marker_schemas(definition)
     if not schemas:
         return

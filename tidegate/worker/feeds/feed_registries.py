@@ -1,7 +1,7 @@
-"""Whether the schema registries let a new feed begin.
+"""Asks schema registries whether a new feed can begin.
 
-They are asked before the feed is announced (``tidegate.worker.feeds.admission``). One that answers may still
-take no schemas, so the feed also waits while rows or markers of this worker do.
+They are asked before the feed is announced (``tidegate.worker.feeds.admission``). A registry that answers may
+still take no schemas. So the new feed also waits while rows or markers of this worker wait for a registry.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ from tidegate.worker.feeds.admission import (
 from tidegate.worker.operations.metrics import REGISTRY_RETRIES
 from tidegate.worker.process.schema_ids import RegistryWait, SchemaIds
 
-_LOOK_AGAIN_S: Final = 1.0  # whether rows still wait
+_LOOK_AGAIN_S: Final = 1.0  # how often to look whether rows still wait
 
 
 class FeedRegistries:
-    """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
+    """The jobs agent's questions to schema registries.
+
+    ``look_at`` is called with a feed and the seconds until there may be news of it.
+    """
 
     def __init__(
         self, schema_ids: SchemaIds, look_at: LookAt, clock: Callable[[], float] = time.monotonic
@@ -42,24 +45,24 @@ class FeedRegistries:
         self._questions = Questions("registry", look_at, clock)
 
     def verdict(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
-        """What is known at the moment about a feed beside those that are ``live``. Never waits."""
+        """Return what is known now about a new feed. ``live`` are the feeds that run. Never waits."""
         verdict: Verdict = Admitted()
         if registries := _registries(definition, live):
             verdict = self._questions.verdict(definition.id, partial(self._ask, definition, registries))
         return self._behind_others(definition.id) if isinstance(verdict, Admitted) else verdict
 
     def forget(self, feed_id: FeedId) -> None:
-        """The feed was announced, or has ended."""
+        """Forget a feed that was announced, or has ended."""
         self._questions.forget(feed_id)
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel all questions."""
         self._questions.close()
 
     async def _ask(
         self, definition: FeedDefinition, registries: Mapping[str, FeedDefinition], tell: Tell
     ) -> Verdict:
-        """Ask one after the other, up to the first that does not let the feed begin."""
+        """Ask the registries one after the other, up to the first that keeps the feed from beginning."""
         for url, feed in registries.items():
             tell(_waiting_for(definition, feed))
             try:
@@ -72,9 +75,10 @@ class FeedRegistries:
         return Admitted()
 
     def _behind_others(self, feed_id: FeedId) -> Verdict:
-        """A partition of this worker that waits for ids would not answer the announcement.
+        """Have the feed wait while a partition of this worker waits for ids of schemas.
 
-        Whatever it waits for: also a feed that is live no more, until the partition has heard of that.
+        Such a partition would not answer the announcement. It may also wait for a feed that has ended, until
+        it has heard of the end.
         """
         waits = self._schema_ids.waiting()
         if not waits:
@@ -88,15 +92,15 @@ class FeedRegistries:
         )
 
     def _is_told(self, wait: RegistryWait) -> bool:
-        """A first question that is young is the usual way of things."""
+        """Whether a wait is worth a sentence: a first question that was asked just now is normal."""
         return wait.tries > 0 or self._clock() - wait.since >= SILENCE_S
 
 
 def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> dict[str, FeedDefinition]:
     """The registries to ask before the feed is announced, each with a feed that needs it.
 
-    Those of live feeds are among them: a log partition that waits for one of them does not answer the
-    announcement, and all others would be held until it does.
+    The registries of live feeds are among them. A log partition that waits for one of these does not answer
+    the announcement, and all other partitions would be held until it does.
     """
     feeds = [feed for feed in (definition, *live) if feed.options.format is Format.AVRO]
     return {feed.options.confluent_schema_registry: feed for feed in reversed(feeds)}

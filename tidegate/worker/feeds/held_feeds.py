@@ -1,7 +1,7 @@
-"""Which feeds are held: their sinks' addresses have come to mean other clusters, or are not allowed to them.
+"""Finds the held feeds: the address of their sink means another cluster now, or is not allowed to them.
 
-Row producers and marker writers compare for themselves, before anything counts. Here the clusters of live
-feeds are asked at intervals, so that ``tidegate feed show`` and ``why`` have the sentence.
+Row producers and marker writers compare cluster ids themselves, before an acknowledgement counts. This module
+asks the clusters of live feeds at intervals, so that ``tidegate feed show`` and ``why`` have the sentence.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _PATIENCE_S: Final = 10.0
 
 
 class HeldFeeds:
-    """The jobs agent's look at the sinks of ``live`` feeds; ``look_at`` is called where one has news."""
+    """The jobs agent's watch over the sinks of ``live`` feeds. ``look_at`` is called for a feed with news."""
 
     def __init__(self, sinks: WorkerSinks, live: Callable[[], Iterable[FeedView]], look_at: LookAt) -> None:
         self._sinks = sinks
         self._live = live
         self._look_at = look_at
-        self._sentences: dict[FeedId, tuple[str, str]] = {}  # each with the cluster that it is about
+        self._sentences: dict[FeedId, tuple[str, str]] = {}  # the feed's stored cluster, and the sentence
         self._task = guarded_task(self._work(), "held feeds")
 
     def sentence(self, feed_id: FeedId, cluster: str) -> str | None:
-        """Why a feed on this cluster is held, empty where it is not; ``None`` while that is not known."""
+        """Why a feed on this cluster is held; empty if it is not held, ``None`` while that is unknown."""
         of, sentence = self._sentences.get(feed_id, ("", None))
         return sentence if of == cluster else None
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Stop asking."""
         self._task.cancel()
 
     async def _work(self) -> None:
@@ -49,7 +49,7 @@ class HeldFeeds:
             await asyncio.gather(*(self._ask(feed) for feed in self._live()))
 
     async def _ask(self, feed: FeedView) -> None:
-        """Of a cluster that is away nothing new is known."""
+        """Ask the cluster of a feed's sink for its id. Without an answer the sentence stays as it is."""
         definition, state = feed.definition, feed.current_state
         if definition is None or state is None or not state.sink_cluster:
             return

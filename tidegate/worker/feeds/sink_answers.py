@@ -1,8 +1,8 @@
-"""Whether the cluster of a new feed's sink answers, and which it is.
+"""Asks the cluster of a new feed's sink whether it answers, and which cluster it is.
 
-A cluster that is away must be known before the feed is announced (``tidegate.worker.feeds.admission``). The
-id that one answers with tells whether two sinks are one cluster by different addresses, for a topic there
-belongs to one feed; and whether it is the worker's own cluster.
+That is asked before the feed is announced (``tidegate.worker.feeds.admission``). The id in the answer shows
+whether it is the worker's own cluster. It also shows whether two sinks are one cluster at different
+addresses: a topic there belongs to one feed alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
 
 
 class FeedSinks:
-    """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
+    """The jobs agent's questions to the Kafka clusters of sinks.
+
+    ``look_at`` is called with a feed and the seconds until there may be news of it.
+    """
 
     def __init__(
         self, sinks: WorkerSinks, look_at: LookAt, clock: Callable[[], float] = time.monotonic
@@ -33,9 +36,9 @@ class FeedSinks:
         self._own_id = ""
 
     def verdict(self, definition: FeedDefinition, feed: FeedView) -> Verdict:
-        """What is known at the moment about a feed whose sink can be one at all. Never waits.
+        """Return what is known now about a feed, whose sink URI must be valid. Never waits.
 
-        ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that one.
+        ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that epoch.
         """
         begun = feed.beginning
         stored = None if begun is None else begun.sink_cluster
@@ -44,26 +47,25 @@ class FeedSinks:
         return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
 
     def cluster_of(self, definition: FeedDefinition) -> str | None:
-        """The id of its sink's cluster, as it was told last; empty for the worker's own, ``None`` while it is
-        not known."""
+        """The id that the sink's cluster told last; empty for the worker's own, ``None`` while unknown."""
         return self._clusters.cluster_of(definition.sink)
 
     async def learn(self, definition: FeedDefinition) -> None:
-        """Ask its sink's cluster for its id. Raises ``RetryError``."""
+        """Ask the cluster of the feed's sink for its id, and note it. Raises ``RetryError``."""
         cluster_id = await _id_of(self._sinks.of(definition))
         self._own_id = self._own_id or await _id_of(self._sinks.own)
         self._clusters.learn(definition.sink, cluster_id, self._own_id)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""
+        """Whether the ``other`` feed's topics are on the cluster of this feed's sink, as far as is known."""
         return self._clusters.share(definition, other)
 
     def forget(self, feed_id: FeedId) -> None:
-        """The feed was announced, or has ended."""
+        """Forget a feed that was announced, or has ended."""
         self._questions.forget(feed_id)
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel all questions."""
         self._questions.close()
 
     async def _ask(self, definition: FeedDefinition, stored: str | None, tell: Tell) -> Verdict:

@@ -1,1 +1,1 @@
-"""A worker's Kafka: transport, group, topics, transactions, batches as they are fetched."""
+"""A worker's use of Kafka: transport, consumer group, topics, transactions, fetched batches."""

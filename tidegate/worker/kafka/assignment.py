@@ -22,20 +22,23 @@ _log = structlog.get_logger("tidegate.worker")
 
 
 class Holder(Protocol):
-    """Takes care of the partitions of one topic while they are assigned to this worker."""
+    """The part of a worker that takes care of one topic's partitions while they are assigned to it."""
 
     def assigned(self, partition: int) -> None:
-        """The partition is this worker's from now on."""
+        """Begin to hold the partition: it is this worker's from now on."""
 
     def offer(self, batch: FetchedBatch) -> None:
-        """A batch of one of its partitions came."""
+        """Take a batch that came for one of its partitions."""
 
     async def released(self) -> None:
-        """Let go of every partition; on return nothing is written for them any more."""
+        """Let go of every partition. After the return nothing is written for them any more."""
 
 
 class Assignment:
-    """Hands the partitions of each topic to its holder, and takes them back. Called by the loop."""
+    """The partitions of this worker. It hands those of each topic to their holder, and takes them back.
+
+    The loop calls it.
+    """
 
     def __init__(self, drain_timeout_s: float) -> None:
         self._drain_timeout_s = drain_timeout_s
@@ -51,7 +54,7 @@ class Assignment:
 
     @property
     def holders(self) -> Mapping[str, Holder]:
-        """Who takes care of the partitions of each topic."""
+        """The holder of each topic, by the topic's name."""
         return self._holders
 
     def take_up(self, partitions: Iterable[TP]) -> None:
@@ -67,7 +70,7 @@ class Assignment:
         task.add_done_callback(self._exchanges.discard)
 
     async def release(self) -> None:
-        """Finish what is in flight for every partition and close it."""
+        """Finish the batches in flight of every partition, and let go of it."""
         self._changes += 1
         async with self._changing:
             await self._release()
@@ -87,7 +90,7 @@ class Assignment:
                 self._holders[topic].assigned(partition)
 
     async def _release(self) -> None:
-        """The process ends where this takes too long: the group gives its partitions away meanwhile."""
+        """Release all partitions. If that takes too long the process ends: the group gives them away then."""
         releases = asyncio.gather(*(holder.released() for holder in self._holders.values()))
         try:
             await asyncio.wait_for(releases, self._drain_timeout_s)

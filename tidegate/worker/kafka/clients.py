@@ -1,7 +1,7 @@
 """Configuration of the two Kafka clients: librdkafka (producers, state) and aiokafka (through Faust).
 
-Neither may have a broker create a topic by naming it (``auto.create.topics.enable``, which is Kafka's
-default): such a topic has the broker's number of partitions, and a retention that loses state.
+Neither client may make a broker create a topic by asking for it (``auto.create.topics.enable``, which is on
+by default in Kafka): such a topic has the broker's number of partitions, and a retention that loses state.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from yarl import URL
 from tidegate.errors import SettingsError
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 
-#: Both clients and librdkafka's own lines end up in this logger.
+#: The logger of both clients; librdkafka's own lines go there too.
 KAFKA_LOGGER: Final = logging.getLogger("tidegate.kafka")
-_RECONNECT_MAX_MS: Final = 5_000  # a broker that is back is used again this soon
+_RECONNECT_MAX_MS: Final = 5_000  # a broker that is back is used again after this time at most
 
 
 class AskingOnly(MetadataRequest):
-    """Asks about topics without having the broker create those that are missing.
+    """A request for metadata that does not make the broker create missing topics.
 
-    aiokafka asks the other way and has no setting for it: a log that is deleted under a worker would come
+    aiokafka's own request does, and no setting changes that. A log that is deleted under a worker would come
     back at once, with the broker's default number of partitions.
     """
 
@@ -40,14 +40,14 @@ aiokafka.client.MetadataRequest = AskingOnly
 
 
 def librdkafka_config(settings: Settings) -> dict[str, Any]:
-    """What every librdkafka client of the worker needs: brokers, identity, security."""
+    """The configuration of every librdkafka client of the worker: brokers, identity, security."""
     config: dict[str, Any] = {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": settings.app_id,
         "security.protocol": settings.security_protocol.value,
         "reconnect.backoff.max.ms": _RECONNECT_MAX_MS,
         "allow.auto.create.topics": False,  # true by default for producers and admin clients
-        "log.connection.close": False,  # idle connections close; that is no news
+        "log.connection.close": False,  # idle connections close all the time
         "logger": KAFKA_LOGGER,
     }
     if settings.security_protocol.encrypted:
@@ -62,7 +62,7 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
 
 
 def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]) -> Settings:
-    """The worker's settings for another cluster: its servers, and the login that its entry has."""
+    """The worker's settings for another cluster, with its ``servers`` and the ``login`` of its entry."""
     values: dict[str, Any] = {**login, "bootstrap_servers": servers}
     if "security_protocol" in values:
         values["security_protocol"] = SecurityProtocol(values["security_protocol"])
@@ -91,7 +91,7 @@ def broker_urls(settings: Settings) -> list[URL]:
 
 
 def faust_credentials(settings: Settings) -> SASLCredentials | SSLCredentials | None:
-    """The same security for aiokafka; ``None`` for an open connection."""
+    """The security settings as aiokafka takes them; ``None`` for a connection without TLS and login."""
     protocol = settings.security_protocol
     context = _ssl_context(settings) if protocol.encrypted else None
     if protocol.authenticated and settings.sasl_password is not None:
@@ -105,7 +105,7 @@ def faust_credentials(settings: Settings) -> SASLCredentials | SSLCredentials | 
 
 
 def _ssl_context(settings: Settings) -> ssl.SSLContext:
-    """Raises ``SettingsError`` for files that are missing, or no certificates and keys."""
+    """Load the TLS files. Raises ``SettingsError`` if one is missing, or is not a certificate or key."""
     try:
         return _loaded_ssl_context(settings)
     except OSError as error:

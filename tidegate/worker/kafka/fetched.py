@@ -10,11 +10,12 @@ from tidegate.processor.batch import LogRecord
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatch:
-    """Records of one partition, and the stretch of offsets that they were read from.
+    """Records of one partition, and the span of offsets that they were read from.
 
-    ``start`` is the consumer's position before the fetch and ``end`` the one after it, so that batches
-    which belong together meet: ``end`` of one is ``start`` of the next, whatever offsets compaction or
-    transactions left out between records. ``highwater`` is the end of the partition as the broker told.
+    ``start`` is the consumer's position before the fetch, and ``end`` the one after it. So the ``end`` of a
+    batch is the ``start`` of the next one, even if compaction or transactions left offsets out. Example: a
+    batch from 10 to 20 may have records at 11 and 14 alone, and the next one starts at 20. ``highwater`` is
+    the end of the partition as the broker told it.
     """
 
     topic: str

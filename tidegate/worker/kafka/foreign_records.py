@@ -1,6 +1,6 @@
-"""Records of the application's own topics that tidegate did not write: reported, and passed over.
+"""Reports and passes over records of the application's own topics that tidegate did not write.
 
-docs/security.md#foreign-records says what is one, and what is not.
+docs/security.md#foreign-records says which records these are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.operations.metrics import FOREIGN_RECORDS
 from tidegate.worker.operations.report import ForeignReport
 
-#: Its lines pass ``app.repeated_lines``: who writes one such record may write a million.
+#: Its lines pass ``app.repeated_lines``: somebody who writes one such record may write a million.
 _log: Final = logging.getLogger("tidegate.foreign")
-#: Of each topic partition, offset and fault of the last one; an application has a dozen topics.
+#: By topic: partition, offset and fault of its last foreign record. An application has a dozen topics.
 _last: Final[dict[str, tuple[int, int, str]]] = {}
 _T = TypeVar("_T")
 
@@ -26,9 +26,10 @@ _T = TypeVar("_T")
 def own_records(
     batch: FetchedBatch, read: Callable[[bytes | None, bytes], _T]
 ) -> Iterator[tuple[LogRecord, _T]]:
-    """The records of a batch that have a value, each with what ``read`` makes of key and value.
+    """Yield the records of a batch that have a value, each with what ``read`` makes of key and value.
 
-    Those that are refused by ``ForeignRecord``, or by what nobody foresaw, are reported and left out.
+    A record for which ``read`` raises ``ForeignRecord``, or an exception that nobody foresaw, is reported and
+    left out.
     """
     for record in batch.records:
         if record.value is not None:
@@ -48,13 +49,13 @@ def report_foreign(topic: str, partition: int, offset: int, found: ForeignRecord
 
 
 def foreign_reports() -> tuple[ForeignReport, ...]:
-    """How many records of each topic this process has passed over, with the last one of each."""
+    """One report for each topic of which this process has passed over records."""
     counts = foreign_counts()
     return tuple(ForeignReport(topic, count, *_last[topic]) for topic, count in counts if topic in _last)
 
 
 def foreign_counts() -> Iterable[tuple[str, int]]:
-    """Topics with the number of records of theirs that this process has passed over."""
+    """Yield each topic of which this process has passed over records, with their number."""
     for metric in FOREIGN_RECORDS.collect():
         for sample in metric.samples:
             if sample.name.endswith("_total") and sample.value:

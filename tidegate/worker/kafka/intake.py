@@ -1,8 +1,8 @@
-"""One partition's batches in an unbroken row, whatever happens to them on the way (step 1).
+"""Takes one partition's batches in an unbroken sequence, whatever happens to them on the way (step 1).
 
-Between the broker and here batches pass through queues that are cleared on rebalances and at shutdown,
-and a consumer that resets its position when the log was cut. Instead of trusting each of them, the intake
-takes a batch only if it begins where the last one ended; otherwise it sends the consumer back.
+On their way from the broker batches pass through queues that are cleared on rebalances and at shutdown, and
+through a consumer that resets its position when the log was cut. The intake trusts none of these. It takes a
+batch only if it begins where the last one ended, and sends the consumer back otherwise.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ class Flow(Protocol):
 
 
 class Intake:
-    """Receives the batches of ``tp`` and passes them to ``take`` in sequence.
+    """The intake of one partition: receives the batches of ``tp``, and passes them to ``take`` in sequence.
 
-    ``cut`` is told the first offset that is left when the topic was cut above the next one to read; the
-    intake goes on from there.
+    If retention deleted records that were to be read next, ``cut`` is called with the first offset that is
+    left, and the intake goes on from there. Example: 100 is to be read next and the log begins at 250, so
+    ``cut(250)`` is called.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Intake:
         self._opened = False
         self._closed = False
         self._moved = asyncio.Event()
-        #: Where the partition ends, as far as anybody told; ``None`` before that.
+        #: The highest end of the partition that was told so far; ``None`` before the first.
         self.end: int | None = None
 
     @property
@@ -66,25 +67,25 @@ class Intake:
 
     @property
     def hears_of_end(self) -> bool:
-        """Whether fetches tell where the partition ends: none do before the first, or while it is halted."""
+        """Whether fetches tell where the partition ends. They do not before the first, and while halted."""
         return self.end is not None and not self._halted
 
     def note_end(self, end: int) -> None:
-        """Somebody told where the partition ends, perhaps some time ago."""
+        """Note where the partition ends, as somebody told, perhaps some time ago."""
         self.end = end if self.end is None else max(self.end, end)
 
     def open(self, offset: int) -> None:
-        """Begin to read at ``offset``; nothing happens when the intake is closed already."""
+        """Begin to read at ``offset``. Does nothing if the intake is closed already."""
         if not self._closed:
             self._opened = True
             self._next = offset
             self._settle()
 
     def offer(self, batch: FetchedBatch) -> None:
-        """Take the batch if it follows on what was taken; else send the consumer back to that place.
+        """Take the batch if it begins where the last one ended; else send the consumer back to that place.
 
-        One that follows is taken while the consumer is still sent back, too: the fetch may be faster than
-        the answer to the seek, and nothing would bring that batch again.
+        A batch that follows is taken even while the consumer is being sent back: the fetch may be faster than
+        the answer to the seek, and no later fetch would bring that batch again.
         """
         if self._closed or not self._opened:
             return
@@ -105,14 +106,14 @@ class Intake:
             self._settle()
 
     async def read_to(self, offset: int) -> bool:
-        """Return True once everything below ``offset`` was taken; False when the intake is closed before."""
+        """Wait until all below ``offset`` was taken. Returns ``False`` if the intake is closed before."""
         while not self._closed and self._next < offset:
             self._moved.clear()
             await self._moved.wait()
         return not self._closed
 
     def halt(self) -> None:
-        """Let nothing more be fetched until ``proceed``; what is on its way still comes."""
+        """Stop fetching until ``proceed``. Batches that are on their way still come."""
         self._halted = True
         if self._settling is None:
             self._flow.halt_partition(self.tp)
@@ -125,14 +126,14 @@ class Intake:
                 self._flow.continue_partition(self.tp)
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Take no more batches."""
         self._closed = True
         self._moved.set()
         if self._settling is not None:
             self._settling.cancel()
 
     def _settle(self) -> None:
-        """Bring the consumer to the next offset; batches that arrive until then are ignored."""
+        """Bring the consumer to the next offset. Until then batches that do not begin there are ignored."""
         self._settling = asyncio.create_task(self._seek(), name=f"seek {self.tp.topic}")
 
     async def _seek(self) -> None:
@@ -146,9 +147,9 @@ class Intake:
             self._flow.halt_partition(self.tp)
 
     async def _find_place(self) -> None:
-        """Go on from the start of the topic when it was cut above the next offset.
+        """Go on from the start of the topic if it was cut above the next offset.
 
-        Batches may be taken while the answers are on their way, and be above them.
+        Batches may be taken while the answers are on their way, so ``_next`` may be above these by then.
         """
         wanted = self._next
         first = (await self._flow.earliest_offsets(self.tp))[self.tp]

@@ -1,6 +1,7 @@
-"""The jobs topic as this worker knows it: read from its beginning and followed, by a thread of its own.
+"""Reads the jobs topic from its beginning, and follows it, in a thread of its own.
 
-Agents of several partitions need it on every worker, so it is not read through the consumer group.
+Every worker needs the whole topic, for agents of several partitions. So it is not read through the consumer
+group.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ _log = structlog.get_logger("tidegate.jobs")
 
 
 class _End(NamedTuple):
-    """An end of the topic that somebody waits for; ``stable``: only up to the oldest open transaction."""
+    """The end of the topic, for which somebody waits. ``stable``: only up to the oldest open transaction."""
 
     stable: bool
     reached: asyncio.Future[None]
 
 
 class JobsFollower:
-    """``view`` holds every committed record up to some place near the end of the topic.
+    """The jobs topic as this worker knows it.
 
-    ``on_change`` is called in the loop for each feed of which something was read.
+    ``view`` has every committed record up to some place near the end of the topic. The loop calls each
+    listener's ``on_change`` with each feed of which a record was read.
     """
 
     def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
@@ -55,25 +57,26 @@ class JobsFollower:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._closed = threading.Event()
         self._consumer = _consumer(settings, machine, "read_committed")
-        # It reads nothing: it is only asked for the end.
+        # This one reads no records: it is only asked for the end of the topic.
         self._uncommitted = _consumer(settings, machine, "read_uncommitted")
         self._thread = machine.background(self._follow, "jobs-follower")
 
     def listen(self, on_change: Callable[[FeedId], None]) -> None:
-        """Call ``on_change`` from now on; and once for every feed that is known already."""
+        """Call ``on_change`` from now on, and at once for every feed that is known already."""
         self._listeners.append(on_change)
         for feed_id, _ in self.view.feeds():
             on_change(feed_id)
 
     def forget(self, on_change: Callable[[FeedId], None]) -> None:
-        """Call ``on_change`` no more; nothing happens if it never was."""
+        """Call ``on_change`` no more. Does nothing if it is no listener."""
         self._listeners = [listener for listener in self._listeners if listener != on_change]
 
     async def read_to_end(self, closing: asyncio.Event) -> bool:
-        """Return True once everything that is on the topic now is in ``view``; False when ``closing`` is set.
+        """Wait until all that is on the topic now is in ``view``. Returns ``False`` if ``closing`` is set.
 
-        An open transaction of a writer that died hides what is committed behind it, and is waited for: its
-        successor's first act ends it. So nobody may wait here before such an act of his own.
+        An open transaction hides the records that are committed behind it, so this waits for its end. If its
+        writer has died, the first act of the writer's successor ends it (M0). So a caller must have done its
+        own first act before it waits here: otherwise two could wait for each other.
         """
         reached = self._ask(stable=False)
         closed = asyncio.ensure_future(closing.wait())
@@ -83,7 +86,7 @@ class JobsFollower:
         return not closing.is_set()
 
     async def read_to_stable_end(self) -> None:
-        """Return once all that stands before the oldest open transaction is in ``view``; waits for nobody."""
+        """Wait until all before the oldest open transaction is in ``view``. Waits for no other writer."""
         await self._ask(stable=True)
 
     def close(self) -> None:
@@ -99,7 +102,11 @@ class JobsFollower:
         return reached
 
     def _offset_of(self, end: _End) -> int:
-        """Kafka answers a committed reader with the last stable offset, not with the end of the topic."""
+        """Ask for the offset of an end.
+
+        Kafka tells a committed reader the last stable offset, not the end of the topic. So for the latter the
+        uncommitted reader asks.
+        """
         reader = self._consumer if end.stable else self._uncommitted
         topic = self._place.topic
         bounds = insist(
@@ -119,7 +126,7 @@ class JobsFollower:
                 asked = self._take_asked()
                 if messages or asked:
                     self._loop.call_soon_threadsafe(self._receive, messages, asked)
-        except BaseException as error:  # nobody else would see it
+        except BaseException as error:  # no other thread would see it
             if not self._closed.is_set():
                 end_process(error)
 
@@ -137,7 +144,7 @@ class JobsFollower:
                 _log.warning("following the jobs waits for Kafka", cause=cause)
 
     def _receive(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
-        """A callback of the loop, which would only log an exception and drop what stands behind it."""
+        """Take records and questions, in the loop. An exception ends the process: a loop only logs it."""
         try:
             self._apply(messages, asked)
         except Exception as error:

@@ -1,17 +1,18 @@
-"""The consumer group's members that this data directory has had: those whose process died are taken out.
+"""Takes members whose process has died out of the consumer group, so that a restarted worker need not wait.
 
-The group waits for a member that died until its session expires, and nobody is given a partition meanwhile.
-A worker that starts again on the directory knows better: the directory's lock says that the process before it
-is dead. So each worker leaves word there of the name that the group gave it, and its successor, once it has
-asked to be let in, has the group forget that name.
+The group waits for a dead member until its session expires, and gives nobody a partition meanwhile. A worker
+that starts again on the same data directory knows more: it has the directory's lock, so the process before it
+is dead. Each worker notes in the directory the name that the group gave it. Its successor first asks to join
+the group, and then has the group forget that name.
 
 The order matters. A group that loses its last member before the next one has asked is empty, and an empty
 group waits for more members before it gives out partitions (``group.initial.rebalance.delay.ms``: 3 s unless
 the brokers say otherwise).
 
-A directory that was copied while its worker ran names a living member. That one is thrown out once, and from
-then on each directory names its own. It joins again at its next heartbeat. One that has something to write
-before it knows is fenced, ends as every worker that was taken for dead, and joins when it starts again.
+A directory that was copied while its worker ran names a living member. That member is thrown out once, and
+joins again at its next heartbeat; from then on each directory names its own. If the living member has to
+write before it has noticed, it is fenced, ends like every worker that was taken for dead, and joins when it
+starts again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _IS_OUT: Final = (NoError, UnknownMemberIdError)
 
 
 class MemberNames(Protocol):
-    """Where names in the group outlast the process: the data directory."""
+    """The place where names of members outlast the process: the data directory."""
 
     def members(self) -> tuple[str, ...]:
         """The names that were noted last."""
@@ -40,9 +41,9 @@ class MemberNames(Protocol):
 
 
 class Membership:
-    """What this worker is called in its group, and who had its place before.
+    """The name that the group gave this worker, and the names of its dead predecessors.
 
-    A worker with a ``fixed`` name, ``instance_id``, takes its place in the group by that name.
+    A worker with a ``fixed`` name (``instance_id``) takes its former place in the group by that name.
     """
 
     def __init__(self, names: MemberNames, *, fixed: bool = False) -> None:
@@ -54,17 +55,17 @@ class Membership:
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to do at once: this worker's name is kept, and nobody is waited for."""
+        """Whether nothing is urgent: this worker's name is noted, and no dead member is left in the group."""
         return bool(self._own or self._fixed) and not self.dead
 
     def note(self, name: str) -> None:
-        """The group calls this worker so from now on."""
+        """Note the name that the group has given this worker."""
         if name != self._own and not self._fixed:
             self._own = name
             self._keep()
 
     def forget_dead(self) -> None:
-        """The group waits for none of them any more."""
+        """Forget the dead members: the group waits for none of them any more."""
         self.dead = ()
         self._keep()
 
@@ -77,10 +78,10 @@ class Membership:
 
 
 async def take_out(coordinator: Any, client: Any, names: tuple[str, ...]) -> bool:
-    """Have the group forget these members; returns whether it has.
+    """Have the group forget these members. Returns whether it has.
 
-    The request takes a connection of its own: on the coordinator's the group's answer to this worker is
-    awaited, which may come only afterwards.
+    The request takes another connection than the coordinator's. On that one the group's answer to this
+    worker's wish to join is awaited, and it may come only after this request.
     """
     for name in names:
         request = LeaveGroupRequest(coordinator.group_id, name)

@@ -1,4 +1,4 @@
-"""Consumers of the worker's own, which read outside of the group, and what they make of errors."""
+"""Opens consumers that read outside of the group, and tells their messages from errors and ends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from tidegate.worker.kafka.clients import librdkafka_config
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
-#: Nobody answered: the same question is worth asking again.
-
 
 def open_reader(settings: Settings, name: str, machine: Machine = REAL, **options: Any) -> Consumer:
-    """A consumer without a group that tells of ends of partitions; ``options`` with ``_`` for ``.``."""
+    """Open a consumer that joins no group, and that reports the end of each partition.
+
+    ``options`` are librdkafka's, with ``_`` for ``.``: ``isolation_level`` is ``isolation.level``.
+    """
     return machine.consumer(
         librdkafka_config(settings)
         | {
-            "group.id": f"{settings.app_id}-{name}",  # required, never joined
+            "group.id": f"{settings.app_id}-{name}",  # librdkafka requires one; the group is never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,
         }
@@ -29,20 +30,20 @@ def open_reader(settings: Settings, name: str, machine: Machine = REAL, **option
 
 
 def is_record(message: Any) -> bool:
-    """Whether the message is a record, and not an error or an end."""
+    """Whether the message is a record, and not an error or the end of a partition."""
     return message.error() is None
 
 
 def is_end(message: Any) -> bool:
-    """Whether the message says that its partition is read to the end, which is then its offset."""
+    """Whether the message says that its partition is read to the end. Its offset is that end."""
     error: KafkaError | None = message.error()
-    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - as above
+    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - its only name
 
 
 def trouble(message: Any, read: str) -> str | None:
-    """What librdkafka complains of while it waits for the broker; ``None`` for records and ends.
+    """The error in a message while librdkafka waits for the broker; ``None`` for records and ends.
 
-    Raises ``StateError`` when waiting is no use; ``read`` says what cannot be read then.
+    Raises ``StateError`` for an error that does not pass by waiting. ``read`` names what cannot be read.
     """
     if is_record(message) or is_end(message):
         return None

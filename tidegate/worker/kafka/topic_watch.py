@@ -1,7 +1,8 @@
 """Notices a topic that is deleted and created again under a running worker.
 
-Its offsets, and the raft indexes in a log, then mean something else, and neither client tells: both know
-topics by name. What is read in the seconds before it is noticed may be wrong (docs/delivery.md).
+The offsets of the new topic, and the raft indexes in a new log, mean something else. Neither Kafka client
+tells of the change, since both know topics by name. Records that are read in the seconds before it is noticed
+may be wrong (docs/delivery.md).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LOOK_AGAIN_S: Final = 5.0
 
 
 class TopicWatch:
-    """Compares the ids of the worker's topics with those of its start, by a thread of its own."""
+    """A thread that compares the ids of the worker's topics with the ids at its start, every 5 s."""
 
     def __init__(self, admin: WorkerTopicAdmin, topology: Topology) -> None:
         self._admin = admin
@@ -26,14 +27,14 @@ class TopicWatch:
         threading.Thread(target=self._watch, name="topic-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Watch no more; a question that is on its way may still be asked."""
+        """Stop watching. A question that was begun may still be asked."""
         self._closed.set()
 
     def _watch(self) -> None:
         try:
             while not self._closed.wait(_LOOK_AGAIN_S):
                 self._compare()
-        except BaseException as error:  # nobody else would see it
+        except BaseException as error:  # no other thread would see it
             if not self._closed.is_set():
                 end_process(error)
 

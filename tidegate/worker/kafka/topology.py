@@ -1,4 +1,4 @@
-"""Checks at start: brokers, the log, and the internal topics, created where they are missing."""
+"""Checks the brokers, the log and the internal topics at start, and creates internal topics that miss."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _log = structlog.get_logger("tidegate.topology")
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What was found: the number of log partitions, and the ids of all topics by name."""
+    """The topics that were found at start: the number of log partitions, and all topic ids by name."""
 
     partitions: int
     topic_ids: Mapping[str, str]
 
 
 class WorkerTopicAdmin(topic_admin.TopicAdmin):
-    """The same on the worker's own cluster, or that of ``settings`` made for a sink."""
+    """A ``TopicAdmin`` by a worker's settings: its own, or those made for the cluster of a sink."""
 
     def __init__(
         self, settings: Settings, machine: Machine = REAL, *, patience_s: float | None = None
@@ -45,7 +45,7 @@ class WorkerTopicAdmin(topic_admin.TopicAdmin):
         )
 
     def discover(self, settings: Settings) -> Topology:
-        """Wait for the log, create what is missing beside it, and check what is there.
+        """Wait for the log topic, create missing internal topics, and check those that are there.
 
         Raises ``TopologyError`` for topics that do not fit together.
         """

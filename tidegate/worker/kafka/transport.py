@@ -2,13 +2,13 @@
 
 What differs from the stock driver, and why (evidence: docs/design/2026-11-21-batch-transport.md):
 
-* A message's value is a ``FetchedBatch``. Per-record delivery costs 170 us a record, this 9.
-* Each batch is stamped, inside the consumer's thread, with the positions before and after it, so that its
-  receiver can tell whether it follows on the last one. Generation checks made later are racy.
+* A message's value is a ``FetchedBatch``. To deliver each record alone costs 170 us a record, this 9.
+* The consumer's thread stamps each batch with the positions before and after it. So the receiver can tell
+  whether a batch follows the last one. Checks of the generation come later, and are racy.
 * Faust does not decide where reading starts or which partitions flow: ``open_partition`` does, once the
   partition's state is restored. Faust's own seek to committed offsets is skipped.
-* Nothing is acknowledged through streams. Positions that are durable are handed in by ``completed`` and
-  committed from time to time, for lag monitoring alone.
+* Nothing is acknowledged through streams. ``completed`` takes positions that are durable. They are committed
+  to the group from time to time, for lag monitoring alone.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from tidegate.worker.process.ending import end_process
 
 _LONG_POLL_MS: Final = 100  # a partition that flows again waits at most this long for its next fetch
 _WATCH_S: Final = 1.0
-_LOOK_S: Final = 0.05  # the group waits for a dead member until it is told
+_LOOK_S: Final = 0.05  # short, since the group waits for a dead member until it is told
 _COMMIT_WAIT_S: Final = 5.0  # without a coordinator aiokafka tries for ever, and a stopping worker waits
-_DRAIN_WAIT_S: Final = 0.05  # the same for one whose records have been fetched already
+_DRAIN_WAIT_S: Final = 0.05  # a partition whose records are fetched already waits at most this long
 
 _log = structlog.get_logger("tidegate.transport")
 
 
 class BatchSchema(Schema):
-    """Passes batches through undecoded."""
+    """The schema of a stream of batches: it passes them through undecoded."""
 
     def compile(self, app: AppT, **_: Any) -> Any:
-        """The decoder that Faust calls for each message."""
+        """Make the decoder that Faust calls for each message."""
 
         async def decode(message: Any, *, propagate: bool = False) -> EventT:  # noqa: ARG001 - Faust's signature
             return Event(app, None, message.value, message.headers, message)
@@ -84,8 +84,9 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
     async def _watch(self) -> None:
         """End the process when the group or the fetching fails for good.
 
-        aiokafka keeps such errors for the next call of its own polls, and waits for it. Neither is a worker
-        taken for idle because it makes none: that it goes on working shows in heartbeats and stall alarm.
+        aiokafka keeps such errors until the next call of its own polls, which this consumer never makes. For
+        the same reason aiokafka must not take the worker for idle (``max_poll_interval_ms``): heartbeats and
+        the stall alarm show whether it works.
         """
         while not self.should_stop:
             await self.sleep(_WATCH_S)
@@ -99,21 +100,23 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
     @Service.task
     async def _take_place(self) -> None:
-        """Leave word of this member, and take those of dead processes out
-        (``tidegate/worker/kafka/membership.py``)."""
+        """Note this member's name, and take members of dead processes out of the group.
+
+        ``tidegate/worker/kafka/membership.py`` says why.
+        """
         fixed = self.app.conf.consumer_group_instance_id is not None
         membership = Membership(self.app.runtime.directory, fixed=fixed)
         while not self.should_stop:
             await self.sleep(_WATCH_S if membership.settled else _LOOK_S)
             coordinator = None if self._consumer is None else self._consumer._coordinator  # noqa: SLF001
             if coordinator is None or not coordinator.member_id:
-                continue  # it has not asked to be let in
+                continue  # this worker has not asked to join yet
             membership.note(coordinator.member_id)
             if membership.dead and await take_out(coordinator, self._consumer._client, membership.dead):  # noqa: SLF001
                 membership.forget_dead()
 
     async def getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's signature
-        """Fetch for a set of our own: the loop changes the one that it keeps, and this is another thread."""
+        """Fetch for a copy of the set: this is another thread than the loop, which changes its set."""
         return await super().getmany(frozenset(active_partitions or ()), timeout)
 
     async def _fetch_records(
@@ -132,10 +135,10 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
     async def _drain(
         self, consumer: Any, active: frozenset[TP], max_records: int | None
     ) -> list[FetchedBatch]:
-        """What has arrived for the active partitions.
+        """Take the records that have arrived for the active partitions.
 
         With a timeout of zero ``fetched_records`` never gives way to another coroutine, unless a rebalance
-        is under way: so no seek can come between the positions before it and its records.
+        is under way. So no seek can come between reading the positions and taking the records.
         """
         subscription = consumer._subscription.subscription  # noqa: SLF001
         assignment = None if subscription is None else subscription.assignment
@@ -143,7 +146,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             return []
         states = {tp: assignment.state_value(tp) for tp in active if tp in assignment.tps}
         if not states:
-            return []  # to the fetcher no partitions are all partitions
+            return []  # the fetcher takes an empty set for all partitions
         before = {tp: state.position for tp, state in states.items() if state.has_valid_position}
         fetched = await consumer._fetcher.fetched_records(  # noqa: SLF001
             states.keys(), timeout=0, max_records=max_records
@@ -162,7 +165,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         ]
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit for lag monitoring; failing is no reason to stop, the next commit says more."""
+        """Commit offsets for lag monitoring. A failure does no harm: the next commit has higher offsets."""
         assigned = self.assignment()
         held = {TopicPartition(*tp): offset for tp, offset in offsets.items() if tp in assigned}
         try:
@@ -174,20 +177,20 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     async def committed(self, tp: TP) -> int | None:
-        """The group's offset; called by the loop."""
+        """Ask for the group's offset of a partition. The loop calls this."""
         offset: int | None = await self.call_thread(self._ensure_consumer().committed, tp)
         return offset
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Faust's livelock detector compares two different clocks; ours is the stall alarm."""
+        """Do nothing: Faust's livelock detector compares two different clocks; ours is the stall alarm."""
 
 
 async def _arrival(fetcher: Any) -> None:
-    """Wait a moment for records. A waiter that was left behind would stay until records come for it."""
+    """Wait a moment for records. The waiter is cancelled, or it would stay until records come for it."""
     waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
     done, _ = await asyncio.wait([waiter], timeout=_DRAIN_WAIT_S)
     if done:
-        waiter.exception()  # the coordinator puts its failures here, too; they are kept for `_watch`
+        waiter.exception()  # marks a failure of the coordinator as seen; `_watch` finds it elsewhere
     else:
         waiter.cancel()
 
@@ -195,7 +198,7 @@ async def _arrival(fetcher: Any) -> None:
 def _require_well(consumer: Any) -> None:
     """Raise what the coordinator or the fetcher of the consumer failed with."""
     if consumer._coordinator is None:  # noqa: SLF001
-        return  # it has not begun
+        return  # the consumer has not begun
     consumer._coordinator.check_errors()  # noqa: SLF001
     fetching = consumer._fetcher.error_future  # noqa: SLF001
     if fetching.done() and not fetching.cancelled():
@@ -211,7 +214,7 @@ def _group_failure(error: KafkaError) -> FatalError:
 
 
 class BatchConsumer(driver.Consumer):
-    """The loop's side of the consumer."""
+    """The consumer as the event loop sees it."""
 
     _thread: BatchConsumerThread
 
@@ -225,7 +228,7 @@ class BatchConsumer(driver.Consumer):
     # ---- reading
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # noqa: ASYNC109
-        """Messages of one fetch, a batch each."""
+        """Yield the messages of one fetch. Each has one batch."""
         generation = self.app.consumer_generation_id
         batches, _ = await self._wait_next_records(timeout)
         if self.should_stop or not self.flow_active or generation != self.app.consumer_generation_id:
@@ -241,7 +244,7 @@ class BatchConsumer(driver.Consumer):
         return await super()._wait_next_records(timeout)
 
     async def _add_gap(self, *_: Any) -> None:
-        """Faust's account of missing offsets serves its acknowledgements, which are not used."""
+        """Do nothing: Faust notes missing offsets for its acknowledgements, which are not used."""
 
     # ---- flow: ours to decide, partition by partition
 
@@ -251,7 +254,7 @@ class BatchConsumer(driver.Consumer):
         super().resume_partitions({tp})
 
     def halt_partition(self, tp: TP) -> None:
-        """Fetch nothing more of the partition for now; what is on its way still comes."""
+        """Stop fetching the partition for now. Batches that are on their way still come."""
         self.pause_partitions({tp})
 
     def continue_partition(self, tp: TP) -> None:
@@ -259,40 +262,41 @@ class BatchConsumer(driver.Consumer):
         super().resume_partitions({tp})
 
     def resume_partitions(self, tps: Iterable[TP]) -> None:
-        """Not by Faust: it would let partitions flow before their state is restored."""
+        """Do nothing for Faust: it would let partitions flow before their state is restored."""
 
     async def perform_seek(self) -> None:
-        """Not by Faust: where reading starts is part of the state."""
+        """Do nothing for Faust: where reading starts is part of the state."""
 
     def on_buffer_full(self, tp: TP) -> None:
-        """Not by Faust's queues: receivers halt and continue their partitions themselves."""
+        """Do nothing for Faust's queues: receivers halt and continue their partitions themselves."""
 
     def on_buffer_drop(self, tp: TP) -> None:
-        """As above."""
+        """Do nothing, as in ``on_buffer_full``."""
 
     # ---- the group's offsets
 
     def completed(self, tp: TP, offset: int) -> None:
-        """Everything below ``offset`` is done with; the next commit to the group says so."""
+        """Note that everything below ``offset`` is done. The next commit to the group says so."""
         self._completed[tp] = offset
 
     async def committed_or_earliest(self, tp: TP) -> int:
-        """Where the group left off, for topics that may be read again or not: the checkpoints.
+        """The group's committed offset, or the start of the partition if there is none.
 
-        An offset that the topic does not have is of an earlier topic of that name.
+        It is for checkpoints, which may be read twice or skipped. A committed offset that the topic does not
+        have belongs to an earlier topic of that name, and does not count.
         """
         committed: int | None = await self._thread.committed(tp)
         first, end = (await self.earliest_offsets(tp))[tp], (await self.highwaters(tp))[tp]
         return int(first if committed is None or not first <= committed <= end else committed)
 
     def ack(self, message: Any) -> bool:
-        """Streams acknowledge events that they skip, too: this means nothing here."""
+        """Only forget the message: streams acknowledge events that they skip too, so this proves nothing."""
         message.acked = True
         self._unacked_messages.discard(message)
         return True
 
     async def force_commit(self, *_: Any, **__: Any) -> bool:
-        """Commit what was completed since the last time."""
+        """Commit the offsets that were completed since the last time."""
         completed, self._completed = self._completed, {}
         return await self._commit(completed) if completed else False
 
@@ -314,6 +318,6 @@ def _message(tp: TP, batch: FetchedBatch, generation: int) -> ConsumerMessage:
 
 
 class BatchTransport(driver.Transport):
-    """Chosen by ``app.application``."""
+    """The transport with these consumers. ``app.application`` chooses it."""
 
     Consumer: ClassVar[type[BatchConsumer]] = BatchConsumer

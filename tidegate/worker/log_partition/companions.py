@@ -1,7 +1,8 @@
 """Topics that have as many partitions as the log, and are read beside it by the same owner.
 
-Faust assigns equal numbers together. What comes goes to the pipeline of the log partition, which takes it up
-between two batches; where reading begins after a restart is part of that partition's state.
+Faust assigns partitions of the same number together. Their records go to the commit loop of the log
+partition, which takes them up between two batches. Where reading begins after a restart is part of that
+partition's state.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 
 
 class Companion:
-    """Hands the batches of such a topic to the log partitions, which do all the rest."""
+    """The holder of such a topic: hands its batches to the log partitions, which do all the rest."""
 
     def __init__(self, offer: Callable[[FetchedBatch], None]) -> None:
         self._offer = offer
 
     def assigned(self, partition: int) -> None:
-        """The log partition of the same number opens it, once its state is restored."""
+        """Do nothing: the log partition of the same number opens it, once its state is restored."""
 
     def offer(self, batch: FetchedBatch) -> None:
-        """Pass the batch on."""
+        """Pass the batch on to its log partition."""
         self._offer(batch)
 
     async def released(self) -> None:
-        """The log partition lets go of both."""
+        """Do nothing: the log partition lets go of both."""

@@ -1,6 +1,7 @@
-"""Where partitions end while no fetch tells: the broker is asked every few seconds, beside the reading.
+"""Asks the broker every few seconds where partitions end, if no fetch tells.
 
-Without it the offset lag of a partition that is halted, and falls behind, would stand still.
+A halted partition fetches nothing, and falls behind. Without these questions the number of records that it is
+behind would stand still in reports.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ _log = structlog.get_logger("tidegate.log_ends")
 
 
 class Broker(Protocol):
-    """Who is asked (``tidegate.worker.kafka.transport.BatchConsumer``)."""
+    """The client that is asked (``tidegate.worker.kafka.transport.BatchConsumer``)."""
 
     async def highwaters(self, *partitions: TP) -> Mapping[TP, int]: ...
 
 
 async def watch_ends(intakes: Callable[[], Iterable[Intake]], broker: Callable[[], Broker]) -> None:
-    """Until cancelled: tell those of ``intakes`` that hear nothing of their ends."""
+    """Every few seconds, tell their ends to those of ``intakes`` that do not hear of them. Runs for ever."""
     while True:
         await asyncio.sleep(ASK_S)
         await ask_for_ends([intake for intake in intakes() if not intake.hears_of_end], broker())
 
 
 async def ask_for_ends(deaf: Iterable[Intake], broker: Broker) -> None:
-    """Ask once, for all of them together."""
+    """Ask for the ends of all these partitions in one request, and tell them. Does nothing on failure."""
     by_place = {intake.tp: intake for intake in deaf}
     if not by_place:
         return

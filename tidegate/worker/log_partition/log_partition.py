@@ -1,7 +1,7 @@
 """One log partition of a worker, from its assignment to its release: steps O1 to O6 of docs/delivery.md.
 
-Its state comes from ``tidegate.worker.log_partition.partition_state``; what is read goes to its
-``tidegate.worker.commit.commit_loop``, where a batch of the log becomes rows.
+Its state comes from ``tidegate.worker.log_partition.partition_state``. The records that are read go to its
+commit loop (``tidegate.worker.commit.commit_loop``), where a batch of the log becomes rows.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ ResultT = TypeVar("ResultT")
 
 
 class _Present(NamedTuple):
-    """Offsets to reach before others are looked at, for a partition without a state; 0 for all others.
+    """The ends of log and control topic at the opening of a partition without a state; 0 for all others.
 
-    ``log``: before a new feed is registered, see ``CommitLoop``. ``control``: before the log is read, since a
-    feed that was active in a state that is lost has to be known before the first record.
+    The log is read to ``log`` before a new feed is registered (``CommitLoop``). The control topic is read to
+    ``control`` before the log is read: a feed that was active in a state that is lost has to be known before
+    the first record.
     """
 
     log: int = 0
@@ -58,9 +59,11 @@ class _Present(NamedTuple):
 
 
 class LogPartition:
-    """Opens at once, in the background; what comes before it is open is ignored, and read again.
+    """A log partition that this worker holds: its state, its intakes and its commit loop.
 
-    ``broke`` is called when a step broke, after which nothing is stepped: let it be released.
+    It begins to open at once, in the background. Batches that come before it is open are ignored, and read
+    again. ``broke`` is called when a step broke. Nothing is stepped after that, so the partition should be
+    released.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class LogPartition:
         self._opening = guarded_task(self._open(), f"open {partition}")
 
     async def release(self) -> None:
-        """Finish what is in flight and close; on return nothing is written for the partition any more."""
+        """Finish the batches in flight, and close. After that nothing is written for the partition."""
         if self._releasing is None:
             self._releasing = asyncio.ensure_future(self._release())
         await asyncio.shield(self._releasing)
@@ -110,14 +113,14 @@ class LogPartition:
         await self._in_thread(self._state.close)
 
     def report(self) -> PartitionReport:
-        """How it is: its position as of its last step, what stands in its state at most a second older."""
+        """What operators see of it: its position after the last step, and facts about a second older."""
         if self.pipeline is None or self._processor is None:
             return PartitionReport(self.partition, "restoring")
         position = self._processor.next_offset or 0
         return running_report(self.pipeline, position, self.log.end, self._state.restore_ms)
 
     async def ranges_in(self, span: Span) -> SpanReport | None:
-        """Its ranges that have keys of ``span``, as of its last step; ``None`` while it is restored."""
+        """Its ranges that have keys of ``span``, after its last step; ``None`` while it is being restored."""
         if self._processor is None:
             return None
         loop, steps = asyncio.get_running_loop(), self._app.runtime.threads.steps
@@ -132,14 +135,14 @@ class LogPartition:
             await self._start(processor, present)
 
     async def _present(self, processor: PartitionProcessor) -> _Present:
-        """Where log and control topic end now, for a partition that has read nothing of them."""
+        """Ask where log and control topic end now, if the partition has read nothing of the log."""
         if self._released or processor.next_offset is not None:
             return _Present()
         ends = await self._app.batches.highwaters(self._log_place, self._control_place)
         return _Present(int(ends[self._log_place]), int(ends[self._control_place]))
 
     async def _start(self, processor: PartitionProcessor, present: _Present) -> None:
-        """Steps O4 to O6: the intake compares the position with the start of the log before it seeks."""
+        """Steps O4 to O6. For O4 the intake compares the position with the log's start before it seeks."""
         self._processor = processor
         processor.pass_over(self.caution.refused)
         self.pipeline = self._new_pipeline(processor, present)
@@ -153,7 +156,7 @@ class LogPartition:
         runtime, follower = self._app.runtime, self._app.follower
 
         def opener_of(feed_id: FeedId) -> OpenSink:
-            definition = processor.definition_of(feed_id)  # once removed, the processor does not know it
+            definition = processor.definition_of(feed_id)  # now: the processor forgets a removed feed
             return lambda: FeedSink(runtime.sinks, definition, lambda: follower.view[feed_id])
 
         return CommitLoop(
@@ -193,7 +196,7 @@ class LogPartition:
         self.pipeline.exchange([ExchangeRecord(Offset(record.offset), each) for record, each in messages])
 
     def _read_exchange(self, key: bytes | None, value: bytes) -> Exchange:
-        """The claim or hand-off, if it is for a range of this partition."""
+        """Read a claim or hand-off. Raises ``ForeignRecord`` if it is for another partition's range."""
         message = read_exchange_record(key, value)
         if partition_of(receiver_of(message), self._app.runtime.topology.partitions) != self.partition:
             raise ForeignRecord("a record of the hand-off topic is for a range of another log partition")

@@ -1,4 +1,4 @@
-"""What a log partition says of itself (``tidegate.worker.operations.report``)."""
+"""Makes the report of a log partition (``tidegate.worker.operations.report``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.worker.output.outlet import OutletReport, OutletState
 def running_report(
     pipeline: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
 ) -> PartitionReport:
-    """A partition that is restored; ``next_offset`` is behind its last step."""
+    """Report on a partition that is restored. ``next_offset`` is the log position behind its last step."""
     report = PartitionReport(
         pipeline.status.partition,
         _state(pipeline),
@@ -91,7 +91,7 @@ def _lagging(partition: int, item: FeedLag) -> LaggingReport:
 
 
 def _deliveries(status: PartitionStatus, outlets: Sequence[OutletReport]) -> Iterator[DeliveryReport]:
-    """Of each feed that has had rows here, or lags."""
+    """Yield a report for each feed that has had rows here, or has missing versions here."""
     lagging = {feed.feed_id for feed in status.lagging}
     known = {outlet.feed_id: outlet for outlet in outlets}
     for feed_id in sorted({*known, *lagging}):

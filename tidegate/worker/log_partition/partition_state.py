@@ -1,4 +1,4 @@
-"""The state of a log partition, from its changelogs to its processor: steps O1 to O3 of docs/delivery.md."""
+"""Restores the state of a log partition from its changelogs: steps O1 to O3 of docs/delivery.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = structlog.get_logger("tidegate.rangefeed")
 
 
 class Stores:
-    """Where the partitions of a worker keep what they know: copies of state, and what lies beyond memory."""
+    """The stores that the partitions of a worker share: local copies of state, and data beyond memory."""
 
     def __init__(self, settings: Settings, open_copy: OpenStore) -> None:
         self.open_copy = open_copy
@@ -36,12 +36,12 @@ class Stores:
         self.intents = IntentBudget(settings.intent_memory_bytes, self._spill)
 
     def close(self) -> None:
-        """No partition is held any more; they may come back."""
+        """Delete the data beyond memory: no partition is held now. Partitions may be opened again later."""
         self._spill.close()
 
 
 class _Rows:
-    """The rows of a copy, which can be gone through again without being held in memory."""
+    """The rows of a copy, to be iterated over several times without being held in memory."""
 
     def __init__(self, copy: LocalStore) -> None:
         self._copy = copy
@@ -51,9 +51,10 @@ class _Rows:
 
 
 class PartitionState:
-    """Restored once, then written by ``writer``. What blocks is for one thread at a time.
+    """The durable state of one log partition: ``restore`` reads it once, then ``writer`` writes it.
 
-    ``standby`` may have the local copy open, and lets go of it.
+    Methods that block are for one thread at a time. ``standby`` may have the local copy open; ``restore``
+    makes it let go of the copy.
     """
 
     def __init__(
@@ -67,19 +68,19 @@ class PartitionState:
         self._writer: PartitionWriter | None = None
         self._spill: PartitionSpill | None = None
         self._abandoned = False
-        #: How long the restore took; ``None`` before its end.
+        #: How long the restore took, in ms; ``None`` before its end.
         self.restore_ms: int | None = None
 
     @property
     def writer(self) -> PartitionWriter:
-        """The only one who writes it, once it is restored."""
+        """The only writer of the state, once it is restored."""
         assert self._writer is not None
         return self._writer
 
     def restore(self) -> PartitionProcessor | None:
-        """Steps O1 to O3; ``None`` when the partition was abandoned meanwhile. Blocks.
+        """Restore the state (steps O1 to O3), and return the processor. Blocks.
 
-        Raises ``DeliveryError`` or ``StateError``.
+        Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` or ``StateError``.
         """
         began = time.monotonic()
         if self._standby is not None:
@@ -96,13 +97,13 @@ class PartitionState:
         return processor
 
     def abandon(self) -> None:
-        """Let ``restore`` end soon, with nothing. May be called by another thread."""
+        """Make ``restore`` end soon, without a processor. Another thread may call this."""
         self._abandoned = True
         if self._writer is not None:
             self._writer.abandon()
 
     def close(self) -> None:
-        """Give everything back; nothing is written any more. Blocks."""
+        """Close writer, copy and spill: nothing is written any more. Blocks."""
         if self._writer is not None:
             self._writer.close()
         if self._copy is not None:
@@ -111,7 +112,7 @@ class PartitionState:
             self._spill.close()
 
     def _read(self, copy: LocalStore, writer: PartitionWriter) -> tuple[PartitionProcessor | None, int]:
-        """The processor, and how many records of the changelogs it took."""
+        """Read the changelogs. Returns the processor, and how many records were read for it."""
         had_rows = copy.written_at_ms() is not None
         records = writer.open()
         try:
@@ -128,9 +129,10 @@ class PartitionState:
         return self._rebuild(copy), records
 
     def _rebuild(self, copy: LocalStore) -> PartitionProcessor | None:
-        """Step O3; ``None`` when the partition was abandoned, for then the copy may be incomplete.
+        """Rebuild the processor from the copy (step O3). Returns ``None`` if the partition was abandoned.
 
-        Raises ``StateMismatch`` where the rows of the copy are not those that were written.
+        An abandoned copy may be incomplete. Raises ``StateMismatch`` if the rows of the copy are not the rows
+        that were written.
         """
         if self._abandoned:
             return None

@@ -1,9 +1,9 @@
 """Standby: local copies of partitions that other workers have, so that taking one over reads little.
 
 Every ``standby_refresh_ms`` the copy of each partition that is not held here is brought to the present end of
-its changelogs, committed records only. Nobody is fenced by that, so what is read is some moment of the state,
-and not the same one in all tables: whoever opens the partition reads on to an end that is final (O1, O2 of
-docs/delivery.md), and compares digests. A copy is open only while it is brought up to date.
+its changelogs, with committed records only. This fences no owner. So a copy has the state of some moment, and
+not the same moment in all tables. A worker that opens the partition reads on to an end that is final (O1, O2
+of docs/delivery.md), and compares digests. A copy is open only while it is brought up to date.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from tidegate.worker.runtime import Runtime
 from tidegate.worker.state.changelog import Changelog, ChangelogReader
 from tidegate.worker.state.store import OpenStore
 
-#: After partitions were let go: a worker that ends does so in this time, with no copy open.
+#: No copy is opened for so long after ``pause``. A worker that is ending has ended by then.
 _QUIET_S: Final = 10.0
-_YIELD_S: Final = 5.0
+_YIELD_S: Final = 5.0  # the longest wait of ``pause`` for an open copy
 
 _log = structlog.get_logger("tidegate.standby")
 
 
 class Standby:
-    """Refreshes, in the background, the copies of the partitions that ``is_held`` denies, one by one."""
+    """Refreshes the copies of partitions that are not held here, one by one, in the background.
+
+    ``is_held`` says whether this worker holds a partition.
+    """
 
     def __init__(
         self, settings: Settings, runtime: Runtime, open_store: OpenStore, is_held: Callable[[int], bool]
@@ -49,13 +52,16 @@ class Standby:
         runtime.machine.background(self._refresh, "standby")
 
     def yielded(self) -> None:
-        """Return once no copy is open that ``is_held`` claims now. Blocks."""
+        """Wait until no copy of a partition is open here for which ``is_held`` is true now. Blocks."""
         self._abandon()
         with self._at_work:
             pass
 
     def pause(self) -> None:
-        """Open no copy for a while; return when none is open, or when Kafka does not let go of it. Blocks."""
+        """Open no copy for a while, and wait until none is open. Blocks for a few seconds at most.
+
+        A copy may still be open at the return, if its reader waits for Kafka.
+        """
         self._quiet_until = time.monotonic() + _QUIET_S
         self._abandon()
         if self._at_work.acquire(timeout=_YIELD_S):
@@ -73,7 +79,7 @@ class Standby:
         return time.monotonic() >= self._quiet_until and not self._is_held(partition)
 
     def _bring_up(self, partition: int) -> None:
-        """Read one copy to the present end. What goes wrong here is the business of whoever opens it."""
+        """Read one copy to the present end. An error is logged; who opens the partition deals with it."""
         try:
             copy = self._open_store(self._runtime.directory.partition(partition))
         except TidegateError as error:
@@ -82,7 +88,7 @@ class Standby:
         reader = ChangelogReader(self._settings, self._changelogs, partition, self._runtime.machine)
         self._reader = reader
         try:
-            if self._may_open(partition):  # it may have been claimed before it could be abandoned
+            if self._may_open(partition):  # again: ``yielded`` may have come before there was a reader
                 _log.info("standby copy refreshed", partition=partition, records=reader.catch_up(copy))
         except TidegateError as error:
             _log.warning("a standby copy is not up to date", partition=partition, cause=str(error))

@@ -1,4 +1,4 @@
-"""Which feeds a checkpoint is for: those that it names, in the epoch that it names them in."""
+"""Gives each checkpoint to the feeds that it names, in the epochs that it names them in."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _SHARE_REPORTS: Final = 500
 
 
 class Receiver(Protocol):
-    """One epoch of one feed (``tidegate.worker.markers.feed_publisher.FeedPublisher``); no ``frontier``
-    before it has begun."""
+    """What takes the checkpoints for one epoch of one feed.
+
+    It is a ``tidegate.worker.markers.feed_publisher.FeedPublisher``. ``frontier`` is ``None`` before it has
+    begun.
+    """
 
     definition: FeedDefinition
     frontier: FeedFrontier | None
@@ -31,16 +34,17 @@ ReceiverT = TypeVar("ReceiverT", bound=Receiver)
 
 
 class CheckpointRoutes(Generic[ReceiverT]):
-    """The receivers of one partition of the checkpoints topic.
+    """The receivers of the checkpoints that one partition of the checkpoints topic brings.
 
-    A feed that a checkpoint does not name may have rows that were not written when it was made: the
-    checkpoint says nothing of it. ``unknown`` tells whether the jobs topic has not told of a feed yet: what
-    comes for it is kept until it begins.
+    A checkpoint says nothing about a feed that it does not name: that feed may have rows that were not
+    written when the checkpoint was made. ``unknown`` says whether a feed is one that the jobs topic has not
+    told of yet. The reports for such a feed are kept until it begins.
 
-    Feeds on the same tables come to the same state as soon as every range has reported to all of them. They
-    share it then, after ``share_reports`` reports that named them all, until one is not named.
+    Feeds on the same tables come to the same spans as soon as every range has reported to all of them. So
+    after each ``share_reports`` reports the feeds that all of these named share one copy of their spans, and
+    a report is applied to it once. A feed gets a copy of its own when a report does not name it.
 
-    Nobody is given what ranges report of keys that several of them have at once (``claims``).
+    While several ranges have a key at once, no receiver is given what they report of it (``claims``).
     """
 
     def __init__(self, unknown: Callable[[FeedId], bool], share_reports: int = _SHARE_REPORTS) -> None:
@@ -50,10 +54,10 @@ class CheckpointRoutes(Generic[ReceiverT]):
         self._early: dict[ActiveFeed, EarlyReports] = defaultdict(EarlyReports)
         self._share_reports = share_reports
         self._reports = 0
-        self._missed: set[FeedId] = set()  # not named in one of these reports
+        self._missed: set[FeedId] = set()  # feeds that one of the last ``_reports`` reports did not name
 
     def begin(self, receiver: ReceiverT) -> None:
-        """From now on the feed has a receiver; it gets what came early for its epoch."""
+        """Add the receiver of a feed, and give it the reports that came early for its epoch."""
         definition = receiver.definition
         self.receivers[definition.id] = receiver
         early = self._early.pop(ActiveFeed(definition.id, definition.epoch), None)
@@ -61,18 +65,18 @@ class CheckpointRoutes(Generic[ReceiverT]):
             receiver.apply(report)
 
     def end(self, feed_id: FeedId) -> ReceiverT:
-        """The feed has no receiver any more: the one that it had, with a state of its own."""
+        """Remove the receiver of a feed. Returns it, with a copy of its spans that no other feed shares."""
         receiver = self.receivers.pop(feed_id)
         part(_frontiers([receiver]), _frontiers(self.receivers.values()))
         return receiver
 
     def forget(self, feed_id: FeedId) -> None:
-        """Nobody will begin the feed."""
+        """Drop the reports that are kept for a feed: it will not begin here."""
         for active in [active for active in self._early if active.feed_id == feed_id]:
             del self._early[active]
 
     def deliver(self, reports: Iterable[PartitionProgress]) -> None:
-        """Give each feed what it is named in."""
+        """Give each report to the feeds that it names."""
         for report in merged(self.claims.count(reports)):
             self._deliver(report)
             self._reports += 1
@@ -98,7 +102,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
                 told.add(spans)
 
     def _receiver(self, report: PartitionProgress, active: ActiveFeed) -> ReceiverT | None:
-        """Who gets a report for ``active``; where nobody does so far, it is kept."""
+        """The receiver of a report for ``active``. Keeps the report where the receiver may still begin."""
         receiver = self.receivers.get(active.feed_id)
         if receiver is not None and receiver.definition.epoch == active.epoch:
             return receiver

@@ -1,4 +1,4 @@
-"""Checkpoints that came before the frontier that they are for."""
+"""Keeps the checkpoints for a feed that come before its frontier has begun."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SPANS_MAX: Final = 200_000
 
 
 class EarlyReports:
-    """The reports for one feed: the newest of each span, whatever time that takes.
+    """The reports that one feed waits to take: for each span the newest one, for as long as it takes.
 
-    Beyond 200,000 spans all are dropped: partitions publish everything again every 30 s.
+    If they have more than 200,000 spans, all are dropped: partitions publish everything again every 30 s.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class EarlyReports:
         self._room = _REPORTS
 
     def add(self, report: PartitionProgress) -> None:
-        """Keep it; it must hold for the feed."""
+        """Keep a report, which must name the feed in its epoch."""
         self._reports.append(replace(report, feeds=()))
         if len(self._reports) < self._room:
             return
@@ -32,6 +32,6 @@ class EarlyReports:
         self._room = 2 * len(self._reports) + _REPORTS
 
     def take(self) -> list[PartitionProgress]:
-        """What is kept, and keep it no longer."""
+        """Return the kept reports, and keep them no longer."""
         reports, self._reports = self._reports, []
         return reports

@@ -1,12 +1,12 @@
 """One feed's progress and markers: steps M1 to M3 of docs/delivery.md.
 
     M1  apply checkpoints to the feed's frontier
-    M2  persist the high-water and the log positions that belong to it, and at times what is far above it
+    M2  persist the high-water and its log positions; now and then also the spans that are far above it
     M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
 
-M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Where the
-sink is another cluster M3 has a producer there, and a task beside that of the progress, for the cluster may
-be away. Many checkpoints make one advance: what comes during a transaction is in the next.
+M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. If the sink
+is another cluster, M3 has a producer there. It runs in a task of its own then, since that cluster may be away
+and progress must not wait for it. Checkpoints that come during a transaction go into the next one together.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
-_PROGRESS_S: Final = 1.0  # without a marker due, progress is persisted this often at most
-_SILENCE_S: Final = 3.0  # markers that take longer are told of
+_PROGRESS_S: Final = 1.0  # progress is persisted this often at most while no marker is due
+_SILENCE_S: Final = 3.0  # ``report`` tells of a marker that takes longer
 _SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
 
 _log = structlog.get_logger("tidegate.frontier")
 
 
 class FeedPublisher:
-    """The frontier of one epoch of one feed, made durable and told to its consumers."""
+    """The progress of one epoch of one feed: its frontier, made durable and told to consumers by markers."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class FeedPublisher:
         machine: Machine = REAL,
         sink: SinkCluster | None = None,
     ) -> None:
-        """``sink`` is where the feed writes, ``None`` for the worker's own cluster."""
+        """``sink`` is the cluster that the feed writes to; ``None`` for the worker's own."""
         assert state.start is not None
         self.definition = definition
         self._start = state.start
@@ -82,7 +82,7 @@ class FeedPublisher:
         if sink is not None and not sink.own:
             ids = MarkerIds.of(settings.app_id, definition.id, state.sink_cluster)
             self._writer = OtherMarkers(sink, ids, machine, state)
-        self._proved = not self._writer.beside  # since it was opened
+        self._proved = not self._writer.beside  # whether M2b has followed the last opening of the writer
         self._beside: asyncio.Task[None] | None = None  # opens the writer, or writes a marker
         self._beside_since = 0.0
         self._early = EarlyReports()
@@ -91,20 +91,20 @@ class FeedPublisher:
         self._persisted: ResolvedTimestamp | None = None
         self._persist_due = 0.0
         self._progress = FeedProgress(definition, state)
-        self._ahead: tuple[SpanProgress, ...] = ()  # as it is persisted
+        self._ahead: tuple[SpanProgress, ...] = ()  # the spans above the high-water, as persisted
         self._ahead_due = 0.0
-        self._moved = False  # since what is ahead was looked at
-        self._owed: ResolvedTimestamp | None = None  # persisted by the last owner, and maybe not written
+        self._moved = False  # whether a report came since the spans ahead were looked at
+        self._owed: ResolvedTimestamp | None = None  # the last owner's high-water: it may have no marker yet
         self._markers_failed = BackOff()
-        self._markers_rest_until = 0.0  # monotonic; 0 while they do not rest
-        self._markers_wait = ""  # why the last one could not be written
-        self._refusal: RecordRefused | None = None  # why none can be written any more
+        self._markers_rest_until = 0.0  # time of the loop's clock; 0 while they do not rest
+        self._markers_wait = ""  # why the last marker could not be written
+        self._refusal: RecordRefused | None = None  # why no marker can be written any more
         self._refusal_told = False
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1. The report names this epoch of the feed."""
+        """Apply a report to the frontier (step M1). It must name this epoch of the feed."""
         if self.frontier is None:
             self._early.add(report)
             return
@@ -113,12 +113,12 @@ class FeedPublisher:
         )
         if (
             rose or not self._moved
-        ):  # the first report after a look at what is ahead sets the time of the next
+        ):  # the first report after a look at the spans ahead makes the next look due
             self._news.set()
         self._moved = True
 
     def report(self) -> FeedReport | None:
-        """How far it is; ``None`` before it has begun."""
+        """How far the feed is, for an operator; ``None`` before its frontier has begun."""
         if self.frontier is None:
             return None
         high_water = self.frontier.high_water if self.frontier.scanned else None
@@ -148,7 +148,7 @@ class FeedPublisher:
         return self._markers_wait
 
     async def close(self) -> None:
-        """Finish the transaction that is open, and write no more."""
+        """Finish the progress's open transaction, give up a marker that waits, and write no more."""
         self._closing.set()
         self._news.set()
         self._writer.give_up()
@@ -163,8 +163,8 @@ class FeedPublisher:
             is_let_go = not await self._follower.read_to_end(self._closing)
             if not (is_let_go or self._is_over):
                 raise
-            # Who lets go of the feed may be fenced by its end (step E2), or by its next owner, without having
-            # read why. Nothing of the transaction is visible, and nothing follows it.
+            # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
+            # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
             _log.info(
                 "the feed has ended, is another engine's, or is let go of",
                 feed=self.definition.id,
@@ -173,7 +173,7 @@ class FeedPublisher:
 
     async def _publish_epoch(self) -> None:
         await self._in_thread(self._producer.open)
-        if not await self._follower.read_to_end(self._closing):  # what the fenced predecessor persisted
+        if not await self._follower.read_to_end(self._closing):  # reads what the predecessor persisted (M0)
             return
         if self._is_over:
             return
@@ -191,20 +191,19 @@ class FeedPublisher:
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing may follow: the feed has ended, or another engine has it and what that needs of
-        this one is read."""
+        """Whether this epoch is over: the feed has ended, or a later epoch of it is defined."""
         feed = self._follower.view[self.definition.id]
         overtaken = feed.epoch is not None and feed.epoch > self.definition.epoch
         return overtaken or feed.status in ENDED
 
     async def _prepare(self) -> None:
-        """Beside the progress, which does not wait for it."""
+        """Get what markers need. This runs beside the progress, which does not wait for it."""
         if self._marks:
             await self._markers.prepare()
             self._news.set()
 
     def _begin(self) -> FeedFrontier:
-        """The frontier as the last owner left it, and what came meanwhile."""
+        """Begin the frontier as the last owner left it, and apply the reports that came meanwhile."""
         left = self._follower.view[self.definition.id]
         self._persisted, self._ahead = left.high_water, left.ahead
         self.frontier = self._progress.begin(left)
@@ -232,11 +231,11 @@ class FeedPublisher:
             await self._hand_over(marker, frontier)
 
     async def _hand_over(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
-        """Step M3, beside the progress where it may have to wait."""
+        """Write a marker (step M3): in a task of its own where that may have to wait for another cluster."""
         if not self._writer.beside:
             await self._mark_and_note(marker, frontier)
             return
-        if not self._proved:  # who was fenced at home meanwhile ends here (step M2b)
+        if not self._proved:  # step M2b: an owner that was fenced at home meanwhile fails here, and ends
             await self._persist(frontier, ResolvedTimestamp(frontier.high_water))
             self._proved = True
         self._begin_beside(self._mark_and_note(marker, frontier))
@@ -250,7 +249,7 @@ class FeedPublisher:
         self._owed = None
 
     async def _open_writer(self) -> None:
-        """Step M2a; M2b has to follow."""
+        """Open the writer (step M2a). M2b has to follow."""
         self._proved = False
         try:
             await self._writer.open()
@@ -269,7 +268,7 @@ class FeedPublisher:
 
     @property
     def _marks(self) -> bool:
-        """Whether the feed has markers at all. One without them has none to repeat either."""
+        """Whether the feed has markers at all."""
         return self.definition.options.resolved_interval_ns is not None
 
     @property
@@ -281,7 +280,7 @@ class FeedPublisher:
         return self._refusal is None and self._markers.ready and self._writer.is_open and self._may_begin
 
     async def _wait(self, frontier: FeedFrontier) -> None:
-        """Until there is news, or progress or a marker that was held back is due."""
+        """Wait until there is news, or until progress, spans or a marker that was held back is due."""
         dues = [self._persist_due] if self._unpersisted(frontier) else []
         dues += [self._ahead_due] if self._moved else []
         dues += [self._markers_rest_until] if self._markers_rest_until else []
@@ -295,9 +294,9 @@ class FeedPublisher:
         return frontier.high_water > (frontier.begin if self._persisted is None else self._persisted)
 
     async def _persist(self, frontier: FeedFrontier, high_water: ResolvedTimestamp | None) -> None:
-        """Step M2: ``high_water``, where there is a new one, and the spans above it when it is time for them.
+        """Persist ``high_water`` if it is given, and the spans above it if they are due: step M2.
 
-        Both are of this moment, and of checkpoints that were read as committed.
+        Both are taken from the frontier at the same moment, and rest on committed checkpoints alone.
         """
         records: list[ProgressRecord | SpansRecord] = []
         ahead = self._ahead
@@ -318,7 +317,7 @@ class FeedPublisher:
             self._persist_due = self._now() + _PROGRESS_S
 
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
-        """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""
+        """Write a marker (step M3). Returns ``False`` where that cannot be done now, or never (R7)."""
         try:
             await self._writer.check()
             records = await self._markers.of(marker)
@@ -342,7 +341,7 @@ class FeedPublisher:
         _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
 
     async def _tell_refusal(self, refusal: RecordRefused) -> None:
-        """Step R7: have the jobs agent fail the feed, as a log partition does. Who is fenced cannot."""
+        """Have the jobs agent fail the feed, as a log partition does: step R7. A fenced owner cannot."""
         _log.error(
             "no marker of the feed can be written, so it fails", feed=self.definition.id, cause=str(refusal)
         )

@@ -1,8 +1,8 @@
-"""The records of step M3: a feed's markers as they go to Kafka, and what has to be known to make them.
+"""Makes the records of step M3: a feed's markers as they go to Kafka.
 
-Markers among the rows may need the ids of their schemas, markers on a topic of their own need the ends of
-the feed's topics. Neither is waited for where progress is made durable: the publisher asks whether it is
-there, and leaves the marker out until it is.
+Markers among the rows may need the ids of their schemas. Markers on a topic of their own need the ends of the
+feed's topics. Progress waits for neither: the publisher asks whether they are there, and writes no marker
+before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidegate.hlc import ResolvedTimestamp
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.schema_ids import SchemaIds
 
-#: Where partitions end now; blocks, and raises ``RetryError`` (``ends_of``).
+#: Asks where partitions end now. It blocks, and raises ``RetryError`` (``ends_of``).
 Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
 _BACKOFF_FIRST_S: Final = 0.5
@@ -37,18 +37,18 @@ _log = structlog.get_logger("tidegate.frontier")
 
 
 class BackOff:
-    """How long to leave alone what failed: half a second at first, twice as long each time, 10 s at most."""
+    """The pauses between attempts: half a second at first, then twice as long each time, 10 s at most."""
 
     def __init__(self) -> None:
         self._next_s = _BACKOFF_FIRST_S
 
     def failed(self) -> float:
-        """The seconds to wait after one more failure."""
+        """Note one more failure. Returns the seconds to wait before the next attempt."""
         pause_s, self._next_s = self._next_s, min(2 * self._next_s, _BACKOFF_MAX_S)
         return pause_s
 
     def succeeded(self) -> None:
-        """Begin anew."""
+        """Note a success: the pauses begin anew."""
         self._next_s = _BACKOFF_FIRST_S
 
 
@@ -57,17 +57,17 @@ class MarkerRecords(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether ``prepare`` has done its work, or there is none."""
+        """Whether ``prepare`` has done its work, or has none to do."""
 
     async def prepare(self) -> None:
-        """Get what every marker needs, for as long as that takes. Cancel it to give up."""
+        """Get what every marker needs, and wait for it without limit. Cancel the task to give up."""
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
-        """The records of one marker, once ``ready``. Raises ``RetryError`` when they cannot be made now."""
+        """Make the records of one marker, once ``ready``. Raises ``RetryError`` if that cannot be now."""
 
 
 def ends_of(sink: SinkCluster, state: StateRecord) -> Ends:
-    """How to ask where the topics of the feed with this state end, at its sink."""
+    """The function that asks the sink where the topics of a feed end. ``state`` is the feed's."""
     if sink.own:
         return sink.admin.ends
     stored = state.sink_cluster
@@ -86,14 +86,14 @@ def marker_records(
     ends: Ends,
     threads: Executor,
 ) -> MarkerRecords:
-    """What the feed's options ask for; ``threads`` do what blocks."""
+    """Choose the kind of markers that the feed's options ask for. ``threads`` do the calls that block."""
     if definition.options.resolved_topic:
         return WorkerMarkersAside(definition.options.resolved_topic, targets, ends, threads)
     return WorkerMarkersAmongRows(definition, targets, schema_ids)
 
 
 class WorkerMarkersAmongRows:
-    """Each marker goes to every partition of every topic of the feed; ids of schemas are asked for before."""
+    """Markers that go to every partition of every topic of the feed. ``prepare`` asks for schema ids."""
 
     def __init__(
         self, definition: FeedDefinition, targets: Sequence[FeedTarget], schema_ids: SchemaIds
@@ -134,7 +134,7 @@ class WorkerMarkersAmongRows:
 
 
 class WorkerMarkersAside:
-    """Each marker goes to every partition of a topic of its own, with the ends of the topics of rows."""
+    """Markers that go to every partition of a topic of their own, with the ends of the topics of rows."""
 
     ready: Final = True
 
@@ -144,10 +144,10 @@ class WorkerMarkersAside:
         self._markers = delivery.MarkersAside(topic, targets)
 
     async def prepare(self) -> None:
-        """See ``MarkerRecords``. There is nothing that all markers share."""
+        """See ``MarkerRecords``. There is nothing to get: each marker asks for its own ends."""
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
-        """See ``MarkerRecords``. The ends are those of this moment: after M2, so above every covered row."""
+        """See ``MarkerRecords``. The ends are asked for after M2, so they stand above every covered row."""
         loop = asyncio.get_running_loop()
         ends = await loop.run_in_executor(self._threads, self._ask, self._markers.places)
         return sent(self._markers.records(marker, ends))

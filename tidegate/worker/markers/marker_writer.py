@@ -1,8 +1,9 @@
-"""Where the transactions of step M3 go: the worker's own cluster, or that of the feed's sink.
+"""Writes the transactions of step M3: to the worker's own cluster, or to that of the feed's sink.
 
-On the worker's own cluster one producer writes progress and markers, and whoever is fenced there writes
-neither. Another cluster knows nothing of that: the markers have a producer there, which is opened behind the
-first and has to be proved before each use of a new one (docs/delivery.md#markers-on-another-cluster).
+On the worker's own cluster one producer writes progress and markers, and an owner that is fenced there writes
+neither. Another cluster does not know of that fence. So markers have a producer there, which is opened after
+the first one. Before a newly opened one is used, progress is persisted once more: that shows that this owner
+is not fenced at home (M2b, docs/delivery.md#markers-on-another-cluster).
 """
 
 from __future__ import annotations
@@ -23,36 +24,41 @@ from tidegate.worker.process.machine import Machine
 
 
 class MarkerWriter(Protocol):
-    """Writes one feed's markers. Nothing of it is called before the progress's producer is open."""
+    """Writes one feed's markers. Its methods are called only once the progress's producer is open."""
 
     @property
     def beside(self) -> bool:
-        """Whether it may have to wait while progress goes on: then not in the publisher's own task."""
+        """Whether a call may wait for long while progress goes on: then it needs a task of its own."""
 
     @property
     def is_open(self) -> bool:
-        """Whether earlier writers are fenced."""
+        """Whether earlier writers are fenced, so that markers may be written."""
 
     async def check(self) -> None:
-        """Raises ``RetryError`` while the sink's address means another cluster than that of its topics, and
-        ``GivenUpError`` once it is closed."""
+        """Make sure that the sink's address means the cluster of the feed's topics.
+
+        Raises ``RetryError`` while it means another cluster, and ``GivenUpError`` after ``give_up``.
+        """
 
     async def open(self) -> None:
-        """Fence them. Raises ``RetryError``, and ``GivenUpError`` once it is closed."""
+        """Fence earlier writers. Raises ``RetryError``, and ``GivenUpError`` after ``give_up``."""
 
     async def write(self, records: Sequence[Record]) -> None:
-        """One transaction, after ``check``. Raises as ``open`` does, and has to be opened again then; and
-        ``RecordRefused`` for a topic that takes no marker."""
+        """Write the records in one transaction, after ``check``.
+
+        Raises what ``open`` raises: the writer has to be opened again then. Raises ``RecordRefused`` for a
+        topic that takes no marker.
+        """
 
     def give_up(self) -> None:
-        """Repeat nothing more that has no answer."""
+        """Stop repeating calls that have no answer. Another thread may be in one of them."""
 
     async def close(self) -> None:
         """Write no more."""
 
 
 class OwnMarkers:
-    """Markers on the worker's own cluster, by the producer of the progress: ``commit`` is its."""
+    """Markers on the worker's own cluster, written by the producer of the progress with its ``commit``."""
 
     beside: Final = False
     is_open: Final = True
@@ -61,26 +67,26 @@ class OwnMarkers:
         self._commit = commit
 
     async def check(self) -> None:
-        """The worker's own cluster is known by the ids of its topics."""
+        """Do nothing: the worker knows its own cluster by the ids of the topics there."""
 
     async def open(self) -> None:
-        """It is."""
+        """Do nothing: the producer of the progress is open."""
 
     async def write(self, records: Sequence[Record]) -> None:
         """See ``MarkerWriter``. Any other failure ends the process, as with progress."""
         await self._commit(records)
 
     def give_up(self) -> None:
-        """The worker's own cluster is waited for."""
+        """Do nothing: a worker always waits for its own cluster."""
 
     async def close(self) -> None:
-        """The producer is not ours."""
+        """Do nothing: the producer belongs to the publisher, which closes it."""
 
 
 class OtherMarkers:
-    """Markers on another cluster. Whatever fails for good there costs a producer, and not the process.
+    """Markers on another cluster. A failure there ends the producer of markers, and never the process.
 
-    ``state`` is the feed's: it has the id of the cluster that its topics are on.
+    ``state`` is the feed's, with the id of the cluster that its topics are on.
     """
 
     beside: Final = True
@@ -91,7 +97,7 @@ class OtherMarkers:
         self._ids = ids
         self._machine = machine
         self._producer: WorkerTransactionalProducer | None = None
-        self._is_former_out = False  # whoever wrote markers with the id of before
+        self._is_former_out = False  # whether writers with the id of earlier versions are fenced
         self._given_up = False
         self.is_open = False
 
@@ -103,7 +109,7 @@ class OtherMarkers:
         self.is_open = True
 
     async def check(self) -> None:
-        """See ``MarkerWriter``. Asked by the producer itself, and by the client that asks for ends."""
+        """See ``MarkerWriter``. Both clients ask: the producer, and the one that asks for ends (M2c)."""
         if self._state.sink_cluster and self._producer is not None:
             try:
                 await self._ask_in_thread(partial(self._require_stored, self._producer))
@@ -112,21 +118,21 @@ class OtherMarkers:
                 raise
 
     def _new_producer(self, transactional_id: str) -> WorkerTransactionalProducer:
-        """Raises ``RetryError`` where the operator allows none."""
+        """Make a producer. Raises ``RetryError`` where the operator does not allow one."""
         return WorkerTransactionalProducer(self._cluster.settings, transactional_id, self._machine)
 
     async def _shut_former_out(self) -> None:
-        """Step M2d."""
+        """Fence writers of earlier versions: step M2d."""
         fence = self._new_producer(self._ids.former)
         await self._open(fence)
-        await self.check()  # it may have been another cluster that answered
+        await self.check()  # another cluster may have answered
         await self._in_thread(fence.close)
         self._is_former_out = True
 
     async def _open(self, producer: WorkerTransactionalProducer) -> None:
         self._producer = producer
-        self._require_wanted()  # whoever gives up from here on reaches the producer
-        await self.check()  # before another cluster hears of the transactional id
+        self._require_wanted()  # a later ``give_up`` reaches the producer
+        await self.check()  # first: another cluster must not hear of the transactional id
         await self._guard(producer.open)
 
     def _require_stored(self, producer: WorkerTransactionalProducer) -> None:
@@ -152,7 +158,7 @@ class OtherMarkers:
             self._producer.give_up()
 
     async def close(self) -> None:
-        """See ``MarkerWriter``. What was given up is left for the next writer to abort."""
+        """See ``MarkerWriter``. The next writer aborts a transaction that was given up."""
         await self._let_go()
 
     async def _guard(self, call: Callable[[], Any]) -> None:
@@ -168,7 +174,7 @@ class OtherMarkers:
             ) from None
 
     async def _let_go(self) -> None:
-        """One that was not opened has nothing to end."""
+        """Close the producer, unless it was never opened: then it has nothing to end."""
         producer, self._producer = self._producer, None
         if producer is not None and (self.is_open or producer.is_amid):
             await self._in_thread(producer.close)
@@ -179,9 +185,9 @@ class OtherMarkers:
             raise GivenUpError
 
     async def _ask_in_thread(self, call: Callable[[], Any]) -> None:
-        """Do what may wait for the cluster, unless it was given up before a thread came to it.
+        """Make a call that may wait for the cluster, in a thread. A call that is given up is not begun.
 
-        While the cluster is away each call holds its thread for seconds, and feeds share the threads.
+        While the cluster is away each call keeps its thread for seconds, and all feeds share the threads.
         """
 
         def ask() -> None:

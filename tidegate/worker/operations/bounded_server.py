@@ -1,4 +1,4 @@
-"""An HTTP server whose connections are bounded in number, in time and in what they may send."""
+"""An HTTP server whose connections are bounded in number, in time, and in the size of their headers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FULL_S = 0.1
 
 
 class BoundedServer(web.Server):
-    """Ends each connection after ``connection_s``, whatever it is at: also one that never ends its headers.
+    """A server that ends each connection after ``connection_s`` seconds, even within its headers.
 
-    Connections beyond ``most`` are closed before they are read.
+    A connection beyond ``most`` is closed after a tenth of a second.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class BoundedServer(web.Server):
         self._most = most
 
     def __call__(self) -> Any:
-        """The protocol of a connection that was accepted."""
+        """Make the protocol of a connection that was accepted, and set the time of its end."""
         protocol = super().__call__()
         full = len(self.connections) >= self._most
         asyncio.get_running_loop().call_later(_FULL_S if full else self._connection_s, _end, protocol)

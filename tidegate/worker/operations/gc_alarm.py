@@ -1,4 +1,4 @@
-"""The warning before the store removes what a lagging feed still lacks (docs/catch-up.md#ends)."""
+"""Warns before the store removes versions that a feed still misses (docs/catch-up.md#ends)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.worker.operations.report import Reporter, WorkerReport
 from tidegate.worker.process.ending import guarded_task
 
 _LOOK_S: Final = 5.0
-#: It is given when so much is left of what there was when that was first known.
+#: The warning is given when less than this part is left of the first reserve that was known.
 _SHARE: Final = 0.1
 
 _log = structlog.get_logger("tidegate.gc")
@@ -19,14 +19,18 @@ _Place: TypeAlias = tuple[int, str]
 
 
 class GcAlarm:
-    """Warns once of each feed and partition, and again when it has lagged anew."""
+    """An alarm for each feed and partition with missing versions.
+
+    It warns once, and again only after the feed has caught up and misses versions anew. Example: the first
+    known reserve was 24 h; it warns when less than 2.4 h are left.
+    """
 
     def __init__(self) -> None:
         self._first: dict[_Place, int] = {}
         self._told: set[_Place] = set()
 
     def look(self, report: WorkerReport) -> None:
-        """Compare what is left with what there was."""
+        """Compare each reserve that is left with the first one that was known, and warn."""
         reserves = {(item.partition, item.feed): item for item in report.lagging}
         for place in self._first.keys() - reserves.keys():
             del self._first[place]
@@ -50,12 +54,12 @@ class GcAlarm:
 
 
 def start_gc_alarm(report: Reporter) -> asyncio.Task[None]:
-    """Watch until cancelled."""
+    """Begin to watch; cancel the task to stop."""
     return guarded_task(watch_reserves(report), "GC alarm")
 
 
 async def watch_reserves(report: Reporter) -> None:
-    """Until cancelled: look every few seconds."""
+    """Look every few seconds, until cancelled."""
     alarm = GcAlarm()
     while True:
         await asyncio.sleep(_LOOK_S)

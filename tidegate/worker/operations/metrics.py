@@ -1,6 +1,6 @@
-"""Prometheus metrics: gauges from the worker's report at the moment of the scrape, counters as things happen.
+"""The Prometheus metrics of a worker, all in this file, with their units in their names.
 
-Every metric stands in this file, with its unit in its name.
+Gauges are read from the worker's report at the moment of the scrape. Counters count as things happen.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _DELIVERY_GAUGES: Final = {
 
 
 class ReportCollector(Collector):
-    """Gauges that are read when Prometheus asks."""
+    """The gauges, which are read when Prometheus asks."""
 
     def __init__(self, report: Reporter) -> None:
         self._report = report

@@ -14,17 +14,17 @@ from tidegate.spans import Span
 
 #: The state of a partition whose rows wait for the ids of their schemas.
 WAITING: Final = "waiting"
-#: The state of a feed whose rows a partition scans for.
+#: The state of a feed that a partition brings missing versions to by scans.
 CATCHING_UP: Final = "catching up"
 _SLOWEST_COUNT: Final = 10
 _PARKED_COUNT: Final = 50
-#: A log that retention has passed quarantines every range of its partition: metrics and status name some.
+#: Metrics and status name so many: a log that retention has passed quarantines every range of its partition.
 _QUARANTINED_COUNT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineReport:
-    """A range that gives nothing any more. ``offset`` is where in the log the cause stands."""
+    """A quarantined range, which gives no rows. ``offset`` is where the cause stands in the log."""
 
     partition: int
     range_id: int
@@ -39,9 +39,9 @@ def _resolved_place(hole: QuarantineReport) -> tuple[Timestamp, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ParkedReport:
-    """A range that waits: for hand-offs of its ``parents``, or (``state`` healing) for a scan.
+    """A parked range. It waits for hand-offs of its ``parents``, or, in the ``state`` healing, for a scan.
 
-    Its backlog of ``entries`` begins at ``offset`` of the log; ``age_ms`` is by the log's time.
+    Its backlog of ``entries`` begins at ``offset`` of the log. ``age_ms`` is measured in log time.
     """
 
     partition: int
@@ -55,13 +55,19 @@ class ParkedReport:
 
 @dataclass(frozen=True, slots=True)
 class LaggingReport:
-    """A feed that lacks rows in ``ranges`` ranges of a partition, so that its markers wait.
+    """A feed with missing versions in ``ranges`` ranges of a partition. Its markers wait for them.
 
-    ``complete_to`` is what it has of range ``range_id``, which has least; ``None`` before its initial scan.
-    ``scans`` are under way for it, and hold ``held_bytes``. Once ``gc_reserve_ms`` is used up the store has
-    removed what is lacking, and the feed fails; ``None`` while no Snapshot has told what is removed. The
-    scan that has brought nothing for longest is of ``standing_range``, for ``standing_ms`` of the log's time,
-    and was asked for last by ``standing_request``; ``None`` while no scan is under way.
+    ``complete_to`` is the timestamp up to which nothing is missing in all of these ranges, ``None`` before
+    its initial scan is done. ``range_id`` is the range that it is of. ``scans`` is how many scans are under
+    way for the feed; they hold ``held_bytes`` in memory.
+
+    ``gc_reserve_ms`` is how far a gap begins above its range's GC threshold: the smallest such distance. At 0
+    the store has removed missing versions, and the feed fails. It is ``None`` while no Snapshot has told of a
+    threshold.
+
+    The scan that has brought nothing for longest is of range ``standing_range``. It has brought nothing for
+    ``standing_ms`` of log time, and its last request was ``standing_request``. These are ``None`` while no
+    scan is under way.
     """
 
     partition: int
@@ -79,7 +85,7 @@ class LaggingReport:
 
 @dataclass(frozen=True, slots=True)
 class RangeReport:
-    """A live range that is among the least far resolved of its partition; lags are by the wall clock."""
+    """A live range with one of the lowest resolved timestamps of its partition, and its lags in ms."""
 
     partition: int
     range_id: int
@@ -95,8 +101,8 @@ class RangeReport:
 class DeliveryReport:
     """How the rows of a feed leave a partition (docs/catch-up.md).
 
-    ``state`` is live, spooling, stalled, or catching up. ``waiting_bytes`` are rows in memory that are not
-    acknowledged, ``spool_bytes`` are on disk.
+    ``state`` is live, spooling, stalled, or catching up. ``waiting_bytes`` is the size of unacknowledged rows
+    in memory, ``spool_bytes`` that of rows on disk.
     """
 
     partition: int
@@ -110,15 +116,18 @@ class DeliveryReport:
 class PartitionReport:
     """A log partition of this worker.
 
-    ``state`` is restoring, running, held, or waiting: for a schema registry. ``next_offset`` is behind its
-    last step; ``lag_records`` are the offsets from there to the end of the log, which is a few seconds old at
-    most, and ``None`` before that end is known. ``tracked_intents`` are the open intents of
-    ``open_transactions``; ``spilled_transactions`` of these are beyond memory, and ``spill_bytes`` what was
-    written for them, before compression. ``restore_ms`` is how long its opening took; ``None`` while it is
-    restoring. ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its live ranges;
-    ``None`` while it has none. ``log_time_ms`` is the highest record time that was read, 0 for none.
-    ``held_for`` are the feeds for whose starts it is held. ``backlog_entries`` are the entries that ranges
-    have not applied, those ``parked`` and those that catch up.
+    * ``state`` is restoring, running, held, or waiting (for a schema registry).
+    * ``next_offset`` is the log position behind its last step. ``lag_records`` is how many offsets lie from
+      there to the end of the log. That end is a few seconds old at most; ``None`` before it is known.
+    * ``tracked_intents`` is how many open intents the ``open_transactions`` have. Of these transactions
+      ``spilled_transactions`` are on disk. ``spill_bytes`` were written for them, before compression.
+    * ``restore_ms`` is how long the opening took; ``None`` while the partition is restoring.
+    * ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its live ranges; ``None``
+      while it has no live range.
+    * ``log_time_ms`` is the highest record time that was read; 0 before the first record.
+    * ``held_for`` names the feeds for whose starts it is held.
+    * ``backlog_entries`` is how many entries ranges have not applied: ``parked`` ranges, and ranges that work
+      through their backlog.
     """
 
     partition: int
@@ -160,14 +169,15 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class FeedReport:
-    """A feed whose frontier is kept here.
+    """A feed whose frontier is kept in this worker.
 
-    ``high_water`` and its lag are ``None`` while the feed's initial scan is not done. ``laggard`` and
-    ``laggard_end`` are the keys of the span that holds it back, at ``laggard_resolved``: at the feed's start
-    before it has any progress.
-    ``persisted`` is the high-water that is durable, ``marker`` the last marker that was written, or has to
-    be written again, ``resolved_interval_ms`` their least distance: ``None`` for a feed without any.
-    ``markers_wait`` is why they wait, empty while they do not.
+    ``high_water`` and ``resolved_lag_ms`` are ``None`` while the feed's initial scan is not done. ``laggard``
+    and ``laggard_end`` are start and end, in hex, of the span that holds the feed back. The span's resolved
+    timestamp is ``laggard_resolved``: the feed's start before there is any progress.
+
+    ``persisted`` is the high-water that is durable. ``marker`` is the last marker that was written, or has to
+    be written again. ``resolved_interval_ms`` is the least distance between markers, ``None`` for a feed
+    without them. ``markers_wait`` is why markers wait; empty while they do not.
     """
 
     feed: str
@@ -185,9 +195,10 @@ class FeedReport:
 
 @dataclass(frozen=True, slots=True)
 class OverlapReport:
-    """Keys from ``start`` to ``end``, in hex, that ``ranges`` have at once, in their ``generations``.
+    """An overlap: the keys from ``start`` to ``end``, in hex, that several ``ranges`` have at once.
 
-    No marker of a feed whose frontier is here passes what was known of them.
+    ``generations`` are those of the ranges, in the same order. Until the overlap is over, no marker of a feed
+    whose frontier is here passes the resolved timestamp that the keys had before it.
     """
 
     start: str
@@ -198,7 +209,7 @@ class OverlapReport:
 
 @dataclass(frozen=True, slots=True)
 class RegistryReport:
-    """A feed that waits for its schema registry; ``cause`` is why the last of ``tries`` calls was in vain."""
+    """A feed that waits for its schema registry. ``cause`` is why the last of ``tries`` calls failed."""
 
     feed: str
     registry: str
@@ -209,10 +220,10 @@ class RegistryReport:
 
 @dataclass(frozen=True, slots=True)
 class ForeignReport:
-    """Records of one of the application's own topics that tidegate did not write, and that were passed over.
+    """The foreign records of one of the application's own topics, which were passed over.
 
     ``records`` counts them since the process began. The last one stands at ``offset`` of ``partition``, and
-    ``cause`` is what was wrong with it.
+    ``cause`` says what was wrong with it.
     """
 
     topic: str
@@ -224,7 +235,7 @@ class ForeignReport:
 
 @dataclass(frozen=True, slots=True)
 class SinkReport:
-    """A cluster that feeds of this worker write to, by its servers; ``pending_rows`` are not acknowledged."""
+    """A cluster that feeds write to. ``sink`` has its servers; ``pending_rows`` wait for its answers."""
 
     sink: str
     pending_rows: int
@@ -232,7 +243,7 @@ class SinkReport:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """Everything that this worker has at the moment."""
+    """What this worker has at one moment: partitions, feeds, sinks, and everything that waits."""
 
     app_id: str
     instance_id: str | None
@@ -256,39 +267,39 @@ class WorkerReport:
 
     @property
     def slowest(self) -> tuple[RangeReport, ...]:
-        """The live ranges that are least far resolved, the worst first."""
+        """The live ranges with the greatest lag, the worst first."""
         ranges = (item for partition in self.partitions for item in partition.slowest)
         return tuple(sorted(ranges, key=lambda item: -item.resolved_lag_ms)[:_SLOWEST_COUNT])
 
     @property
     def quarantined(self) -> tuple[QuarantineReport, ...]:
-        """The quarantined ranges that are least far resolved, the worst first."""
+        """The quarantined ranges with the lowest resolved timestamps, the lowest first."""
         holes = (hole for partition in self.partitions for hole in partition.quarantined)
         return tuple(nsmallest(_QUARANTINED_COUNT, holes, key=_resolved_place))
 
     @property
     def lagging(self) -> tuple[LaggingReport, ...]:
-        """The feeds that lag, in each partition."""
+        """The feeds with missing versions, one report for each feed and partition."""
         return tuple(item for partition in self.partitions for item in partition.lagging)
 
     @property
     def deliveries(self) -> tuple[DeliveryReport, ...]:
-        """Of each feed in each partition."""
+        """How rows leave, one report for each feed and partition."""
         return tuple(item for partition in self.partitions for item in partition.deliveries)
 
     @property
     def waiting(self) -> tuple[PartitionReport, ...]:
-        """Partitions that wait for a schema registry with rows of a batch."""
+        """The partitions with a batch whose rows wait for a schema registry."""
         return tuple(partition for partition in self.partitions if partition.state == WAITING)
 
     @property
     def stalled(self) -> tuple[PartitionReport, ...]:
-        """Partitions with a row that waits for its acknowledgement for longer than the alarm allows."""
+        """The partitions with a row that has waited for its acknowledgement longer than the alarm allows."""
         return tuple(p for p in self.partitions if p.oldest_unacknowledged_ms > self.stall_alarm_ms)
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """Those that explain what is shown."""
+        """The settings that a reader of the report needs."""
         return {
             "push_enabled": self.push_enabled,
             "push_age_ms": self.push_age_ms,
@@ -296,7 +307,7 @@ class WorkerReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For ``/status``: fields, then one list of objects per kind of thing."""
+        """The report as ``/status`` gives it: fields, then a list of objects for each kind of thing."""
         partitions = [asdict(partition) for partition in self.partitions]
         for row, partition in zip(partitions, self.partitions, strict=True):
             row["quarantined"], row["parked"] = len(partition.quarantined), len(partition.parked)
@@ -334,24 +345,24 @@ class SpanReport:
     ranges: RangesIn
 
     def as_json(self) -> dict[str, Any]:
-        """For ``/ranges``."""
+        """The report as ``/ranges`` gives it."""
         return {"partition": self.partition, **self.ranges.to_json()}
 
 
-#: Looks for the ranges of a span, without tenant prefix, in the partitions of this worker.
+#: Finds the ranges of a span in the partitions of this worker. The span's keys have no tenant prefix.
 SpanReporter = Callable[[Span], Awaitable[tuple[SpanReport, ...]]]
 
 
 async def no_ranges(span: Span) -> tuple[SpanReport, ...]:  # noqa: ARG001 - the same for every span
-    """What a worker says that has no partitions."""
+    """The answer of a worker without partitions."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReports:
-    """What the agents of a worker say of their parts: each is asked for the state of this moment.
+    """The functions with which a worker's agents report on what they hold at this moment.
 
-    Before there are agents each says that there is nothing.
+    Before agents are registered each reports nothing.
     """
 
     partitions: Callable[[], tuple[PartitionReport, ...]] = tuple
@@ -360,5 +371,5 @@ class AgentReports:
     ranges_in: SpanReporter = no_ranges
 
 
-#: Makes the report of this moment; called by the loop.
+#: Makes the report of this moment. The loop calls it.
 Reporter = Callable[[], WorkerReport]

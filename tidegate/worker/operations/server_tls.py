@@ -1,4 +1,4 @@
-"""TLS of the worker's own HTTP server."""
+"""The TLS of the worker's own HTTP server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tidegate.errors import SettingsError
 
 
 def server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What to serve by; ``None`` without a certificate. Raises ``SettingsError`` for files of no use."""
+    """The TLS context to serve with; ``None`` without a certificate.
+
+    Raises ``SettingsError`` for files that cannot be used.
+    """
     if certificate is None or key is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -24,4 +27,4 @@ def server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | N
 
 
 def _no_password() -> str:
-    return ""  # with none, OpenSSL asks the terminal for an encrypted key's
+    return ""  # without a callback OpenSSL asks the terminal for the password of an encrypted key

@@ -1,4 +1,4 @@
-"""The alarm that stands in for an expiry of rows: a log line while rows wait too long (docs/delivery.md)."""
+"""Logs an alarm while rows wait too long for their acknowledgement. Rows never expire (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _log = structlog.get_logger("tidegate.stall")
 
 
 def start_stall_alarm(report: Reporter) -> asyncio.Task[None]:
-    """Watch until cancelled. An alarm that fails ends the process: nobody would miss it before a stall."""
+    """Begin to watch; cancel the task to stop. An alarm that fails ends the process, so it is noticed."""
     return guarded_task(watch_for_stalls(report), "stall alarm")
 
 
 async def watch_for_stalls(report: Reporter) -> None:
-    """Until cancelled: tell of each partition whose oldest row waits for too long, and again every minute."""
+    """Log each partition whose oldest row waits for too long, and again every minute, until cancelled."""
     told: dict[int, float] = {}
     while True:
         await asyncio.sleep(_LOOK_S)

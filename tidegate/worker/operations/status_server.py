@@ -1,5 +1,8 @@
-"""The worker's HTTP server: /metrics for Prometheus, /health for probes, /status for people and commands,
-/ranges for ``tidegate why``."""
+"""The worker's HTTP server.
+
+It serves /metrics for Prometheus, /health for probes, /status for people and commands, and /ranges for
+``tidegate why``.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from tidegate.worker.process.settings import Settings
 
 
 class StatusServer:
-    """Serves the report of the moment, on loopback unless told otherwise."""
+    """The HTTP server of one worker: it serves the report of the moment, on ``metrics_host``."""
 
     def __init__(
         self,
@@ -50,9 +53,10 @@ class StatusServer:
         self._runner: web.ServerRunner | None = None
 
     async def start(self) -> str:
-        """Begin to serve; returns the URL.
+        """Begin to serve. Returns the URL.
 
-        Raises ``TopologyError`` when the port cannot be had, ``SettingsError`` for TLS files of no use.
+        Raises ``TopologyError`` if the port is not free, and ``SettingsError`` for TLS files that cannot be
+        used.
         """
         host, port = self._settings.metrics_host, self._settings.metrics_port
         tls = server_tls(self._settings.metrics_tls_certificate, self._settings.metrics_tls_key)
@@ -92,7 +96,7 @@ class StatusServer:
         return web.json_response(text=redacted(json.dumps(self._report().as_json())))
 
     async def _ranges(self, request: web.BaseRequest) -> web.Response:
-        """The ranges between the keys ``start`` and ``end``, in hex; 400 when they are none."""
+        """Answer with the ranges between the keys ``start`` and ``end``, in hex; 400 if they are no span."""
         try:
             span = Span(bytes.fromhex(request.query["start"]), bytes.fromhex(request.query["end"]))
             span.validate()
@@ -103,7 +107,10 @@ class StatusServer:
         return web.json_response({"partitions": [part.as_json() for part in found]})
 
     async def _health(self, _: web.BaseRequest) -> web.Response:
-        """200 while rows are acknowledged in time. No restart helps a quarantined range: an operator must."""
+        """Answer with 200 while rows are acknowledged in time, else with 503.
+
+        A quarantined range does not count: a probe restarts the worker, and that does not help the range.
+        """
         stalled = [partition.partition for partition in self._report().stalled]
         body = {"healthy": not stalled, "stalled_partitions": stalled}
         return web.json_response(body, status=503 if stalled else 200)

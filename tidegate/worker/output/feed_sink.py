@@ -1,4 +1,4 @@
-"""Where the rows of one feed go, once it is known which cluster that is."""
+"""Gives the rows of one feed to the row producer of their cluster, once that cluster is known."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _log = structlog.get_logger("tidegate.sink")
 
 
 class FeedSink:
-    """Takes the rows of one epoch of a feed (``tidegate.worker.output.outlet.RowSink``). ``view`` is the feed
-    on the jobs topic.
+    """The sink of one epoch of a feed, as an outlet uses it (``tidegate.worker.output.outlet.RowSink``).
 
-    The cluster is the one whose id is stored with the feed. A log partition may have a feed before the worker
-    has read that from the jobs topic: until then the sink has no room. All rows go to one producer: when that
-    comes to its end none of them may go to the next one before those that it has given up.
+    ``view`` gives the feed as the jobs topic has it. The sink's cluster is the one whose id is stored there.
+    A log partition may have a feed before the worker has read that id: until then the sink has no room.
+
+    All rows go to one producer. When that producer ends, this sink takes no more rows: the outlet opens
+    another sink, and first gives it the rows that the producer has given up. So rows stay in order.
     """
 
     def __init__(self, sinks: WorkerSinks, definition: FeedDefinition, view: Callable[[], FeedView]) -> None:
@@ -43,22 +44,23 @@ class FeedSink:
 
     @property
     def is_over(self) -> bool:
-        """Whether the producer that has rows of the feed is over: another ``FeedSink`` takes them then."""
+        """Whether the producer that had the feed's rows is over. Then another ``FeedSink`` takes them."""
         return self._sink is not None and self._sink.is_over
 
     @property
     def is_held(self) -> bool:
-        """Whether rows of this epoch have no place to be written to.
+        """Whether the rows of this epoch can be written nowhere.
 
-        Another cluster than the feed's answers at the sink's address, or no entry allows it to the feed. Or
-        the feed began a later epoch before the cluster of this one was stored: nobody stores it any more.
+        There are three causes. Another cluster than the feed's answers at the sink's address; or no entry of
+        the operator allows the feed to write there; or the feed began a later epoch before this one's cluster
+        was stored, and nobody stores that cluster any more.
         """
         sink = self._find()
         if sink is None:
             return self._is_refused or (self._view().epoch or FIRST_EPOCH) > self._definition.epoch
         if not self._cluster:
             return False
-        if sink.is_over:  # it asks nobody any more
+        if sink.is_over:  # it asks no cluster for its id any more
             sink = self._rows(self._cluster)
             if sink is None:
                 return self._is_refused
@@ -71,7 +73,7 @@ class FeedSink:
             return first
         try:
             rows = self._secrets.into(rows, first)
-        except SecretMissing as error:  # as a sink that has no room: the secret may come
+        except SecretMissing as error:  # like a sink without room: somebody may still add the secret
             self._tell(error)
             return first
         if self._cluster:
@@ -91,7 +93,10 @@ class FeedSink:
         return self._sink
 
     def _rows(self, cluster: str) -> Sink | None:
-        """The producer there; none while the sink is not allowed, or a secret of its login is missing."""
+        """The producer of rows for ``cluster``.
+
+        ``None`` while the feed is not allowed to write there, or a secret of the login is missing.
+        """
         self._is_refused = False
         try:
             return self._sinks.of(self._definition, cluster).rows

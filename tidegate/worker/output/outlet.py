@@ -1,7 +1,7 @@
 """Where the rows of one feed leave a log partition, and how far their sink follows.
 
-An outlet has the rows between their step and their acknowledgement, in order: what the producer has, what
-waits for room there, and of a *detached* feed what lies in a spool on disk behind that
+An outlet has the rows between their step and their acknowledgement, in order. First come the rows that the
+producer has, then those that wait for room there. Behind them a *detached* feed has rows in a spool on disk
 (docs/catch-up.md#a-sink-that-does-not-follow).
 """
 
@@ -26,9 +26,10 @@ from tidegate.worker.output.row_producer import Barrier
 from tidegate.worker.output.sink_patience import SinkPatience
 from tidegate.worker.output.spool import Spool
 
-#: What a detached feed gives to its producer at a time, once that has nothing of it any more.
+#: How many bytes of its spool a detached feed gives to its producer at a time. The next ones follow when the
+#: producer has no row of the feed any more.
 _AT_ONCE_BYTES: Final = 1 << 20
-_LOOKS: Final = 8  # within ``stall_s``
+_LOOKS: Final = 8  # how often waiting rows are looked at within ``stall_s``, at least
 
 _log = structlog.get_logger("tidegate.outlet")
 
@@ -41,17 +42,24 @@ class RowSink(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether there is another cluster at its address: nothing is to be done until that has changed."""
+        """Whether no row can be written, as when the sink's address has come to mean another cluster.
+
+        Nothing is tried until that has changed.
+        """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
 
 
-#: Opens the sink of one feed, and another one each time that it is called.
+#: Opens the sink of one feed: a new one with each call.
 OpenSink: TypeAlias = Callable[[], RowSink]
 
 
 class OutletState(enum.Enum):
-    """LIVE: batches wait for the feed's rows. SPOOLING: none does. STALLED: none comes out any more."""
+    """What becomes of a feed's rows.
+
+    LIVE: batches wait until they are acknowledged. SPOOLING: the feed writes rows, and no batch waits for
+    them. STALLED: the feed writes no rows.
+    """
 
     LIVE = "live"
     SPOOLING = "spooling"
@@ -59,7 +67,7 @@ class OutletState(enum.Enum):
 
 
 class OutletChange(enum.Enum):
-    """Steps R2, K2, K4, K5 and K6: what the partition processor is to be told of a feed."""
+    """What the partition processor has to be told of a feed: steps R2, K2, K4, K5 and K6, in this order."""
 
     REFUSE = "refuse"
     DETACH = "detach"
@@ -70,11 +78,11 @@ class OutletChange(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutletLimits:
-    """How far a sink may fall behind, for each feed and log partition; see
-    ``tidegate.worker.process.settings``.
+    """How far a sink may fall behind, for each feed and log partition (``tidegate.worker.process.settings``).
 
-    ``directory`` is where spools lie, ``stall_s`` are seconds; ``drain_s`` those from the moment on that the
-    partition is let go of.
+    ``directory`` has the spools. ``stall_s`` is how many seconds a batch waits for the rows of a feed before
+    the feed is detached. ``drain_s`` is how many seconds it waits from the moment that the partition is let
+    go of.
     """
 
     directory: Path
@@ -85,13 +93,13 @@ class OutletLimits:
 
     @property
     def look_s(self) -> float:
-        """How often to look at rows that wait."""
+        """How many seconds lie between two looks at waiting rows."""
         return min(1.0, self.stall_s / _LOOKS)
 
 
 @dataclass(slots=True, eq=False)
 class _Parcel:
-    """Rows of one batch, or some of a spool; those before ``first`` were handed to the producer."""
+    """The rows of one batch, or some rows of the spool. The producer has those before index ``first``."""
 
     rows: Sequence[OutputRecord]
     barrier: Barrier
@@ -100,13 +108,13 @@ class _Parcel:
 
     @property
     def handed(self) -> bool:
-        """Whether the producer has all of it."""
+        """Whether all of its rows were handed to the producer."""
         return self.first == len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class OutletReport:
-    """What an operator sees of a feed in a partition: its state, and what waits in memory and on disk."""
+    """What an operator sees of a feed in a partition: its state, and the bytes in memory and on disk."""
 
     feed_id: FeedId
     state: OutletState = OutletState.LIVE
@@ -115,9 +123,10 @@ class OutletReport:
 
 
 class Outlet:
-    """The rows of feed ``feed_id``. Called by one task, in the loop or in the thread of the steps.
+    """One feed's rows on their way out of one log partition.
 
-    ``acknowledged`` is called by the loop whenever a part of the rows is.
+    One task calls it, in the loop or in the thread of the steps. The loop calls ``acknowledged`` whenever all
+    rows of a batch, or of a part of the spool, are acknowledged.
     """
 
     def __init__(
@@ -127,7 +136,7 @@ class Outlet:
         limits: OutletLimits,
         acknowledged: Callable[[], None],
     ) -> None:
-        """``open_sink`` is called again once the sink is over, when the feed may be removed already."""
+        """``open_sink`` is called again whenever the sink is over, even if the feed is removed by then."""
         self.feed_id = feed_id
         self.state = OutletState.LIVE
         self._open_sink = open_sink
@@ -144,13 +153,17 @@ class Outlet:
     # ---- rows
 
     def barrier(self, rows: int) -> Barrier:
-        """What counts so many rows; they must not be with a sink yet."""
+        """Make a barrier for so many rows. No sink may have them yet."""
         barrier = Barrier(rows, self._loop)
         barrier.when_acknowledged(self._acknowledged)
         return barrier
 
     def take(self, rows: Sequence[OutputRecord], barrier: Barrier | None) -> None:
-        """Rows of a batch, behind all others; without a barrier no batch waits for them."""
+        """Take the rows of a batch, behind all others. Without a barrier no batch waits for them.
+
+        Rows without a barrier go to the spool while the feed is spooling. In any other state they are thrown
+        away.
+        """
         if barrier is not None:
             self._parcels.append(_Parcel(rows, barrier, _size(rows)))
         elif not self._lost and self.state is OutletState.SPOOLING:
@@ -158,13 +171,13 @@ class Outlet:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are rows that the producer does not have, or that it has given up."""
+        """Whether there are rows that the producer does not have, or that it may have given up."""
         if self._sink.is_over and self._parcels:
             return True
         return bool(self._spool) or any(not parcel.handed for parcel in self._parcels)
 
     def hand_over(self) -> None:
-        """Give the producer what it has room for, in order; nothing behind a row that is refused."""
+        """Give the producer the rows that it has room for, in order. No row follows one that is refused."""
         if self.refusal is not None:
             return
         if self._sink.is_over:
@@ -176,12 +189,12 @@ class Outlet:
 
     @property
     def refusal(self) -> RowRefused | None:
-        """Why a row is refused for good (step R1), if one is."""
+        """Why a row is refused for good (step R1); ``None`` if none is."""
         refusals = (parcel.barrier.refusal for parcel in self._parcels)
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def forget(self) -> None:
-        """Throw away all rows but those that the producer has."""
+        """Throw away all rows that the producer does not have. They count as acknowledged."""
         self._spool.close()
         for parcel in self._parcels:
             parcel.barrier.forget(len(parcel.rows) - parcel.first)
@@ -197,14 +210,15 @@ class Outlet:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether its rows fill the memory that they may, and there should be no more."""
+        """Whether the rows of a live feed take more memory than they may, so that no more should be added."""
         return self.state is OutletState.LIVE and self._waiting_bytes > self._limits.memory_bytes
 
     def look(self, now: float, *, is_last: bool = False, has_ended: bool = False) -> OutletChange | None:
-        """What the feed's rows have come to, at ``now`` seconds of a monotonic clock.
+        """Find out what the partition processor has to be told of the feed; ``None``: nothing.
 
-        ``is_last``: batches cannot wait for them any longer. ``has_ended``: of a feed that was removed or has
-        failed, for which they wait no longer than ``stall_s``.
+        ``now`` is in seconds of a monotonic clock. ``is_last`` says that batches cannot wait for the rows any
+        longer. ``has_ended`` says that the feed was removed or has failed: then batches wait for ``stall_s``
+        at most.
         """
         if self.refusal is not None:
             return OutletChange.REFUSE
@@ -225,7 +239,7 @@ class Outlet:
                 return OutletChange.RESUME if self.is_empty and self._pause.is_over(now) else None
 
     def become(self, change: OutletChange, now: float) -> None:
-        """The processor is told of the change with the next step; ``now`` as in ``look``."""
+        """Change the state. The next step tells the processor of it. ``now`` is as in ``look``."""
         match change:
             case OutletChange.DETACH:
                 self.state = OutletState.SPOOLING
@@ -242,36 +256,41 @@ class Outlet:
         self._patience.begin_anew(forgiving=change is OutletChange.RESUME)
 
     def next_look_s(self, retry_s: float) -> float | None:
-        """When to look again, or to hand over; ``None``: when ``acknowledged`` is called."""
+        """In how many seconds to look or to hand over again; ``None``: once ``acknowledged`` is called.
+
+        ``retry_s`` is how long to wait before a producer without room is given rows again.
+        """
         if self.state is OutletState.LIVE and self.has_more:
             return min(retry_s, self._limits.look_s)
         is_due = self.has_more or self._parcels or self.state is OutletState.STALLED
         return self._limits.look_s if is_due else None
 
     def report(self) -> OutletReport:
-        """As it is now."""
+        """The present facts for an operator."""
         return OutletReport(self.feed_id, self.state, self._waiting_bytes, self._spool.bytes)
 
     # ---- inside
 
     @property
     def _waiting_bytes(self) -> int:
-        parcels = list(self._parcels)  # an operator may ask in the midst of a step
+        parcels = list(self._parcels)  # a copy: a report may be made while another thread takes a step
         return sum(parcel.bytes for parcel in parcels)
 
     def _drop_acknowledged(self) -> bool:
-        """Let go of the first rows as far as they are acknowledged; whether some were."""
+        """Drop the acknowledged rows before the first that are not. Returns whether some were dropped."""
         parcels = len(self._parcels)
         while self._parcels and self._parcels[0].barrier.acknowledged.done():
             self._parcels.popleft()
         return len(self._parcels) < parcels
 
     def _begin_again(self) -> None:
-        """Step R6: the sink is over, and has told of each of its rows what became of it. Give another one all
-        rows from the first batch on that is not acknowledged, in their order, but what nobody waits for.
+        """Open another sink, and have it given all rows again that may be missing: step R6.
 
-        What is acknowledged behind that batch goes along: an older version of a key must not stay its last
-        record. No batch behind the first one is committed yet, and none will be before its copies are there.
+        The old sink is over: each of its rows is acknowledged, refused or given up. The new one gets all rows
+        in order from the first unacknowledged batch on. Acknowledged rows of later batches are among them: if
+        they were not written again, an older version of a key could stay its last record. Those later batches
+        are not committed yet, and wait for their copies. Rows of a stalled feed are dropped instead, since
+        its next scan brings them.
         """
         self._sink = self._open_sink()
         self._drop_acknowledged()
@@ -279,28 +298,31 @@ class Outlet:
             self.forget()
             self._parcels.clear()
         for parcel in dropwhile(lambda parcel: parcel.barrier.counts, self._parcels):
-            if parcel.rows:  # what was thrown away stays so
+            if parcel.rows:  # rows that were thrown away are not written again
                 parcel.first = 0
                 parcel.barrier.begin_again(len(parcel.rows))
 
     def _look_at_oldest(self, now: float, *, has_ended: bool) -> None:
-        """Count what it waits. Rows of one batch are never too many: they could not come in parts."""
+        """Count how long the oldest batch waits. One batch alone is never too much: nothing can split it."""
         oldest = self._parcels[0].barrier if self._parcels else None
         is_too_much = self.is_over_budget and len(self._parcels) > 1
         self._patience.look(now, oldest, is_too_much=is_too_much, has_ended=has_ended)
 
     @property
     def _is_slow(self) -> bool:
-        """Step K1, unless batches cannot wait in any case."""
+        """Whether batches have waited for the feed's rows for too long (step K1)."""
         return self._patience.is_over
 
     @property
     def _is_held(self) -> bool:
-        """Whether rows wait for a sink whose address means another cluster."""
+        """Whether rows wait for a sink that is held (``RowSink.is_held``)."""
         return not self.is_empty and self._sink.is_held
 
     def _next(self) -> _Parcel | None:
-        """The first rows that the producer does not have, and may have now."""
+        """The first rows that the producer does not have and may be given now; ``None``: there are none.
+
+        A feed that is not live gives rows only when the producer has none of its rows any more.
+        """
         parcel = next((parcel for parcel in self._parcels if not parcel.handed), None)
         if self.state is OutletState.LIVE or (parcel is not None and parcel.first):
             return parcel

@@ -31,14 +31,17 @@ _TEXTS: Final = {
     OutletChange.RESUME: "the sink takes rows again; the feed catches up",
 }
 
-#: What is done first. A batch may wait for several feeds; of one that has failed nothing else is asked.
+#: The changes that come before all others, in this order: batches wait for them.
 _URGENT: Final = (OutletChange.REFUSE, OutletChange.DETACH)
 
 _log = structlog.get_logger("tidegate.outlet")
 
 
 class Outlets:
-    """Called by one task, in the loop or in the thread of the steps."""
+    """The outlets of one log partition, one for each feed.
+
+    One task calls them, in the loop or in the thread of the steps.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Outlets:
         clock: Callable[[], float],
         acknowledged: Callable[[], None],
     ) -> None:
-        """``opener_of`` is asked with the first rows of a feed, while the partition has it."""
+        """``opener_of`` is called with the first rows of a feed, while the partition has the feed."""
         self._partition = partition
         self._opener_of = opener_of
         self._limits = limits
@@ -61,7 +64,7 @@ class Outlets:
     # ---- rows
 
     def barriers(self, outputs: Mapping[FeedId, Sequence[OutputRecord]]) -> dict[FeedId, Barrier]:
-        """What the batch of these rows has to wait for."""
+        """Make the barriers that the batch of these rows has to wait for: one for each live feed."""
         found = ((self._outlet(feed_id), rows) for feed_id, rows in outputs.items() if rows)
         return {
             outlet.feed_id: outlet.barrier(len(rows))
@@ -72,20 +75,20 @@ class Outlets:
     def take(
         self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
     ) -> None:
-        """Step 3: rows to their sinks, or behind others that wait."""
+        """Step 3: hand rows to their sinks, or put them behind others that wait."""
         for feed_id, rows in outputs.items():
             if rows:
                 self._outlet(feed_id).take(rows, barriers.get(feed_id))
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Give each sink what it has room for."""
+        """Give each sink the rows that it has room for."""
         for outlet in self._outlets.values():
             outlet.hand_over()
 
     @property
     def have_more(self) -> bool:
-        """Whether rows wait for room in their sinks."""
+        """Whether rows wait for room in their sinks, or may have been given up."""
         return any(outlet.has_more for outlet in self._outlets.values())
 
     # ---- state
@@ -96,9 +99,10 @@ class Outlets:
         return any(outlet.is_over_budget for outlet in self._outlets.values())
 
     def look(self) -> tuple[OutletChange, FeedId] | None:
-        """What is to be done first: others may wait for a feed that is to be detached.
+        """Find the most urgent change that the processor has to be told of; ``None``: there is none.
 
-        Forgets feeds that have ended, once nobody waits for their rows.
+        To fail or to detach a feed comes first, since batches wait for its rows, and other feeds' rows with
+        them. Forgets feeds that have ended, once nobody waits for their rows.
         """
         now = self._clock()
         self._sweep()
@@ -111,17 +115,17 @@ class Outlets:
         return min(changes, key=_order, default=None)
 
     def refusal(self, feed_id: FeedId) -> RowRefused:
-        """Why a row of the feed is refused, where ``look`` says that one is."""
+        """Why a row of the feed is refused. ``look`` must have returned ``REFUSE`` for the feed."""
         refusal = self._outlets[feed_id].refusal
         assert refusal is not None
         return refusal
 
     def let_go(self) -> None:
-        """The partition is let go of: batches wait for rows for ``drain_s`` more and no longer."""
+        """Note that the partition is let go of: from now on batches wait for rows for ``drain_s`` at most."""
         self._last_look_at = self._clock() + self._limits.drain_s
 
     def become(self, change: OutletChange, feed_id: FeedId) -> None:
-        """The processor is told of it with the next step."""
+        """Change the state of the feed's outlet. The next step tells the processor of it."""
         outlet = self._outlets[feed_id]
         outlet.become(change, self._clock())
         log = _log.info if change in (OutletChange.ATTACH, OutletChange.RESUME) else _log.warning
@@ -131,21 +135,21 @@ class Outlets:
             self._ended.discard(feed_id)
 
     def note(self, acks: Iterable[Ack]) -> None:
-        """These answers were given: of a feed that has ended no more rows come."""
+        """Note the answers of a step: a feed that was removed or has failed writes no more rows."""
         ended = {ack.feed_id for ack in acks if isinstance(ack, Removed | Failed)}
         self._ended |= ended & self._outlets.keys()
 
     def next_look_s(self) -> float | None:
-        """When to look again, or to hand over, in seconds; ``None``: when rows are acknowledged."""
+        """In how many seconds to look or to hand over again; ``None``: once rows are acknowledged."""
         looks = (outlet.next_look_s(_QUEUE_FULL_S) for outlet in self._outlets.values())
         return min((look for look in looks if look is not None), default=None)
 
     def report(self) -> tuple[OutletReport, ...]:
-        """Of each feed, as it is now."""
+        """The present facts for an operator, one report a feed."""
         return tuple(outlet.report() for _, outlet in sorted(self._outlets.items()))
 
     def close(self) -> None:
-        """Throw away what the sinks do not have."""
+        """Throw away the rows that the sinks do not have."""
         for outlet in self._outlets.values():
             outlet.forget()
 

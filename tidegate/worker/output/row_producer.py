@@ -1,8 +1,8 @@
-"""Rows to Kafka: idempotent producers without expiry, and a barrier that counts one batch's deliveries.
+"""Gives rows to Kafka: idempotent producers without expiry, and barriers that count a batch's deliveries.
 
-``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. The
-barrier is told of each row's delivery instead, and of a row that is refused for good: its feed fails
-(docs/delivery.md#rows-that-are-refused).
+``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. Instead
+each row's delivery is reported to a barrier. A row that is refused for good is reported too, and its feed
+fails (docs/delivery.md#rows-that-are-refused).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _POLL_S: Final = 0.05
 _CLOSE_S: Final = 5.0
 _TELL_AGAIN_S: Final = 10.0
 _ASK_S: Final = 1.0
-_ASK_AGAIN_POLLS: Final = 10  # half a second, where nothing is to be confirmed
-_REST_S: Final = 0.5  # before another producer, which may come to its end as well
+_ASK_AGAIN_POLLS: Final = 10  # half a second between questions while nothing waits to be confirmed
+_REST_S: Final = 0.5  # pause before another producer is opened, since that one may end at once too
 
 _log = structlog.get_logger("tidegate.sink")
 
@@ -49,12 +49,12 @@ GiveUp: TypeAlias = Callable[[KafkaError], None]
 
 
 class Barrier:
-    """Counts the acknowledgements of a batch's rows of one feed; ``acknowledged`` is done with the last one.
+    """Counts the acknowledgements of one feed's rows of one batch; ``acknowledged`` is done with the last.
 
-    ``delivered`` is called by the sinks' threads, everything else by the loop's or that of the steps.
+    The sinks' threads call ``delivered`` and ``confirm``. The loop or the thread of the steps calls the rest.
 
-    Acknowledgements and refusals do not say which cluster gave them. Where the sink's address may come to
-    mean another one they count only once the sink has ruled that out (``begin`` and ``confirm``).
+    An acknowledgement or a refusal does not say which cluster gave it. Where the sink's address may come to
+    mean another cluster, they count only once the sink has ruled that out (``begin`` and ``confirm``).
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Barrier:
 
     def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledged: asyncio.Future[None] = loop.create_future()
-        #: Whether every row is acknowledged: ``acknowledged`` is done, or will be as soon as the loop turns.
+        #: Whether every row is acknowledged: ``acknowledged`` is done, or the loop has still to note it.
         self.counts = not rows
         #: Why one of the rows will never be acknowledged, so that the feed fails (step R1).
         self.refusal: RowRefused | None = None
@@ -83,24 +83,24 @@ class Barrier:
         self._give_up: GiveUp | None = None
         self._doubted = False  # whether a refusal waits for ``confirm``
         self._calls: list[Callable[[], None]] = []
-        self._turn = 0  # how often it began again: what an earlier turn has told the loop comes too late
-        self._lock = threading.Lock()  # the sink's thread counts, and whoever gives rows up
+        self._turn = 0  # how often it began again; the loop ignores news of an earlier turn
+        self._lock = threading.Lock()  # the sink's thread counts rows, and so does the caller of ``forget``
         if not rows:
             self.acknowledged.set_result(None)
 
     @property
     def left(self) -> int:
-        """How many rows are not acknowledged."""
+        """How many rows are not acknowledged yet."""
         return self._left
 
     def when_acknowledged(self, call: Callable[[], None]) -> None:
-        """Have the loop call ``call`` with the last acknowledgement, and again where it `begin_again`."""
+        """Have the loop call ``call`` at the last acknowledgement, and once more for each ``begin_again``."""
         self._calls.append(call)
         if self.acknowledged.done():
             self._loop.call_soon(call)
 
     def forget(self, rows: int) -> None:
-        """So many rows will not be handed to a sink; any thread may say so."""
+        """Count ``rows`` that will never be handed to a sink as acknowledged. Any thread may call this."""
         with self._lock:
             self._left -= rows
             last = rows > 0 and not self._left
@@ -110,8 +110,9 @@ class Barrier:
     def begin_again(self, rows: int) -> None:
         """Count all ``rows`` once more, as if none were acknowledged: another sink is given them (step R6).
 
-        Their sink is over, so it tells of none of them any more. The caller knows that nobody can have taken
-        the barrier for acknowledged: nothing behind a barrier that does not count is taken.
+        Their former sink is over, so it reports on none of them any more. The caller makes sure that no batch
+        was committed because of this barrier: batches are committed in order, and an earlier one, or this one
+        itself, still has unacknowledged rows.
         """
         with self._lock:
             self._left = rows
@@ -130,8 +131,8 @@ class Barrier:
     def delivered(self, error: KafkaError | None, message: Any) -> None:
         """Count one row, or note that it is refused.
 
-        A row that the producer gave up, and that is not at fault, does not count. The producer has come to
-        its end, or does so now: another one is given the row, or nobody waits for it (step R4).
+        A row that the producer gave up although the row is not at fault does not count. The producer has come
+        to its end, or does so now: another one is given the row, or nobody waits for it (steps R4 and R4a).
         """
         begin_report()
         if error is not None:
@@ -144,15 +145,19 @@ class Barrier:
             self._finish()
 
     def handed_to(self, give_up: GiveUp) -> None:
-        """``give_up`` is called with each row that the sink gives up though it is not at fault."""
+        """Set what is called for each row that the sink gives up although the row is not at fault."""
         self._give_up = give_up
 
     def begin(self, confirm: Confirm) -> None:
-        """``confirm`` is called with the last acknowledgement, or a refusal: neither counts by itself."""
+        """Have ``confirm`` called at the last acknowledgement, or at a refusal: neither counts by itself."""
         self._confirm = confirm
 
     def confirm(self, refusal: RowRefused | None) -> None:
-        """It counts: since the first row went out there was no other cluster at the address."""
+        """Let the acknowledgements count, or the ``refusal``.
+
+        The sink calls this once it knows that no other cluster was at the address since the first row went
+        out.
+        """
         if refusal is not None:
             self.refuse(refusal)
         else:
@@ -167,7 +172,7 @@ class Barrier:
             self._give_up(error)
 
     def take_refusal(self, refusal: RowRefused) -> None:
-        """A row is refused, by whoever is at the address. The first one to be told says why."""
+        """Take the refusal of a row, by whatever cluster is at the address. Only the first one is kept."""
         if self._confirm is None:
             self.refuse(refusal)
         elif not self._doubted:
@@ -196,13 +201,14 @@ class Barrier:
 class Sink:
     """One producer for all feeds that write to one cluster.
 
-    When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Once
-    the last row is told what became of it the sink `is_over`, and tells of no row any more: its feeds begin
-    again with another sink (docs/delivery.md#rows-that-are-refused, steps R4 to R6).
+    When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Each
+    of its rows is then reported as acknowledged, refused or given up. After the last report ``is_over`` is
+    true, and the feeds begin again with another sink (docs/delivery.md#rows-that-are-refused, R4 to R6).
 
-    ``watched``: its address may come to mean another cluster. The cluster is asked for its id before rows go
-    out, and after the acknowledgements of a batch. Once another one is seen the producer has come to its end
-    (docs/delivery.md#another-cluster-at-a-sinks-address). ``topic`` is one to ask about.
+    ``watched`` says that the address may come to mean another cluster. The cluster is asked for its id before
+    rows go out, and after the acknowledgements of a batch. The producer comes to its end when another cluster
+    is seen (docs/delivery.md#another-cluster-at-a-sinks-address). ``topic`` is a topic there; the question
+    for the id names it.
     """
 
     is_held: Final = False
@@ -217,7 +223,7 @@ class Sink:
         self._unconfirmed: SimpleQueue[Unconfirmed] = SimpleQueue()
         self._polls = _ASK_AGAIN_POLLS
         self._servers = settings.bootstrap_servers
-        self._sending = threading.Lock()  # no row may come behind the purge of its producer
+        self._sending = threading.Lock()  # the producer must get no row after its purge
         self._producer: Any = machine.producer(
             {
                 **librdkafka_config(settings),
@@ -229,7 +235,7 @@ class Sink:
                 "error_cb": _Troubles(settings.bootstrap_servers),
             }
         )
-        #: Whether no row of it is on its way, and none ever will be.
+        #: Whether every row has its report, and no row will ever be taken again.
         self.is_over = False
         self._closed = threading.Event()
         self._poller = machine.background(self._poll, "sink-deliveries")
@@ -237,9 +243,10 @@ class Sink:
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Hand rows to the producer from index ``first`` on.
 
-        Returns the index of the first row that it did not take. It has no room, and is to be called again
-        after a while; or it has come to its end; or the row is refused, such as one above
-        ``max_record_bytes``, and the barrier says so.
+        Returns the index of the first row that the producer did not take; ``len(rows)`` when it took all.
+        There are three reasons not to take a row. The producer has no room: call again after a while. Or it
+        has come to its end. Or the row is refused, as one above ``max_record_bytes``: the barrier has the
+        refusal.
         """
         with self._sending:
             if self._ends.is_set():
@@ -249,11 +256,11 @@ class Sink:
 
     @property
     def cluster_id(self) -> str:
-        """What a watched cluster has answered; empty while that is not certain."""
+        """The id that a watched cluster has answered with; empty while that is not certain."""
         return "" if self._watch is None else self._watch.cluster_id
 
     def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """Hand rows to the producer as ``send`` does, while the address certainly means this cluster."""
+        """Hand rows to the producer as ``send`` does, but only while ``cluster`` is surely at the address."""
         self.topic = self.topic or rows[first].topic
         if self.cluster_id != cluster or self._ends.is_set():
             return first
@@ -261,12 +268,12 @@ class Sink:
         return self.send(rows, barrier, first)
 
     def pending(self) -> int:
-        """Rows that are not acknowledged."""
+        """How many rows of the producer have no report yet."""
         producer = self._producer
         return 0 if producer is None else len(producer)
 
     def close(self) -> None:
-        """Stop; rows that are still in the queue are given up."""
+        """Stop. Rows that are still in the queue are given up."""
         self._closed.set()
         self._poller.join()
         if self._producer is not None:
@@ -298,19 +305,20 @@ class Sink:
                     self._compare(self._watch)
             if not self._closed.is_set():
                 self._come_to_the_end()
-        except BaseException as error:  # nobody else would see it
+        except BaseException as error:  # no other thread would see it
             end_process(error)
 
     def _poll_once(self, timeout_s: float = _POLL_S) -> None:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as failure:  # the producer can do nothing more
-            self._end(str(failure))  # a ``SystemError`` where a report came after what the client raises
+            self._end(str(failure))  # ``SystemError``: a report came after the client had raised an error
 
     def _give_up(self, error: KafkaError) -> None:
-        """A row is given up that is not at fault: where nothing has ended the producer, that does (step R4).
+        """End the producer, if nothing has yet, because it gave up a row that is not at fault (step R4a).
 
-        librdkafka does so with a topic that is deleted, and goes on. Nobody would write the row again.
+        librdkafka gives up the rows of a deleted topic and goes on. Without the end of the producer nobody
+        would write the row again.
         """
         if not self._ends.is_set() and not self._closed.is_set():
             self._end(f"a row was given up: {error.str()}")
@@ -332,8 +340,8 @@ class Sink:
         self._polls = 0
         waiting = [self._unconfirmed.get() for _ in range(self._unconfirmed.qsize())]
         answered = watch.ask(self._producer, self.topic, _ASK_S)
-        self._poll_once(0.0)  # what the producer has noticed before it answered
-        counts = answered and not self._ends.is_set()  # at the end of the producer it is asked once more
+        self._poll_once(0.0)  # takes the news that the producer had before the answer came
+        counts = answered and not self._ends.is_set()  # an ended producer asks once more: ``_compare_last``
         for barrier, refusal in waiting:
             if counts:
                 barrier.confirm(refusal)
@@ -341,9 +349,9 @@ class Sink:
                 self._unconfirmed.put((barrier, refusal))
 
     def _come_to_the_end(self) -> None:
-        """Have every row told what became of it (steps R4 and R5), then leave the cluster alone a moment.
+        """Wait for the report of every row (steps R4 and R5), then leave the cluster alone for a moment.
 
-        Feeds may hold on to this sink until they have rows again, so it holds on to no producer.
+        Feeds may keep this sink until they have rows again, so it does not keep its producer.
         """
         with self._sending:
             self._producer.purge()
@@ -357,9 +365,9 @@ class Sink:
             self.is_over = True
 
     def _compare_last(self, watch: ClusterWatch) -> None:
-        """Step 4c: the row that has ended the producer is refused by the cluster of its feed, or by another.
+        """Find out whether the feed's cluster refused the row that has ended the producer: step 4c.
 
-        The next producer has the row refused again where there is no answer now.
+        Without an answer nothing counts. The next producer writes the row again, and has it refused again.
         """
         if self._unconfirmed.empty() or not watch.is_the_same(self._producer, self.topic, _ASK_S):
             return
@@ -369,7 +377,10 @@ class Sink:
 
 
 class _Troubles:
-    """What librdkafka complains of, ten times a second while brokers are away: counted, and told at times."""
+    """The error callback of a producer: counts each error, and logs one every 10 s at most.
+
+    librdkafka reports ten errors a second while brokers are away.
+    """
 
     def __init__(self, servers: str) -> None:
         self._servers = servers

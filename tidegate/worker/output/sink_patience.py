@@ -7,16 +7,21 @@ from typing import Final
 from tidegate.worker.output.resume_pause import ResumePause
 from tidegate.worker.output.row_producer import Barrier
 
-_TOO_MUCH: Final = 4  # a part of ``stall_s``
+_TOO_MUCH: Final = 4  # too many bytes may wait for ``stall_s`` divided by this
 
 
 class SinkPatience:
-    """Of one feed and log partition. Somebody looks every ``look_s`` seconds; a time in which nobody did, for
-    the process stood still, does not count.
+    """Measures how long the batches of one log partition wait for the rows of one feed.
 
-    It is over when the oldest batch has waited for ``stall_s`` and that is no longer forgiven, or no row of
-    it was acknowledged for as long, or too many bytes wait for a quarter of that. Forgiven is what batches
-    waited beyond ``stall_s`` since the feed was resumed, all together, up to what ``pause`` has told.
+    ``look`` is to be called every ``look_s`` seconds. Between two calls at most twice that time counts: if
+    there was no call for longer, the process stood still. The patience is over in each of these cases:
+
+    * the oldest batch has waited for ``stall_s``, and no more time is forgiven;
+    * no row of the oldest batch was acknowledged for ``stall_s``;
+    * too many bytes have waited for a quarter of ``stall_s``.
+
+    The time that batches wait beyond ``stall_s`` is added up since the feed was resumed. It is forgiven as
+    long as the sum stays below ``pause.forgiven_s``.
     """
 
     def __init__(self, stall_s: float, look_s: float, pause: ResumePause) -> None:
@@ -40,16 +45,16 @@ class SinkPatience:
         return is_late or is_silent or self._too_much_s >= self._stall_s / _TOO_MUCH
 
     def begin_anew(self, *, forgiving: bool) -> None:
-        """What waits has not waited yet. ``forgiving``: nothing of what is forgiven is used up."""
+        """Count the wait of the oldest batch from zero again. ``forgiving``: the time beyond as well."""
         self._oldest = None
         if forgiving:
             self._overdue_s = 0.0
 
     def look(self, now: float, oldest: Barrier | None, *, is_too_much: bool, has_ended: bool) -> None:
-        """Count what the ``oldest`` batch that waits has waited until ``now``, seconds of a monotonic clock.
+        """Count how long the ``oldest`` batch has waited until ``now``, in seconds of a monotonic clock.
 
-        ``is_too_much``: several batches wait, with more bytes than they may have. ``has_ended``: of a feed
-        that was removed or has failed, of which nothing is forgiven.
+        ``is_too_much`` says that several batches wait, with more bytes than they may have. ``has_ended`` says
+        that the feed was removed or has failed: nothing is forgiven to it.
         """
         passed_s = min(max(0.0, now - self._looked_at), self._counted_s)
         self._looked_at = now

@@ -1,7 +1,7 @@
-"""Rows of a feed whose sink does not follow, on disk, until the sink takes them.
+"""Keeps the rows of a feed whose sink does not follow on disk, until the sink takes them.
 
-A cache: the files have no names, and what is lost with the process, or has no room here, is scanned for again
-(docs/catch-up.md#a-sink-that-does-not-follow). So nothing is ever synced.
+A spool is a cache. Its files have no names, and are lost with the process. Rows that are lost, or have no
+room, are brought by a scan again (docs/catch-up.md#a-sink-that-does-not-follow). So nothing is ever synced.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import IO, Final
 from tidegate.errors import SpoolLost
 from tidegate.processor.batch import OutputRecord
 
-#: Partition, record time, bytes of topic, key and value (-1 for none), number of headers.
+#: Partition, record time in ms, lengths in bytes of topic, key and value (-1: no value), number of headers.
 _HEAD: Final = struct.Struct("<iqHiiH")
-_HEADER: Final = struct.Struct("<HI")  # bytes of name and value
+_HEADER: Final = struct.Struct("<HI")  # lengths in bytes of name and value
 _PIECE_MAX_BYTES: Final = 16 << 20
-_PIECES: Final = 8  # at least, so that room comes back while there is more behind
+_PIECES: Final = 8  # a full spool has so many files at least: each one read gives its room back
 
 
 class Spool:
-    """First in, first out. One thread at a time.
+    """A queue of rows on disk, first in, first out. One thread at a time may use it.
 
-    It lies in several files, and each is given back when it has been read: ``limit_bytes`` bounds what is on
-    disk, what was read of the first file included.
+    It consists of several files, and each is deleted when all of it has been read. ``limit_bytes`` bounds the
+    files together, also with the rows of the first file that have been read.
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
@@ -35,11 +35,11 @@ class Spool:
         self._limit = limit_bytes
         self._piece_bytes = min(_PIECE_MAX_BYTES, max(1, limit_bytes // _PIECES))
         self._pieces: deque[_Piece] = deque()
-        #: What it takes of the disk.
+        #: How many bytes of the disk its files take.
         self.bytes = 0
 
     def __bool__(self) -> bool:
-        """Whether there is anything in it."""
+        """Whether it has rows."""
         return bool(self._pieces)
 
     def append(self, rows: Sequence[OutputRecord]) -> None:
@@ -56,7 +56,7 @@ class Spool:
         self.bytes += len(raw)
 
     def take(self, most_bytes: int) -> list[OutputRecord]:
-        """Take the oldest rows out: one at least, and others up to about so many bytes.
+        """Take out the oldest rows: one at least, about ``most_bytes`` bytes at most, and all from one file.
 
         Raises ``SpoolLost`` when the disk does not give them back.
         """
@@ -70,14 +70,14 @@ class Spool:
         return rows
 
     def close(self) -> None:
-        """Forget everything, and give the files back."""
+        """Forget all rows, and delete the files."""
         while self._pieces:
             self._pieces.popleft().close()
         self.bytes = 0
 
 
 class _Piece:
-    """One file of a spool, written once and read once; ``rows`` are those that were not read."""
+    """One file of a spool, written once and read once. ``rows`` is how many rows were not read yet."""
 
     def __init__(self, directory: Path) -> None:
         self._file = _nameless(directory)
@@ -88,7 +88,7 @@ class _Piece:
     def write(self, raw: bytes, rows: int) -> None:
         self._file.seek(self.written)
         self._file.write(raw)
-        self._file.flush()  # a full disk is to be told now, not at some other call
+        self._file.flush()  # so that a full disk is noticed here, and not in some later call
         self.written += len(raw)
         self.rows += rows
 
@@ -102,7 +102,7 @@ class _Piece:
         return rows
 
     def close(self) -> int:
-        """Give the file back; returns how large it was."""
+        """Delete the file. Returns how many bytes were written to it."""
         self._file.close()
         return self.written
 

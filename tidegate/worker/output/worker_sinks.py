@@ -1,8 +1,8 @@
 """The Kafka clusters that feeds write to: the worker's own, and others, each opened when it is first needed.
 
-One producer of rows for each cluster, so that one that is stuck stops only its feeds. The worker's own login
-is for its own cluster. Clients of another cluster have the login of the operator's entry for it. Where no
-entry allows it, no client is opened (``tidegate.access.destinations``).
+Each cluster has a row producer of its own, so that a cluster that is stuck stops only its feeds. The worker's
+own login is for its own cluster. Clients of another cluster have the login of the operator's entry for it. If
+no entry allows a feed to write there, no client is opened (``tidegate.access.destinations``).
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from tidegate.worker.output.row_producer import Sink
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
-_PATIENCE_S: Final = 15.0  # topics are prepared while log partitions are held
+_PATIENCE_S: Final = 15.0  # bounded, since log partitions are held while topics are prepared
 
 
 class SinkCluster:
-    """One cluster, by its servers. ``configure`` gives the worker's settings with these servers and the login
-    there, or raises ``RetryError`` where no client may be opened.
+    """One cluster that feeds write to, with its clients and threads.
 
-    ``threads`` do what may wait for the cluster: with those of the worker's own cluster, one that is away
-    would hold back the state of all partitions.
+    ``configure`` returns the worker's settings with this cluster's servers and login, and raises
+    ``RetryError`` where no client may be opened. ``threads`` do the calls that may wait for the cluster. If
+    they were those of the worker's own cluster, a cluster that is away would hold back the state of all
+    partitions.
     """
 
     def __init__(
@@ -60,12 +61,15 @@ class SinkCluster:
 
     @property
     def settings(self) -> Settings:
-        """What a new client needs. Raises ``SinkNotAllowed`` and ``SecretMissing``, as all that opens one."""
+        """The settings for a new client.
+
+        Raises ``SinkNotAllowed`` and ``SecretMissing``, as does each property that opens a client.
+        """
         return self._configure()
 
     @property
     def rows(self) -> Sink:
-        """The one producer of rows; another one when that has come to its end (step R6)."""
+        """The cluster's row producer; a new one when the former has come to its end (step R6)."""
         with self._lock:
             if self._rows is None or self._rows.is_over:
                 topic = "" if self._rows is None else self._rows.topic
@@ -74,7 +78,7 @@ class SinkCluster:
 
     @property
     def admin(self) -> WorkerTopicAdmin:
-        """A client for its topics; another one when that has seen another cluster."""
+        """A client for the cluster's topics; a new one when the former has seen another cluster."""
         with self._lock:
             if self._admin is None or self._admin.is_over:
                 self._admin = self._open_admin()
@@ -82,18 +86,21 @@ class SinkCluster:
 
     @property
     def threads(self) -> Executor:
-        """For calls that wait for it."""
+        """The threads for calls that wait for the cluster."""
         with self._lock:
             if self._threads is None:
                 self._threads = self._open_threads()
             return self._threads
 
     def report(self) -> SinkReport:
-        """What waits for it."""
+        """What an operator sees of it: how many rows wait for the cluster."""
         return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
 
     def close(self) -> None:
-        """Rows that are not acknowledged are given up. Threads of the worker's own cluster are not ours."""
+        """Give up the rows that are not acknowledged.
+
+        The threads end too, but not those of the worker's own cluster: others use them.
+        """
         if self._threads is not None and not self.own:
             self._threads.shutdown()
         if self._rows is not None:
@@ -101,13 +108,13 @@ class SinkCluster:
 
 
 class WorkerSinks:
-    """All clusters that feeds of this worker write to. May be asked by any thread."""
+    """All clusters that feeds of this worker write to. Any thread may call it."""
 
     def __init__(
         self, settings: Settings, admin: WorkerTopicAdmin, threads: Executor, machine: Machine = REAL
     ) -> None:
         self._settings = settings
-        #: What headers of feeds name.
+        #: The secrets that headers of feeds and logins of clusters name.
         self.secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
         self._machine = machine
         self._lock = threading.Lock()
@@ -121,11 +128,10 @@ class WorkerSinks:
         )
 
     def of(self, definition: FeedDefinition, cluster: str | None = None) -> SinkCluster:
-        """The cluster of a feed's sink, of which ``cluster`` is the stored id; without one the addresses
-        decide.
+        """The cluster of a feed's sink. ``cluster`` is its stored id; without one the addresses decide.
 
-        Where no entry allows it to the feed it opens no client. Raises ``StatementError`` for what is no sink
-        URI.
+        If no entry allows the feed to write there, a cluster is returned that opens no client: it raises
+        ``SinkNotAllowed`` then. Raises ``StatementError`` if the feed's sink is not a sink URI.
         """
         key = definition.sink, cluster, definition.id
         with self._lock:
@@ -135,12 +141,12 @@ class WorkerSinks:
             return found
 
     def report(self) -> tuple[SinkReport, ...]:
-        """One for each cluster, the worker's own first."""
+        """One report for each cluster, the worker's own first."""
         with self._lock:
             return tuple(cluster.report() for cluster in (self.own, *self._others.values()))
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all clusters."""
         with self._lock:
             for cluster in (self.own, *self._others.values()):
                 cluster.close()
@@ -176,5 +182,5 @@ class WorkerSinks:
         def refuse() -> NoReturn:
             raise SinkNotAllowed(str(why))
 
-        own_threads = self.own.threads  # nothing waits there, for nobody is asked
+        own_threads = self.own.threads  # no call waits in them, since this cluster is never asked
         return SinkCluster(",".join(servers), refuse, self._machine, refuse, lambda: own_threads, own=False)

@@ -1,4 +1,4 @@
-"""The data directory of a worker: one process at a time, of a version that can read it."""
+"""The data directory of a worker: for one process at a time, and for versions that can read its layout."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Final, Self
 from tidegate.access.private_files import make_private
 from tidegate.errors import TopologyError
 
-#: Version of the directory's layout; a newer one is refused.
+#: The version of the directory's layout. A newer one is refused.
 LAYOUT_VERSION: Final = 1
 _MEMBERS: Final = "members.json"
 
 
 class DataDirectory:
-    """A locked directory; the lock is the kernel's and ends with the process, however that dies."""
+    """A locked data directory. The lock is the kernel's, and ends with the process, however it dies."""
 
     def __init__(self, home: Path) -> None:
-        """Create ``home`` where it is missing, close it to other users, lock it and check its version.
+        """Create ``home`` if it is missing, close it to other users, lock it and check its version.
 
-        Raises ``TopologyError`` when it cannot be written, is in use by another process, or was written
-        by a newer version.
+        Raises ``TopologyError`` if it cannot be written, is in use by another process, or was written by a
+        newer version.
         """
         self.home = home
         with self._writing():
@@ -40,21 +40,22 @@ class DataDirectory:
             raise
 
     def partition(self, partition: int) -> Path:
-        """Where the state of a log partition is kept."""
+        """The directory of a log partition's state."""
         return self.home / f"partition-{partition}"
 
     def announce(self, url: str) -> None:
-        """Leave word of where this worker's status is served, for ``tidegate status``.
+        """Note where this worker's status is served, for ``tidegate status``.
 
-        Raises ``TopologyError`` when the directory cannot be written.
+        Raises ``TopologyError`` if the directory cannot be written.
         """
         with self._writing():
             self._write("worker.json", json.dumps({"pid": os.getpid(), "url": url}))
 
     def members(self) -> tuple[str, ...]:
-        """The names in the consumer group that the process before noted and did not give up.
+        """The names in the consumer group that the former process noted and did not give up.
 
-        A file that cannot be read names none: whoever it named is missed by the group in time.
+        A file that cannot be read gives no names: the group itself drops these members when their sessions
+        expire.
         """
         try:
             names = json.loads((self.home / _MEMBERS).read_text())
@@ -63,15 +64,15 @@ class DataDirectory:
         return tuple(map(str, names)) if isinstance(names, list) else ()
 
     def note_members(self, names: tuple[str, ...]) -> None:
-        """Keep names in the consumer group for the process that comes after this one.
+        """Keep names in the consumer group for the next process.
 
-        Raises ``TopologyError`` when the directory cannot be written.
+        Raises ``TopologyError`` if the directory cannot be written.
         """
         with self._writing():
             self._write(_MEMBERS, json.dumps(names))
 
     def close(self) -> None:
-        """Let another process have the directory: this one has left its group."""
+        """Unlock the directory, and forget the names: this process has left the group."""
         (self.home / "worker.json").unlink(missing_ok=True)
         (self.home / _MEMBERS).unlink(missing_ok=True)
         os.close(self._lock)
@@ -108,7 +109,7 @@ class DataDirectory:
             )
 
     def _write(self, name: str, line: str) -> None:
-        """A file with one line. Nobody reads half of it, and a full disk leaves none that is empty."""
+        """Write a file of one line, whole or not at all: nobody reads half of it, even with a full disk."""
         unfinished = self.home / f"{name}.new"
         unfinished.write_text(f"{line}\n")
         unfinished.replace(self.home / name)

@@ -1,8 +1,8 @@
-"""How the worker ends when going on could acknowledge what is not durable.
+"""Ends the worker when going on could acknowledge records whose effects are not durable.
 
-An exception is not enough: streams acknowledge the event that raised it, services restart agents behind
-the failed event, and a failed service can hang in its shutdown. The process ends at once instead, and the
-next one starts from what is durable (docs/delivery.md).
+An exception is not enough. Streams acknowledge the event that raised it, services restart agents behind the
+failed event, and a failed service can hang in its shutdown. So the process ends at once, and the next one
+starts from the durable state (docs/delivery.md).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import structlog
 
 from tidegate.errors import TidegateError
 
-#: Exit status after a fatal error while running, and after a refusal to start.
+#: Exit statuses: after a fatal error while running, and after a refusal to start.
 EXIT_FATAL: Final = 70
 EXIT_REFUSED: Final = 1
 
-#: The last thing that a process does: it is told why, if that is an error, and its exit status.
+#: The last call of a process. It takes the error, if one is the reason, and the exit status.
 Leave: TypeAlias = Callable[[BaseException | None, int], NoReturn]
 
 _ending = threading.Lock()
@@ -32,8 +32,8 @@ _log = structlog.get_logger("tidegate.worker")
 
 
 def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
-    """Write why, and end this process without another acknowledgement, commit or flush to Kafka."""
-    with _ending:  # of several threads that fail, one tells the reason
+    """Log why, and end this process without another acknowledgement, commit or flush to Kafka."""
+    with _ending:  # if several threads fail, only the first one logs its reason
         try:
             trace = None if isinstance(error, TidegateError) else error
             _log.critical("the worker ends", reason=str(error) or repr(error), exc_info=trace)
@@ -42,10 +42,10 @@ def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
 
 
 def leave_process(why: str) -> NoReturn:
-    """End this process with status 0, though a thread may wait for the broker and cannot be interrupted.
+    """End this process with status 0, even if a thread waits for the broker and cannot be interrupted.
 
-    Only where nothing could be finished or lost: before a worker has begun to read, or once all of its
-    partitions are released.
+    This is right only where nothing is left to finish and nothing can be lost: before a worker has begun to
+    read, or once all of its partitions are released.
     """
     _log.info(why)
     _leave(None, 0)
@@ -53,8 +53,8 @@ def leave_process(why: str) -> NoReturn:
 
 @contextmanager
 def leaving_by(leave: Leave) -> Iterator[None]:
-    """Have workers end by ``leave`` in this context: in a simulation several of them share a process."""
-    global _leave  # noqa: PLW0603 - as global as the process whose end it is
+    """Have workers end by ``leave`` within this context: in a simulation several workers share a process."""
+    global _leave  # noqa: PLW0603 - there is one end of a process, as there is one process
     former, _leave = _leave, leave
     try:
         yield
@@ -75,9 +75,9 @@ _leave: Leave = _exit
 
 
 def guarded_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Run ``work`` as a task of the running loop; an exception that leaves it ends the process.
+    """Run ``work`` as a task of the running loop. An exception that leaves it ends the process.
 
-    Without the guard it would lie in the task until somebody awaits it, and nobody may ever do so.
+    Without the guard the exception would stay in the task until somebody awaits it, which may never happen.
     """
     return asyncio.create_task(_guard(work), name=name)
 

@@ -1,7 +1,7 @@
-"""What a worker gets from the machine that it runs on: Kafka clients, its directory, threads that may block.
+"""The machine that a worker runs on: it gives Kafka clients, the data directory, and threads that may block.
 
-There is one of them for a process. A simulation brings its own, with a broker in memory and threads that
-take turns (`tests/simulation`).
+A process has one machine. A simulation brings its own, with a broker in memory and threads that take turns
+(`tests/simulation`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from tidegate.worker.process.data_dir import DataDirectory
 
 
 class Background(Protocol):
-    """Work that goes on beside the event loop, until it comes to its end by itself."""
+    """Work that runs beside the event loop until it ends by itself."""
 
     def join(self) -> None:
-        """Return once it has."""
+        """Wait until the work has ended."""
 
 
 class Machine(Protocol):
-    """Clients are librdkafka's, or behave like them; ``config`` has its names."""
+    """What a worker asks its machine for.
+
+    Clients are librdkafka's, or behave like them. ``config`` has librdkafka's names.
+    """
 
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
     def consumer(self, config: Mapping[str, Any]) -> Consumer: ...
@@ -37,10 +40,10 @@ class Machine(Protocol):
 
 
 class RealMachine:
-    """librdkafka, and the threads of this process."""
+    """The machine outside of simulations: librdkafka, and the threads of this process."""
 
     def producer(self, config: Mapping[str, Any]) -> Producer:
-        """A producer, transactional where the configuration says so."""
+        """A producer, which is transactional if the configuration says so."""
         return Producer(config)
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
@@ -48,7 +51,7 @@ class RealMachine:
         return Consumer(config)
 
     def admin(self, config: Mapping[str, Any]) -> AdminClient:
-        """A client for topics."""
+        """A client that asks for topics and creates them."""
         return AdminClient(config)
 
     def directory(self, home: Path) -> DataDirectory:
@@ -60,7 +63,7 @@ class RealMachine:
         return ThreadPoolExecutor(threads, name)
 
     def background(self, work: Callable[[], None], name: str) -> Background:
-        """A thread that a process which ends does not wait for."""
+        """A thread for which the end of the process does not wait."""
         thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
         return thread

@@ -1,7 +1,7 @@
-"""The ids of schemas, as everything that writes records with schemas asks for them.
+"""The interface by which all writers of records with schemas ask for the ids of these schemas.
 
-One object of this kind serves all feeds and partitions of a worker (``Runtime.schema_ids``), so that a schema
-is registered by one call. What stands behind it is the agents' (``schemas.schema_ids``).
+One object of this kind serves all feeds and partitions of a worker (``Runtime.schema_ids``), so that one call
+registers a schema. ``schemas.schema_ids`` implements it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tidegate.changefeed.encoding.confluent import SubjectSchema
 class RegistryWait:
     """A feed that waits for its schema registry.
 
-    ``registry`` is its URL without secrets and parameters. ``cause`` is why the last of ``tries`` calls gave
-    nothing, empty while the first one is on its way. ``since`` is monotonic time.
+    ``registry`` is its URL without secrets and parameters. ``cause`` is why the last of ``tries`` calls
+    failed; empty during the first call. ``since`` is the monotonic time, in seconds, at which the wait began.
     """
 
     feed_id: FeedId
@@ -30,34 +30,35 @@ class RegistryWait:
 
 
 class SchemaIds(Protocol):
-    """Schema ids of the registries that feeds name by ``url``, which may hold secrets.
+    """The ids that registries have given to schemas. ``url`` names a feed's registry, and may hold secrets.
 
-    Each method but ``known`` is the event loop's.
+    Only the event loop calls the methods, except ``known``.
     """
 
     def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
-        """The ids when all of them are known without a call, else ``None``. From any thread; never blocks."""
+        """The ids if all are known without a call, else ``None``. Never blocks; any thread may call it."""
 
     async def ids(
         self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
     ) -> Mapping[SubjectSchema, int]:
-        """The ids, registered where they are not yet known.
+        """Return the ids; schemas whose ids are not known yet are registered.
 
-        While the registry is away or lets us not in this waits, and asks again for ever; the log, the
-        metrics and ``waiting`` tell of it. Cancel it to give up. Raises ``SchemaRejected`` for a schema that
-        the registry will not take.
+        While the registry is away, or refuses our login, this waits and asks again without limit. The log,
+        the metrics and ``waiting`` tell of the wait. Cancel the task to give up. Raises ``SchemaRejected``
+        for a schema that the registry refuses.
         """
 
     async def try_ids(
         self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
     ) -> Mapping[SubjectSchema, int]:
-        """The same by one try, after it was made sure that the registry is one and lets us in.
+        """Return the ids as ``ids`` does, but try only once.
 
-        Raises ``RegistryAway``, ``RegistryDenied`` or ``SchemaRejected``.
+        First it makes sure that the URL is that of a registry, and that it accepts our login. Raises
+        ``RegistryAway``, ``RegistryDenied`` or ``SchemaRejected``.
         """
 
     def waiting(self) -> tuple[RegistryWait, ...]:
-        """Who waits in ``ids`` at the moment."""
+        """The feeds that wait in ``ids`` now."""
 
     def close(self) -> None:
-        """Ask nothing more; calls under way are left to themselves."""
+        """Ask no more. Calls that are under way are not waited for."""

@@ -25,14 +25,14 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 
 class LogFormat(enum.Enum):
-    """How log lines look: for people, or one JSON object a line."""
+    """The form of log lines: text for people, or one JSON object a line."""
 
     CONSOLE = "console"
     JSON = "json"
 
 
 class SecurityProtocol(enum.Enum):
-    """Kafka's names."""
+    """How to connect to Kafka, by Kafka's names."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -312,7 +312,7 @@ class Settings(BaseSettings):
     def _sinks_stall_within_a_drain(self) -> Self:
         if "sink_stall_ms" not in self.model_fields_set:
             default_ms = min(self.sink_stall_ms, self.drain_sinks_ms)
-            object.__setattr__(self, "sink_stall_ms", default_ms)  # nobody has seen it yet
+            object.__setattr__(self, "sink_stall_ms", default_ms)  # nobody has read the frozen field yet
         if self.sink_stall_ms > self.drain_sinks_ms:
             raise ValueError(
                 f"sink_stall_ms is {self.sink_stall_ms}, but must be at most half of drain_timeout_ms "
@@ -323,17 +323,17 @@ class Settings(BaseSettings):
 
     @property
     def drain_sinks_ms(self) -> int:
-        """How long partitions that are let go of wait for sinks: the other half is for the last commits."""
+        """How long a partition that is let go of waits for sinks. The other half is for its last commits."""
         return self.drain_timeout_ms // 2
 
     @cached_property
     def destinations(self) -> Destinations:
-        """What ``destinations_file`` says."""
+        """The content of ``destinations_file``."""
         return read_destinations(self.destinations_file)
 
     @cached_property
     def output_namespace(self) -> OutputNamespace:
-        """What ``output_topics`` says."""
+        """The patterns of ``output_topics``."""
         return OutputNamespace.of(self.output_topics)
 
     @property
@@ -343,9 +343,9 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Settings from the environment, with ``overrides`` in place of what it says.
+    """Load the settings from the environment. ``overrides`` take precedence.
 
-    Raises ``SettingsError`` that names every field at fault and its environment variable.
+    Raises ``SettingsError`` that names every wrong field and says how its variable is named.
     """
     try:
         return Settings(**overrides)

@@ -1,13 +1,13 @@
-"""What is wrong with a setting, in words of the person who set it."""
+"""Says what is wrong with a setting, in words that the person who set it knows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: Settings that end so are secrets: they are no options of a command, and are not repeated.
+#: Settings whose names end so are secrets. They are no options of a command, and no sentence repeats them.
 SECRET_NAMES: Final = ("_password", "_token")
-#: By pydantic's error type; the fields in braces are that type's context.
+#: The demand for each error type of pydantic. Words in braces stand for values of the error's context.
 _DEMANDS: Final = {
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
@@ -22,12 +22,13 @@ _DEMANDS: Final = {
 
 
 def fault_text(fault: Mapping[str, Any]) -> str:
-    """One fault of pydantic's ``errors()`` as a clause.
+    """Make a clause of one fault of pydantic's ``errors()``.
 
-    It names the setting, and its value unless that is a secret.
+    It names the setting, and its value unless that is a secret. Example: "commit_threads is '0', but must be
+    at least 1".
     """
     name, kind, context = ".".join(map(str, fault["loc"])), fault["type"], fault.get("ctx", {})
-    if kind == "value_error":  # a rule of ours over several settings, said in our own words
+    if kind == "value_error":  # one of our own rules over several settings: its error is a sentence
         return str(context["error"])
     if kind == "extra_forbidden":
         return f"there is no setting {name}"

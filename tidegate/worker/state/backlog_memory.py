@@ -1,7 +1,7 @@
-"""Backlogs beyond memory: entries that a parked range has not applied, on disk where a worker has many.
+"""Keeps backlogs in memory, and on disk beyond a limit: entries that a parked range has not applied.
 
-A cache of the log, as memory is: the file has no name, and what is lost with the process is read again from
-the log (docs/ranges.md). So it is written without a log of its own and never synced.
+A backlog is a cache of the log, on disk as in memory. Its file has no name, and entries that are lost with
+the process are read again from the log (docs/ranges.md). So the file is never synced.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tidegate.errors import StateError
 from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.backlog import RawEntry
 
-_HEAD: Final = struct.Struct("<qqii")  # offset, record time, bytes of key and value; -1 for none
-_ENTRY_BYTES: Final = 200  # of an entry in memory, without key and value
-_AT_ONCE_BYTES: Final = 64 << 10  # read at once, beyond the limit
+_HEAD: Final = struct.Struct("<qqii")  # offset, record time, lengths in bytes of key and value (-1: none)
+_ENTRY_BYTES: Final = 200  # what an entry takes in memory besides key and value
+_AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back at once, even if memory is full
 
 
 class BacklogMemory:
-    """What the backlogs of a process may hold in memory together, and makes their queues.
+    """The memory that the backlogs of a process share. It also makes their queues.
 
-    ``memory_bytes`` is the limit; ``disk_bytes`` is what lies beyond it at the moment.
+    ``memory_bytes`` is the limit for all queues together. ``disk_bytes`` is what their files hold now.
     """
 
     def __init__(self, directory: Path, memory_bytes: int) -> None:
@@ -34,19 +34,19 @@ class BacklogMemory:
         self.disk_bytes = 0
 
     def queue(self, range_id: RangeId) -> SpillingQueue:  # noqa: ARG002  # all ranges share the memory
-        """The queue of a range that falls behind."""
+        """Make the queue for the backlog of a range."""
         return SpillingQueue(self)
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes more may be held in memory."""
+        """Whether memory has room for ``size`` bytes more."""
         return self._held + size <= self._memory_bytes
 
     def hold(self, size: int) -> None:
-        """Count bytes that came into memory, or left it."""
+        """Count ``size`` bytes that came into memory; negative for bytes that left it."""
         self._held += size
 
     def file(self) -> IO[bytes]:
-        """A file without a name. Raises ``StateError`` when there can be none."""
+        """Open a file without a name. Raises ``StateError`` if that fails."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             return TemporaryFile(dir=self.directory, prefix="backlog-")
@@ -55,7 +55,10 @@ class BacklogMemory:
 
 
 class SpillingQueue:
-    """First in, first out: the oldest entries in memory, those behind them in a file once memory is full."""
+    """A queue of entries, first in, first out.
+
+    The oldest entries are in memory. Once memory is full, the entries behind them are in a file.
+    """
 
     def __init__(self, memory: BacklogMemory) -> None:
         self._memory = memory
@@ -90,7 +93,7 @@ class SpillingQueue:
         return entry
 
     def close(self) -> None:
-        """Forget everything, and give the file back."""
+        """Forget all entries, and delete the file."""
         self._memory.hold(-sum(map(_size, self._oldest)))
         self._memory.disk_bytes -= self._written_to
         self._oldest.clear()
@@ -113,7 +116,7 @@ class SpillingQueue:
         self._memory.disk_bytes += len(raw)
 
     def _fill(self) -> None:
-        """Bring the next entries into memory when those there are used up."""
+        """Read the next entries from the file once no entry is left in memory."""
         if self._oldest or self._file is None or not self._on_disk:
             return
         self._file.seek(self._read_at)

@@ -1,6 +1,6 @@
-"""Bringing the local copy of a partition's state up to date with its changelogs (step O2).
+"""Brings the local copy of a partition's state up to date with its changelogs (step O2).
 
-Our own reader, not Faust's recovery: that one waits for the offset before the end, which in a topic of
+It does so instead of Faust's recovery. That one waits for the offset before the end, which in a topic of
 transactions is a control record that never arrives (docs/design/2026-11-21-own-state-recovery.md).
 """
 
@@ -34,7 +34,7 @@ _log = structlog.get_logger("tidegate.changelog")
 
 
 class LocalCopy(Protocol):
-    """What the state's local store offers; a position is (topic id, next offset to read)."""
+    """What the reader needs of the local copy. A position is a topic's id and the next offset to read."""
 
     def positions(self) -> Mapping[StateTable, tuple[str, int]]: ...
     def written_at_ms(self) -> int | None: ...
@@ -48,7 +48,7 @@ class LocalCopy(Protocol):
 
 
 class Changelog(NamedTuple):
-    """One table's changelog topic."""
+    """The changelog topic of one table."""
 
     table: StateTable
     topic: str
@@ -56,7 +56,7 @@ class Changelog(NamedTuple):
 
 
 class ChangelogReader:
-    """Reads the changelogs of one log partition. Blocks; used once per opening of the partition."""
+    """Reads the changelogs of one log partition, once for each opening. Its methods block."""
 
     def __init__(
         self,
@@ -78,11 +78,12 @@ class ChangelogReader:
         )
 
     def catch_up(self, copy: LocalCopy) -> int:
-        """Read every changelog to its end into ``copy``; returns how many records that took.
+        """Read every changelog to its end into ``copy``. Returns how many records that took.
 
-        To be called after the predecessor was fenced: then the end is final. A copy that belongs to none of
-        these topics, or that is too old to trust, is cleared and read from the beginning. Raises
-        ``StateError`` when it belongs to some of them only: what the others held cannot be had from anywhere.
+        The end is final only if the predecessor was fenced before. A copy that belongs to none of these
+        topics, or that is too old to trust, is cleared, and the changelogs are read from the beginning.
+        Raises ``StateError`` if the copy belongs to some of the topics only: the rows that the others had are
+        in no place any more.
         """
         self._refuse_mixture(copy)
         doubt = self._doubt(copy)
@@ -99,15 +100,18 @@ class ChangelogReader:
         return sum(self._copy(copy, messages) for messages in self._to_the_end())
 
     def abandon(self) -> None:
-        """Stop reading; the copy must not be used then. May be called by another thread."""
+        """Stop reading; the copy must not be used then. Another thread may call this."""
         self._abandoned.set()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._consumer.close()
 
     def _refuse_mixture(self, copy: LocalCopy) -> None:
-        """Rows of one table without the rows of the others would be a state that never was."""
+        """Raise ``StateError`` if the copy belongs to some of the topics only.
+
+        Rows of one table without those of the others would be a state that never existed.
+        """
         positions = copy.positions()
         foreign = [
             log.topic
@@ -124,7 +128,7 @@ class ChangelogReader:
             )
 
     def _doubt(self, copy: LocalCopy) -> str | None:
-        """Why the copy cannot be trusted, or ``None``."""
+        """Why the copy cannot be trusted; ``None`` if it can."""
         written_ms = copy.written_at_ms()
         if written_ms is None:
             return "there is no local copy"
@@ -150,7 +154,7 @@ class ChangelogReader:
         return low, high
 
     def _to_the_end(self) -> Iterator[list[Any]]:
-        """Messages until every changelog was read to its end; an end comes as a message with an error."""
+        """Yield messages until every changelog is read to its end. An end is a message with an error."""
         reading = {changelog.topic for changelog in self._changelogs}
         while reading and not self._abandoned.is_set():
             messages = self._consumer.consume(_RECORDS, _WAIT_S)

@@ -1,4 +1,4 @@
-"""What makes the results of one log partition durable: steps O1 and O2, and 5 to 7, of docs/delivery.md."""
+"""Makes the results of one log partition durable: steps O1 and O2, and 5 to 7, of docs/delivery.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidegate.worker.state.changelog import Changelog, ChangelogReader, LocalCop
 
 
 class PartitionWriter:
-    """The single writer of one log partition's state. Every method blocks; one thread at a time."""
+    """The single writer of one log partition's state. Every method blocks; one thread at a time calls it."""
 
     def __init__(
         self,
@@ -61,20 +61,20 @@ class PartitionWriter:
     def reopen(self) -> int:
         """Throw the local copy away, and read the changelogs from their beginning (O2 again).
 
-        Nothing may be committed before. Returns and raises as ``open``.
+        Nothing may have been committed since ``open``. Returns and raises what ``open`` does.
         """
         self._copy.clear()
         self._reader = self._open_reader()
         return self._catch_up()
 
     def abandon(self) -> None:
-        """Give up opening; nothing may be committed then. May be called by another thread."""
+        """Give up opening. Nothing may be committed after that. Another thread may call this."""
         self._reader.abandon()
 
     def commit(self, results: Sequence[StepResult]) -> None:
-        """Commit what the results hold but their rows (5, 6), then bring the local copy along (7).
+        """Commit the results without their rows (5, 6), then write the same changes to the local copy (7).
 
-        The rows must have been acknowledged. Raises ``DeliveryError``: nothing was committed then.
+        The rows must have been acknowledged before. Raises ``DeliveryError``: nothing was committed then.
         """
         records = [record for result in results for record in self._records(result)]
         if not records:
@@ -84,7 +84,7 @@ class PartitionWriter:
         self._copy.write(changes, self._positions(ends), time.time_ns() // 1_000_000)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._producer.close()
 
     def _catch_up(self) -> int:

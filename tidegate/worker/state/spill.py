@@ -1,8 +1,8 @@
-"""Where open transactions go that are more than a worker's memory is to hold: a RocksDB database of its own.
+"""Keeps open transactions on disk when a worker's memory has no room for them: in a RocksDB database.
 
-It is a swap file, not a copy of anything: written without a log, and deleted when the worker lets its
-partitions go. One for all partitions, since a database's write buffers are memory too; opened by the first
-write, for most workers never need it.
+The database is a swap file, not a copy of anything. It is written without a log, and deleted when the worker
+lets its partitions go. All partitions share one, since its write buffers take memory too. The first write
+opens it: most workers never need it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rocksdict import (
 
 from tidegate.errors import StateError
 
-#: RocksDB's names of what its files, and what it has not written to files yet, take.
+#: RocksDB's names for the size of its files, and of its buffers that are not written to files yet.
 _SIZES: Final = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
 
 
@@ -35,18 +35,19 @@ _SIZES: Final = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-table
 class SpillOptions:
     """Every RocksDB option that we set.
 
-    Filters answer for most transactions that are not there, about 10 bits for each that is; they and the
-    indexes stand outside of the cache, which would drop them for every lookup that it reads a block for.
+    A filter answers most lookups of transactions that are not there. It takes about 10 bits for each one that
+    is there. Filters and indexes are kept outside of the cache: there, blocks that lookups read would push
+    them out.
     """
 
     block_cache_bytes: int = 16 << 20
-    write_buffer_bytes: int = 16 << 20  # flushed to a file when full; two
-    filter_bits: int = 10  # for each key: 1 in 100 lookups of what is not there reads a block
-    open_files: int = -1  # all: closing one drops its filter, and a lookup reads that again
+    write_buffer_bytes: int = 16 << 20  # there are two; a full one is flushed to a file
+    filter_bits: int = 10  # for each key: 1 in 100 lookups of a missing key reads a block
+    open_files: int = -1  # no limit: closing a file drops its filter, and a lookup would read it again
     info_log_files: int = 2
 
     def build(self) -> Options:
-        """RocksDB's own object."""
+        """Make RocksDB's own object of these options."""
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(self.write_buffer_bytes)
@@ -64,7 +65,7 @@ class SpillOptions:
 class RocksSpill:
     """An ordered store of bytes beyond memory; see ``tidegate.ranges.spilled_txns.SpillStore``.
 
-    ``path`` belongs to it: what a former worker left there is deleted by the first write.
+    Nothing else may be kept at ``path``. The first write deletes what a former worker left there.
     """
 
     def __init__(self, path: Path, options: SpillOptions | None = None) -> None:
@@ -77,17 +78,17 @@ class RocksSpill:
 
     @property
     def disk_bytes(self) -> int:
-        """What it takes at present, about: files, and buffers that are to become files."""
+        """About how many bytes it takes now: files, and buffers that will become files."""
         db = self._db
         return 0 if db is None else sum(db.property_int_value(name) or 0 for name in _SIZES)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """The value of a key; ``None`` if the key is not there."""
         value: bytes | None = None if self._db is None else self._db.get(key)
         return value
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Keys from ``start`` on and below ``end``, in order, as they are now."""
+        """Yield the keys from ``start`` on and below ``end`` with their values, in order, as they are now."""
         if self._db is None:
             return
         bounds = ReadOptions()
@@ -99,10 +100,7 @@ class RocksSpill:
             rows.next()
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes]) -> None:
-        """Apply ``puts``, then ``deletes``: all or nothing.
-
-        Raises ``StateError`` when that is not possible.
-        """
+        """Apply ``puts``, then ``deletes``: all or nothing. Raises ``StateError`` if that fails."""
         batch = WriteBatch(raw_mode=True)
         for key, value in puts:
             batch.put(key, value)

@@ -1,12 +1,12 @@
 """The local copy of a log partition's state: one RocksDB database, every table under its own prefix.
 
-It is a cache of the changelogs, so it is never synced to disk on purpose: what a power failure takes away
-is read again. What matters is that it never *claims* more than it holds: the changelog positions are
-written in the same batch as the rows that they speak of.
+It is a cache of the changelogs, so it is never synced to disk: rows that a power failure takes away are read
+again. But it must never *claim* more than it holds. So the changelog positions are written in the same batch
+as the rows that they speak of.
 
-Beside the rows it keeps, under keys that start with a zero byte: the version of this layout, per table the
-changelog position (which topic, next offset to read), and when it was last written. Each of these but the
-first ends with a hash of itself: whoever restores rows has digests for them, and none for these.
+Other keys start with a zero byte. They have the version of this layout, the changelog position of each table
+(the topic's id, and the next offset to read), and the time of the last write. All but the version end with a
+hash of themselves, since the digests of rows do not cover them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.worker.state.table import Table
 BlockCache: TypeAlias = Cache
 
 _FORMAT: Final = b"2"
-#: The layout of before, in which positions and the time have no hashes.
+#: The former layout, in which positions and the time have no hashes.
 _UNHASHED: Final = b"1"
 _HASH_BYTES: Final = 8
 _FORMAT_KEY: Final = b"\x00format"
@@ -46,20 +46,20 @@ _log = structlog.get_logger("tidegate.store")
 
 @dataclass(frozen=True, slots=True)
 class RocksOptions:
-    """Every RocksDB option that we set. RocksDB's defaults are per database; a worker has one per partition.
+    """Every RocksDB option that we set. A worker has one database for each partition.
 
-    The block cache is shared by all partitions of the process; rows are read once, at the restore, so it
-    is small. ``open_files`` bounds file handles per partition.
+    All partitions of the process share the block cache. It is small, since rows are read only once, at the
+    restore. ``open_files`` bounds the file handles of each partition.
     """
 
     block_cache_bytes: int = 32 << 20
-    write_buffer_bytes: int = 8 << 20  # flushed to a file when full; up to two per partition
+    write_buffer_bytes: int = 8 << 20  # up to two for each partition; a full one is flushed to a file
     open_files: int = 64
     wal_bytes: int = 32 << 20
     info_log_files: int = 2
 
     def build(self, cache: BlockCache) -> Options:
-        """RocksDB's own object."""
+        """Make RocksDB's own object of these options."""
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(self.write_buffer_bytes)
@@ -82,7 +82,7 @@ class ChangelogPosition(NamedTuple):
 
 
 class LocalStore(Protocol):
-    """What a partition needs of its store."""
+    """What a partition needs of its store (``PartitionStore``)."""
 
     def positions(self) -> Mapping[StateTable, ChangelogPosition]: ...
     def written_at_ms(self) -> int | None: ...
@@ -102,19 +102,22 @@ OpenStore: TypeAlias = Callable[[Path], LocalStore]
 
 
 def rocks_stores(tables: Iterable[Table]) -> OpenStore:
-    """Stores of ``tables`` in RocksDB that share a block cache."""
+    """Make the function that opens stores of ``tables`` in RocksDB. The stores share a block cache."""
     cache = BlockCache(RocksOptions().block_cache_bytes)
     return partial(PartitionStore, cache=cache, tables=tuple(tables))
 
 
 class PartitionStore:
-    """The state of one log partition. Not to be used by two threads at a time."""
+    """The local copy of one log partition's state. One thread at a time may use it."""
 
     def __init__(
         self, path: Path, cache: BlockCache, tables: Iterable[Table], options: RocksOptions | None = None
     ) -> None:
-        """Open the database of ``tables`` at ``path``, or begin an empty one where it is missing, damaged or
-        of another layout. Raises ``StateError`` when there is no space for it."""
+        """Open the database of ``tables`` at ``path``.
+
+        One that is missing, damaged or of another layout is replaced by an empty one. Raises ``StateError``
+        if the disk has no room for it.
+        """
         self._path = path
         self._cache = cache
         self._prefix_of = {table.state: table.prefix for table in tables}
@@ -124,18 +127,18 @@ class PartitionStore:
         self._db = self._open()
 
     def positions(self) -> dict[StateTable, ChangelogPosition]:
-        """Where each table's changelog is to be read on; a table that was never written is missing."""
+        """Where to go on reading each table's changelog. A table that was never written has no position."""
         return dict(self._positions)
 
     def written_at_ms(self) -> int | None:
-        """Wall clock of the last write, milliseconds since 1970; ``None`` for an empty store."""
+        """The wall clock at the last write, in milliseconds since 1970; ``None`` for an empty store."""
         return self._written_ms
 
     def rows(self) -> Iterator[StateChange]:
-        """Every row, one table after the other: open transactions last, for there may be millions of them,
-        and whoever has their ranges by then need not hold them all. Rows are read as they are taken.
+        """Yield every row, one table after the other. Rows are read from the database as they are taken.
 
-        Raises ``StateMismatch`` where the database cannot give them.
+        Open transactions come last. There may be millions of them, and a caller that has their ranges by then
+        need not keep them all in memory. Raises ``StateMismatch`` if the database cannot be read.
         """
         for table in sorted(StateTable, key=lambda table: table is StateTable.INTENTS):
             piece = self._rows_from(table, b"")
@@ -149,9 +152,9 @@ class PartitionStore:
         positions: Mapping[StateTable, tuple[str, int]],
         now_ms: int,
     ) -> None:
-        """Apply ``changes`` in order, with the changelog positions that they bring it to, or nothing.
+        """Apply ``changes`` in order, together with the changelog ``positions`` behind them: all or nothing.
 
-        Raises ``StateError`` when that is not possible; the store is of no use then.
+        Raises ``StateError`` if that fails; the store cannot be used any more then.
         """
         batch = WriteBatch(raw_mode=True)
         for table, key, value in changes:
@@ -168,14 +171,16 @@ class PartitionStore:
         self._positions, self._written_ms = came_to, now_ms
 
     def clear(self) -> None:
-        """Throw everything away."""
+        """Delete the database, and begin an empty one."""
         self._db.close()
         shutil.rmtree(self._path)
         self._db = self._open()
 
     def _rows_from(self, table: StateTable, start: bytes) -> list[StateChange]:
-        """Some rows of a table, from a key on. RocksDB's iterator ends here: none is open between two calls,
-        for a database with an open one cannot be closed."""
+        """Read up to ``_ROWS_AT_ONCE`` rows of a table, from a key on.
+
+        RocksDB's iterator is given up before the return: a database with an open iterator cannot be closed.
+        """
         prefix, found = self._prefix_of[table], list[StateChange]()
         rows = self._db.iter()
         try:
@@ -184,12 +189,12 @@ class PartitionStore:
                 found.append(StateChange(table, key[1:], rows.value()))
                 rows.next()
             rows.status()
-        except Exception as error:  # as above
+        except Exception as error:  # rocksdict raises nothing more specific
             raise StateMismatch(f"The local copy of state in {self._path} cannot be read: {error}") from None
         return found
 
     def close(self) -> None:
-        """Release the files; the store cannot be used any more."""
+        """Close the files. The store cannot be used any more."""
         self._db.close()
 
     def _open(self) -> Rdict:
@@ -197,7 +202,7 @@ class PartitionStore:
             return self._database_of_this_layout()
         except Exception as error:
             if "lock hold" in str(error):
-                raise  # open already: not damaged, and not to be deleted under its user
+                raise  # the database is open elsewhere: it is not damaged, and must not be deleted
             if any(sign in str(error) for sign in _FULL):
                 raise self._unwritable(error) from None
             _log.warning(
@@ -251,7 +256,7 @@ def _put_positions(
 
 
 def _read_positions(db: Rdict, *, hashed: bool) -> tuple[dict[StateTable, ChangelogPosition], int | None]:
-    """The positions and when they were written. Raises ``ValueError`` for what is not as it was written."""
+    """Read the positions and the time of the last write. Raises ``ValueError`` if a hash does not match."""
     found = {}
     for table in StateTable:
         stored = _get(db, _POSITION_PREFIX + table.value.encode(), hashed=hashed)

@@ -1,4 +1,4 @@
-"""What a table of partition state is: one kind of row, its key space in the local store, its changelog."""
+"""Defines a table of partition state: one kind of row, with its key prefix and its changelog."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidegate.processor.batch import StateTable
 class Table:
     """A table of a log partition's state.
 
-    ``prefix`` is one byte before each key in the local store, so that one store holds all tables of a
-    partition and one write batch changes them together. The changelog is the topic
-    ``<app>-<table>-changelog``: as many partitions as the log, compacted, keyed like the table.
+    ``prefix`` is one byte that stands before each key in the local store. So one store holds all tables of a
+    partition, and one write batch changes them together. The changelog is the topic
+    ``<app>-<table>-changelog``. It is compacted, has as many partitions as the log, and the table's keys.
     """
 
     state: StateTable
