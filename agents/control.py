@@ -1,4 +1,4 @@
-"""The control agent: what the jobs agent tells this worker's log partitions about feeds."""
+"""The control agent: brings the jobs agent's messages about feeds to this worker's log partitions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The frontier agent: committed checkpoints become progress and markers, feed by feed.
+"""The frontier agent: makes progress and markers of committed checkpoints, feed by feed.
 
-The checkpoints topic has a few partitions, and each feed lives on one of them by its id; every partition
-of the log writes its checkpoints to all of them. Reading begins where the group's offset says, or at the
-oldest record: what was missed comes again, because log partitions publish everything that they have when
-they are opened and every 30 s, and a late or repeated checkpoint is harmless.
+The checkpoints topic has a few partitions. A feed's id decides which one the feed belongs to, and every log
+partition writes its checkpoints to all of them. Reading begins at the group's offset, or else at the oldest
+record. Missed checkpoints come again: log partitions publish whole checkpoints when they are opened, and then
+every 30 s. A late or repeated checkpoint does no harm.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = structlog.get_logger("tidegate.frontier")
 
 
 class FrontierPartition:
-    """The feeds of one partition of the checkpoints topic, while it is assigned to this worker."""
+    """One partition of the checkpoints topic that this worker holds, and the feeds that belong to it."""
 
     def __init__(self, app: Shell, partition: int) -> None:
         self._app = app
@@ -41,18 +41,18 @@ class FrontierPartition:
         self._tp = TP(app.topic_names.checkpoints, partition)
         self.intake = Intake(self._tp, app.batches, self._take)
         self._routes: CheckpointRoutes[FeedPublisher] = CheckpointRoutes(self._is_unknown)
-        self._told: Sequence[Overlap] = ()  # the overlaps that are in the log
+        self._told: Sequence[Overlap] = ()  # the overlaps that log lines have told of
         self._leaving: set[asyncio.Task[None]] = set()
         self._released = False
         self._opening = guarded_task(self._open(), f"frontier {partition}")
 
     @property
     def publishers(self) -> Mapping[FeedId, FeedPublisher]:
-        """The feeds that have begun."""
+        """The publishers of the feeds that have begun here."""
         return self._routes.receivers
 
     async def release(self) -> None:
-        """Finish what is being written, and write no more."""
+        """Finish the transactions that are under way, and write no more."""
         self._released = True
         self.intake.close()
         await self._opening
@@ -60,8 +60,11 @@ class FrontierPartition:
         await asyncio.gather(*(publisher.close() for publisher in self.publishers.values()), *self._leaving)
 
     async def _open(self) -> None:
-        """Begin with the feeds that can be seen. The whole topic could be hidden behind a transaction that
-        only a publisher begun here would abort (docs/delivery.md, Markers)."""
+        """Begin with the feeds that can be seen now.
+
+        To wait for the end of the jobs topic could be for ever: an open transaction may hide it, and perhaps
+        only a publisher that begins here would abort that one (docs/delivery.md, Markers).
+        """
         follower = self._app.follower
         await follower.read_to_stable_end()
         if not self._released:
@@ -69,7 +72,7 @@ class FrontierPartition:
             self.intake.open(await self._app.batches.committed_or_earliest(self._tp))
 
     def _look_at(self, feed_id: FeedId) -> None:
-        """The jobs topic tells something of a feed: begin or end its publisher."""
+        """Begin or end the publisher of a feed, as the jobs topic says."""
         if self._released or zlib.crc32(feed_id.encode()) % self._count != self._partition:
             return
         feed = self._app.follower.view[feed_id]
@@ -85,7 +88,7 @@ class FrontierPartition:
             self._routes.forget(feed_id)
 
     def _is_unknown(self, feed_id: FeedId) -> bool:
-        """Whether the feed may begin here, and nothing is known of it yet."""
+        """Whether the feed may still begin here: no state is known of it, and it is no other engine's."""
         feed = self._app.follower.view[feed_id]
         return feed.current_state is None and (feed.defined is None or feed.runs_on(Engine.WORKERS))
 
@@ -129,7 +132,7 @@ class FrontierPartition:
         return self._routes.claims.overlaps
 
     def _tell_overlaps(self) -> None:
-        """A line where ranges begin to have keys in common, and one where they have none any more."""
+        """Log each overlap that began, and each that is over."""
         before, now = ({each.range_ids: each for each in found} for found in (self._told, self.overlaps))
         self._told = self.overlaps
         for ranges, overlap in now.items():
@@ -152,7 +155,7 @@ class FrontierPartition:
 
 
 class Frontiers:
-    """The partitions of the checkpoints topic that this worker has."""
+    """The partitions of the checkpoints topic that this worker holds."""
 
     def __init__(self, app: Shell) -> None:
         self._app = app
@@ -169,12 +172,12 @@ class Frontiers:
             held.intake.offer(batch)
 
     def report(self) -> tuple[FeedReport, ...]:
-        """The feeds whose frontiers are here."""
+        """Report on the feeds whose frontiers are here."""
         publishers = (p for held in self.open.values() for p in held.publishers.values())
         return tuple(report for publisher in publishers if (report := publisher.report()) is not None)
 
     def overlaps(self) -> tuple[OverlapReport, ...]:
-        """The keys that several ranges have at once, by what their frontiers were told here."""
+        """Report on the keys that several ranges have at once, as checkpoints have told here."""
         found = {overlap_report(each): None for held in self.open.values() for each in held.overlaps}
         return tuple(found)
 
@@ -185,7 +188,7 @@ class Frontiers:
 
 
 def overlap_report(overlap: Overlap) -> OverlapReport:
-    """An overlap for people."""
+    """Make the report of an overlap."""
     generations = tuple(claim.generation for claim in overlap.claims)
     return OverlapReport(overlap.span.start.hex(), overlap.span.end.hex(), overlap.range_ids, generations)
 

@@ -1,4 +1,4 @@
-"""The hand-off agent: what ranges of other partitions tell those of this worker (docs/ranges.md#hand-off)."""
+"""The hand-off agent: brings claims and hand-offs to the ranges of this worker (docs/ranges.md#hand-off)."""
 
 from __future__ import annotations
 

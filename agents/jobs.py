@@ -1,8 +1,8 @@
 """The jobs agent: takes feeds from their definition to the state that their users asked for.
 
-What to do next about a feed follows from what is durable, ``tidegate.changefeed.lifecycle.registration`` says
-how; this agent only does it. There is one at a time: it runs where the single partition of the topic of
-acknowledgements is assigned, and its transactional producer shuts an earlier one out.
+The next step for a feed follows from durable records alone. ``tidegate.changefeed.lifecycle.registration``
+decides it, and this agent takes it. There is one such agent at a time. It runs on the worker that holds the
+single partition of acknowledgements, and its transactional producer fences an earlier one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ResultT = TypeVar("ResultT")
 
 
 class JobsOwner:
-    """The one that decides about feeds, while the acknowledgements are assigned to this worker."""
+    """What decides about feeds, while this worker holds the partition of acknowledgements."""
 
     def __init__(self, app: Shell) -> None:
         self._app = app
@@ -80,7 +80,7 @@ class JobsOwner:
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
-        self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
+        self._heirs: set[FeedId] = set()  # feeds that wait until no other feed can write to their topics
         self._fences = FeedFences(app)
         self._faults = FeedFaults()
         self._news = asyncio.Event()
@@ -88,7 +88,7 @@ class JobsOwner:
         self._task = guarded_task(self._work(), "jobs")
 
     async def release(self) -> None:
-        """Finish what is being written, and decide no more."""
+        """Finish the step that is under way, and decide no more."""
         self._closing.set()
         self._news.set()
         self.intake.close()
@@ -149,7 +149,7 @@ class JobsOwner:
     # ---- one step for one feed
 
     async def _look_after(self, feed_id: FeedId) -> None:
-        """Take the next step; an exception that nobody foresaw fails this feed, and no other waits (U7)."""
+        """Take the next step for a feed. An exception that nobody foresaw fails this feed alone (U7)."""
         try:
             await self._advance(feed_id)
         except Exception as error:
@@ -207,7 +207,10 @@ class JobsOwner:
                 await self._tell_held(definition.id)
 
     async def _prepare(self, definition: FeedDefinition, step: Prepare) -> None:
-        """Have the feed start; one that has begun waits for its cluster instead, and holds nobody."""
+        """Prepare the feed's topics and start it.
+
+        A feed that began in an earlier epoch may wait for its cluster instead, since it holds no partition.
+        """
         cluster = step.cluster if step.cluster is not None else self._sinks.cluster_of(definition) or ""
         feed, own = self._view(definition), self._own_topics(definition)
         state = await prepared(definition, step, cluster, self._app.runtime, own, feed)
@@ -218,13 +221,13 @@ class JobsOwner:
             await self._store(state)
 
     async def _take_over(self, definition: FeedDefinition) -> None:
-        """Steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
+        """Take a feed over: steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
         app = self._app
         await self._fences.fence(definition.id)
         if not await app.follower.read_to_end(self._closing):
             return
         feed = app.follower.view[definition.id]
-        if feed.defined == definition and feed.current_takeover is None:  # else it was moved on meanwhile
+        if feed.defined == definition and feed.current_takeover is None:  # or it was moved again meanwhile
             taken = takeover(definition, feed.state, feed.progress, feed.takeover)
             await self._commit([Record(app.topic_names.jobs, 0, taken.key, taken.to_bytes())])
             _log.info("feed taken over", id=definition.id, high_water=str(taken.high_water))
@@ -232,16 +235,16 @@ class JobsOwner:
         self._look_at(definition.id)
 
     def _fault(self, definition: FeedDefinition) -> str:
-        """Why the feed cannot be, or nothing.
+        """Why the feed has to fail; empty if it need not.
 
-        Asked before any partition has to wait for it; and again before its topics are its own for good,
-        since a feed that was defined earlier may have come to sight later.
+        This is asked before any partition has to wait for the feed. It is asked again before the feed's
+        topics are its own for good, since an earlier feed may be known only then.
         """
         app = self._app
         try:
             check_sink(definition)
             cluster, topics = self._sinks.cluster_of(definition), wanted_topics(definition)
-            if cluster is not None:  # else it is asked before the feed is announced, or prepared
+            if cluster is not None:  # an unknown cluster is asked before the feed is announced, or prepared
                 shares = partial(self._sinks.share, definition)
                 internal = set() if cluster else app.topic_names.internal
                 namespace = app.settings.output_namespace
@@ -257,8 +260,10 @@ class JobsOwner:
         return OwnTopics.of(definition, self._app.follower.view, partial(self._sinks.share, definition))
 
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
-        """The feed that must be gone before this one may have its topics: from every partition, and as a
-        writer of markers."""
+        """The feed that must be gone before this one may have its topics; ``None`` if there is none.
+
+        It is gone once every partition has forgotten it and nobody can write its markers.
+        """
         topics, view = wanted_topics(definition), self._app.follower.view
         shares = partial(self._sinks.share, definition)
         return former_owner(definition, topics, view, self._is_gone, shares)
@@ -267,7 +272,7 @@ class JobsOwner:
         return self._forgotten(definition) and self._fences.is_shut_out(definition.id)
 
     async def _wait_for_topics(self, definition: FeedDefinition, owner: FeedId) -> None:
-        """Until the partitions have forgotten their former owner; then fence its markers (step E5)."""
+        """Have a feed wait until partitions have forgotten its topics' former owner; then fence that (E5)."""
         former = self._app.follower.view[owner].definition
         if former is None or not self._forgotten(former):
             _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
@@ -284,9 +289,9 @@ class JobsOwner:
             self._look_at(definition.id)
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
-        """Whether its sink or schema registries keep the feed from being announced; its state says so.
+        """Whether the feed's sink or schema registries keep it from being announced. Its state says why.
 
-        Once a partition may have heard of it the feed goes on: what holds the partitions must not wait.
+        A feed of which a partition may have heard is never held back: it holds that partition.
         """
         last, _ = self._announced.get(definition.id, (None, 0.0))
         announced = last is not None and last.message == step.message
@@ -310,7 +315,7 @@ class JobsOwner:
         return verdict
 
     async def _tell_held(self, feed_id: FeedId) -> None:
-        """The state of a feed that runs says whether it is held."""
+        """Store in the state of a running feed whether the feed is held, and why."""
         stored = self._app.follower.view[feed_id].current_state
         if stored is None or stored.state not in LIVE:
             return
@@ -352,7 +357,7 @@ class JobsOwner:
         self._registries.forget(feed_id)
 
     async def _learn_sink(self, definition: FeedDefinition) -> None:
-        """A former jobs agent asked the sink; which cluster it is has to be known here too."""
+        """Ask the sink which cluster it is: a former jobs agent asked, and this one has to know it too."""
         try:
             await self._sinks.learn(definition)
         except RetryError as error:
@@ -362,7 +367,7 @@ class JobsOwner:
             self._look_at(definition.id)
 
     async def _store(self, record: StateRecord) -> None:
-        """Write the record, and look again once it can be read."""
+        """Write the record, and look at the feed again once the record can be read."""
         if record.state is not FeedState.PENDING:
             self._forget_questions(record.feed_id)
         await self._commit([Record(self._app.topic_names.jobs, 0, record.key, record.to_bytes())])
@@ -379,14 +384,14 @@ class JobsOwner:
 
 
 class JobsHolder:
-    """Holds the single partition of acknowledgements, when this worker has it."""
+    """The holder of the single partition of acknowledgements. ``owner`` is set while this worker has it."""
 
     def __init__(self, app: Shell) -> None:
         self._app = app
         self.owner: JobsOwner | None = None
 
     def assigned(self, partition: int) -> None:  # noqa: ARG002 - there is only one
-        """This worker decides about feeds from now on."""
+        """Begin to decide about feeds: this worker has the partition now."""
         self.owner = JobsOwner(self._app)
 
     def offer(self, batch: FetchedBatch) -> None:
@@ -395,7 +400,7 @@ class JobsHolder:
             self.owner.intake.offer(batch)
 
     async def released(self) -> None:
-        """Another worker may decide."""
+        """Stop deciding about feeds: another worker may do so now."""
         owner, self.owner = self.owner, None
         if owner is not None:
             await owner.release()

@@ -1,7 +1,7 @@
-"""The rangefeed agent: from the log of the range store to rows, state and checkpoints.
+"""The rangefeed agent: makes rows, state and checkpoints of the range store's log.
 
-The modules on the right are those of ``tidegate.worker``. docs/delivery.md has the reasons for each step, and
-what a crash behind it leaves.
+The modules on the right are those of ``tidegate.worker``. docs/delivery.md has the reason for each step, and
+says what a crash after it leaves.
 
 Opening a partition:
 
@@ -19,7 +19,7 @@ One batch:
 
     1   take it, if it starts where the previous one ended              kafka.intake
     2   step the processor; freeze what changed                         commit.stepper
-    2a  frame: put the ids of their schemas into rows that have some    commit.framing
+    2a  frame: put schema ids into rows of formats with schemas         commit.framing
     3   produce every row, counted by the batch's barrier               output.row_producer
     4   wait until every row is acknowledged, in the order of batches   commit.commit_loop
     5   write state, checkpoints, answers and requests                  state.partition_writer
@@ -27,8 +27,8 @@ One batch:
     7   copy the state rows to the local store                          state.store
     8   complete: free the batch's slot, report its offset              commit.commit_loop
 
-The agent itself only dispatches: each partition has a commit loop with a bounded queue of its own, so that a
-slow or held partition holds no other one back.
+The agent itself only passes batches on. Each partition has a commit loop with a bounded queue of its own, so
+that a slow or held partition holds no other one back.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _log = structlog.get_logger("tidegate.rangefeed")
 
 
 class LogPartitions:
-    """The log partitions of this worker."""
+    """The log partitions that this worker holds."""
 
     def __init__(self, app: Shell, open_store: OpenStore) -> None:
         self._app = app
@@ -81,9 +81,9 @@ class LogPartitions:
         )
 
     def _reopen(self, broken: LogPartition, broke: StepBroke) -> None:
-        """Steps U2 and U3 of docs/security.md: go on from what is durable, more carefully.
+        """Open a partition again whose step broke: steps U2 and U3 of docs/security.md.
 
-        Ends the process where that cannot help.
+        The partition goes on from its durable state, more carefully. Ends the process if that cannot help.
         """
         STEPS_BROKEN.labels(broken.partition).inc()
         reopening = guarded_task(self._open_again(broken, broke), f"reopen {broken.partition}")
@@ -98,38 +98,38 @@ class LogPartitions:
         caution = broken.caution.after(broke)
         _log.error("a step broke; the partition is opened again", partition=broken.partition, exc_info=broke)
         await broken.release()
-        if self.open.get(broken.partition) is broken:  # else it was let go of meanwhile
+        if self.open.get(broken.partition) is broken:  # or it was let go of meanwhile
             self._take_up(broken.partition, caution)
 
     def offer(self, batch: FetchedBatch) -> None:
-        """Step 1 of a batch of the log."""
+        """Take a batch of the log (step 1)."""
         held = self.open.get(batch.partition)
         if held is not None:
             held.log.offer(batch)
 
     def offer_control(self, batch: FetchedBatch) -> None:
-        """The same for messages about feeds."""
+        """Take a batch of messages about feeds."""
         held = self.open.get(batch.partition)
         if held is not None:
             held.control.offer(batch)
 
     def offer_exchanges(self, batch: FetchedBatch) -> None:
-        """The same for claims and hand-offs."""
+        """Take a batch of claims and hand-offs."""
         held = self.open.get(batch.partition)
         if held is not None:
             held.hand_offs.offer(batch)
 
     def report(self) -> tuple[PartitionReport, ...]:
-        """The partitions as they are now."""
+        """Report on the partitions as they are now."""
         return tuple(held.report() for _, held in sorted(self.open.items()))
 
     async def ranges_in(self, span: Span) -> tuple[SpanReport, ...]:
-        """The ranges that have keys of ``span``, by partition; those that are restored are left out."""
+        """The ranges that have keys of ``span``, by partition. Partitions being restored are left out."""
         asked = [held.ranges_in(span) for _, held in sorted(self.open.items())]
         return tuple(report for report in await asyncio.gather(*asked) if report is not None)
 
     async def released(self) -> None:
-        """Close every partition. Called before each assignment, the first one as well."""
+        """Close every partition. This is called before each assignment, also before the first one."""
         await self._pause_standby()
         if self._ends is not None:
             self._ends.cancel()
@@ -151,9 +151,9 @@ class LogPartitions:
 
 
 def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogPartitions:
-    """Register the agent with the application; returns the partitions that it feeds.
+    """Register the agent with the application. Returns the partitions that it brings batches to.
 
-    State is kept in RocksDB, unless ``open_store`` opens something else.
+    State is kept in RocksDB, unless ``open_store`` opens another kind of store.
     """
     partitions = LogPartitions(app, open_store or rocks_stores(TABLES))
     app.assignment.hold(app.topic_names.log, partitions)

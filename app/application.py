@@ -1,4 +1,4 @@
-"""The Faust application: group membership, assignment and agents; delivery is ours (docs/delivery.md)."""
+"""The Faust application: group, assignment and agents. Delivery is not Faust's (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -32,27 +32,30 @@ from tidegate.worker.runtime import Runtime
 from tidegate.worker.shell import Shell
 
 _REQUEST_S: Final = 40.0
-_FETCH_BYTES: Final = 4 << 20  # per partition and fetch; above any record
+_FETCH_BYTES: Final = 4 << 20  # for each partition and fetch, at least
 _HEARTBEATS_PER_SESSION: Final = 4
 _COMMIT_S: Final = 5.0
-_STOP_MARGIN_S: Final = 15.0  # for leaving the group, after the drain
-_RELEASE_MARGIN_S: Final = 30.0  # a revoked member may take this longer than the drain before it is given up
+_STOP_MARGIN_S: Final = 15.0  # time to leave the group, after the drain
+_RELEASE_MARGIN_S: Final = 30.0  # the group gives a revoked member up so much later than its drain ends
 
 _log = structlog.get_logger("tidegate.worker")
 
 
 class NoFaustServers(BootStrategy):
-    """Faust's web server shows tables that are not there, and its producer cannot tell of deliveries."""
+    """The start of Faust without two of its servers.
+
+    Its web server would show tables that are not there, and its producer cannot tell of deliveries.
+    """
 
     enable_web = False
     enable_kafka_producer = False
 
 
 class NoTables(TableManager):
-    """Faust's tables, of which there are none: stock Faust gives agents a second to declare some."""
+    """Faust's manager of tables, for an application without any."""
 
     async def on_start(self) -> None:
-        """Subscribe at once."""
+        """Subscribe at once; stock Faust first waits a second for agents to declare tables."""
         await self._update_channels()
         await self.recovery.start()
 
@@ -73,7 +76,7 @@ class Application(faust.App):
         self._schema_ids = schema_ids
         self.topic_names = Topics.of(settings)
         self.assignment = Assignment(settings.drain_timeout_ms / 1000)
-        self._begun = False  # once true, all that `on_stop` has to release is there
+        self._begun = False  # whether everything that `on_stop` has to release is open
         session_s = settings.session_timeout_ms / 1000
         super().__init__(
             settings.app_id,
@@ -101,13 +104,14 @@ class Application(faust.App):
     # ---- agents
 
     def batch_topic(self, name: str) -> Any:
-        """The topic, delivering ``FetchedBatch``es."""
+        """The topic ``name``. Its messages have ``FetchedBatch``es as values."""
         return self.topic(name, schema=BatchSchema())
 
     async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None:
-        """The body of an agent: every batch goes to ``offer``, and a failure ends the process.
+        """Give every batch of the stream to ``offer``. This is the body of an agent.
 
-        An exception that left the agent would acknowledge the batch and restart the agent behind it.
+        A failure ends the process. If an exception left the agent instead, Faust would acknowledge the batch
+        and restart the agent behind it.
         """
         events: AsyncIterator[Any] = stream.noack().events()
         async for event in events:
@@ -125,7 +129,7 @@ class Application(faust.App):
         except TidegateError as error:
             end_process(error, EXIT_REFUSED)
         except Exception as error:
-            end_process(error)  # Faust would stop the worker that has not begun, and that is no failure
+            end_process(error)  # Faust would stop the worker in an orderly way, with status 0
         self._begun = True
         _log.info("the worker starts", log=self.topic_names.log, partitions=self.runtime.topology.partitions)
 
@@ -140,7 +144,7 @@ class Application(faust.App):
         self._alarms = [start_stall_alarm(self.report), start_gc_alarm(self.report)]
 
     def report(self) -> WorkerReport:
-        """What this worker has at the moment."""
+        """Report on everything that this worker has now."""
         return WorkerReport(
             self.settings.app_id,
             self.settings.instance_id,
@@ -158,13 +162,13 @@ class Application(faust.App):
         )
 
     def _crash(self, reason: BaseException) -> None:
-        """Faust tells of a service that failed. Its shutdown may hang, and hold partitions all the while."""
+        """End the process when a service of Faust failed: its shutdown could hang and keep partitions."""
         if not self.should_stop:
             end_process(reason)
         super()._crash(reason)
 
     async def on_stop(self) -> None:
-        """Stop in order, unless nothing has begun."""
+        """Stop in order. If nothing has begun, only end the process."""
         if not self._begun:
             leave_process("the worker stops before it began; nothing was read")
         await stop_in_order(self, self._leave_group)
@@ -181,12 +185,12 @@ class Application(faust.App):
 
     @property
     def batches(self) -> BatchConsumer:
-        """The consumer, as the one that it is."""
+        """The consumer, with its true type."""
         consumer: BatchConsumer = self.consumer
         return consumer
 
     def on_rebalance_end(self) -> None:
-        """Faust has finished with an assignment: open its partitions."""
+        """Open the assigned partitions. Faust calls this at the end of a rebalance."""
         super().on_rebalance_end()
         self.assignment.take_up(self.consumer.assignment())
 
@@ -202,13 +206,13 @@ class Application(faust.App):
         return BatchTransport(self.conf.broker_producer, self)
 
     def _create_directories(self) -> None:
-        """The data directory is ours (``tidegate.worker.process.data_dir``)."""
+        """Create nothing: ``tidegate.worker.process.data_dir`` makes the data directory."""
 
 
 async def stop_in_order(app: Shell, leave_group: Callable[[], Awaitable[None]]) -> None:
-    """Finish what is in flight, leave the group, release the directory and the sink.
+    """Finish the batches in flight, leave the group, and release everything that the worker holds open.
 
-    Ends the process where any of that takes too long, or fails.
+    Ends the process if any of that takes too long, or fails.
     """
     loop = asyncio.get_running_loop()
     late = loop.call_later(app.settings.drain_timeout_ms / 1000 + _STOP_MARGIN_S, _end_late)
@@ -230,10 +234,13 @@ def _registry_report(wait: RegistryWait) -> RegistryReport:
 
 
 def _leave_late() -> None:
-    """Leaving the group takes too long. Its session expires by itself, and nothing else is left to do."""
+    """End the process because leaving the group takes too long.
+
+    Nothing else is left to do, and the group drops the member when its session expires.
+    """
     leave_process("everything in flight is durable; the worker stops without having left the group")
 
 
 def _end_late() -> None:
-    """Releasing the partitions takes too long: what matters was done by now, or never will be."""
+    """End the process because the release of the partitions takes too long. Their next owners go on."""
     end_process(FatalError("the worker did not come to its end in time after it was told to stop"))

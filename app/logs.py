@@ -1,4 +1,7 @@
-"""Log lines: ours by structlog, those of Faust and the Kafka clients by the standard library, one format."""
+"""Configures log lines, which all have one format.
+
+tidegate's own lines come from structlog, those of Faust and the Kafka clients from the standard library.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def configure_logs(settings: Settings) -> None:
     )
     handler.addFilter(RepeatedLines((KAFKA_LOGGER.name, "aiokafka", "tidegate.schemas", "tidegate.foreign")))
     logging.basicConfig(handlers=[handler], level=settings.log_level, force=True)
-    for name in _LOUD:  # their INFO tells of every request and service (ours log as "tidegate...")
+    for name in _LOUD:  # they log every request and service at INFO; tidegate's loggers are "tidegate..."
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
     KAFKA_LOGGER.addFilter(_KnownWarning())
     structlog.configure(
@@ -50,8 +53,10 @@ def configure_logs(settings: Settings) -> None:
 
 
 class _KnownWarning(logging.Filter):
-    """Drops librdkafka's remark on the gapless guarantee at every start: we know, and need it
-    (tidegate.worker.output.row_producer)."""
+    """Drops librdkafka's warning about the gapless guarantee, which it logs at every start.
+
+    ``tidegate.worker.output.row_producer`` needs that guarantee.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write the line."""
@@ -65,5 +70,5 @@ def _renderer(log_format: LogFormat) -> structlog.types.Processor:
 
 
 def _redacted(_: object, __: str, line: Any) -> Any:
-    """The line as it leaves the process."""
+    """Replace the secrets in a line, just before it leaves the process."""
     return redacted(line)

@@ -1,7 +1,7 @@
-"""Where everything is put together.
+"""Puts a worker together from its parts.
 
-``faust -A app.main worker`` and ``tidegate worker`` start the same worker; the first takes its settings
-from the environment alone.
+``faust -A app.main worker`` and ``tidegate worker`` start the same worker. The first takes its settings from
+the environment alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidegate.worker.state.store import OpenStore
 
 
 def create_app(settings: Settings) -> Application:
-    """The application with all its agents."""
+    """Make the application with all its agents."""
     _remember_secrets(settings)
     configure_logs(settings)
     secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
@@ -38,14 +38,17 @@ def create_app(settings: Settings) -> Application:
 
 
 def _remember_secrets(settings: Settings) -> None:
-    """Have nothing that leaves the process show them."""
+    """Register the secrets of the settings, so that no output of the process shows them."""
     for secret in (settings.sasl_password, settings.ssl_key_password, settings.metrics_token):
         if secret is not None:
             remember_secret(secret.get_secret_value())
 
 
 def add_agents(app: Shell, open_store: OpenStore | None = None) -> AgentReports:
-    """Register all agents with ``app``; see ``rangefeed_agent`` for ``open_store``."""
+    """Register all agents with ``app``, and return their reports.
+
+    ``rangefeed_agent`` says what ``open_store`` is.
+    """
     partitions = rangefeed_agent(app, open_store)
     control_agent(app, partitions)
     handoff_agent(app, partitions)
@@ -55,8 +58,10 @@ def add_agents(app: Shell, open_store: OpenStore | None = None) -> AgentReports:
 
 
 def run_worker(settings: Settings) -> NoReturn:
-    """Run a worker until a signal ends it: exit status 0 after SIGTERM or SIGINT, 1 when it refuses to
-    start, 70 after a fatal error."""
+    """Run a worker until a signal ends it.
+
+    The exit status is 0 after SIGTERM or SIGINT, 1 if the worker refuses to start, 70 after a fatal error.
+    """
     BatchWorker(create_app(settings)).execute_from_commandline()
     raise AssertionError("execute_from_commandline ends the process")
 

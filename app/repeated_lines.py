@@ -1,4 +1,4 @@
-"""Keeps the Kafka clients from filling the log: while a broker is away they say so many times a second."""
+"""Keeps the Kafka clients from filling the log: while a broker is away they log that many times a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 AGAIN_S: Final = 10.0
-_KINDS_MAX: Final = 1_000  # all are forgotten then: the next line of each is written
+_KINDS_MAX: Final = 1_000  # at so many kinds all are forgotten, and the next line of each is written
 _NUMBERS: Final = re.compile(r"\d+")
 
 
@@ -21,9 +21,10 @@ class _Kind:
 
 
 class RepeatedLines(logging.Filter):
-    """Lets a line pass once in ``again_s``, with the number of its like that were passed over since.
+    """A filter for a handler: of lines that are alike it lets one pass in ``again_s`` seconds.
 
-    Lines are alike when logger, level and text agree but for numbers. To be added to a handler.
+    That one says how many were dropped before it. Lines are alike if logger, level and text are equal,
+    numbers left aside. Example: "broker 1 is down" and "broker 2 is down" are alike.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The process around the application: signals and logs."""
+"""The process around the application: Faust's worker, its garbage collection and its limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import faust
 
 from tidegate.access.private_files import keep_files_private
 
-#: Batches make and drop many small objects, none of them in cycles: looking for cycles after every 700 of
-#: them, as Python does by default, took a quarter of the throughput (`make bench`, end to end).
+#: Batches make and drop many small objects, none of them in cycles. By default Python looks for cycles after
+#: every 700 of them, and that took a quarter of the throughput (`make bench`, end to end).
 _GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 
@@ -25,12 +25,14 @@ class BatchWorker(faust.Worker):
         self.spinner = None
         keep_files_private()
         _allow_open_files()
-        gc.freeze()  # what was imported stays: never look at it again
+        gc.freeze()  # imported objects stay for ever: collections need not look at them
         gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _allow_open_files() -> None:
-    """Take as many open files as the system grants: a log partition needs about fourteen, and the usual
-    1,024 are used up by 64 of them."""
+    """Raise the limit of open files as far as the system allows.
+
+    A log partition needs about fourteen open files, so 64 partitions use up the usual 1,024.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,1 +1,1 @@
-"""The Spark jobs as `spark-submit` takes them; what they are made of is in `tidegate/spark`."""
+"""The Spark jobs as `spark-submit` takes them. `tidegate/spark` has their parts."""

@@ -1,6 +1,6 @@
-"""``spark-submit pipeline/backfill.py``: a feed's past from the log itself, as a Spark job.
+"""``spark-submit pipeline/backfill.py``: a Spark job that writes a feed's past from the log itself.
 
-The same as ``tidegate spark backfill``, whose options it takes.
+It does the same as ``tidegate spark backfill``, and takes the same options.
 """
 
 from __future__ import annotations

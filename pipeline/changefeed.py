@@ -1,6 +1,6 @@
-"""``spark-submit pipeline/changefeed.py``: the feeds of an application as a Spark query.
+"""``spark-submit pipeline/changefeed.py``: a Spark query that runs the feeds of an application.
 
-The same as ``tidegate spark changefeed``, whose options it takes.
+It does the same as ``tidegate spark changefeed``, and takes the same options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``spark-submit pipeline/warehouse.py``: output topics of changefeeds as tables of closed buckets.
+"""``spark-submit pipeline/warehouse.py``: a Spark job that makes tables of closed buckets of output topics.
 
-The same as ``tidegate spark load``, whose options it takes.
+It does the same as ``tidegate spark load``, and takes the same options.
 """
 
 from __future__ import annotations

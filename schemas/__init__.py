@@ -1,1 +1,1 @@
-"""Schema registries: how schemas get their ids."""
+"""Gets the ids of schemas from schema registries, for a worker."""

@@ -1,12 +1,14 @@
-"""Schema ids from the registries, for everything in a worker that asks
-(``tidegate.worker.process.schema_ids``).
+"""Gets schema ids from registries, for all parts of a worker (``tidegate.worker.process.schema_ids``).
 
-A schema that several partitions or feeds ask for at a time is asked for once, again and again while its
-registry is away. Calls block, and a registry that hangs does so for as long as its URL allows, so each call
-has a thread of its own: a daemon, which no stopping worker waits for, and of one registry never more than
-``_CALLS`` of them. The request itself has another one, which a caller that has given up leaves behind until
-the connection gives up too: a few times the registry's timeout, longer only for a server that sends its
-headers byte by byte, and never two for one schema.
+If several partitions or feeds ask for a schema at the same time, one question goes to the registry. It is
+repeated while the registry is away.
+
+Calls block, and a registry that hangs blocks for as long as its URL allows. So each call has a thread of its
+own. It is a daemon, for which a stopping worker does not wait, and a registry has at most ``_CALLS`` of them.
+
+The HTTP request of a call has a second thread. If the call gives up, this thread stays until the connection
+gives up as well. That takes a few times the registry's timeout, or longer for a server that sends its headers
+byte by byte. There are never two such threads for one schema.
 """
 
 from __future__ import annotations
@@ -29,20 +31,20 @@ from tidegate.worker.operations.metrics import REGISTRY_RETRIES, SCHEMAS
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.schema_ids import RegistryWait
 
-_CALLS: Final = 4  # to one registry at a time
+_CALLS: Final = 4  # calls to one registry at the same time, at most
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 10.0
 
-#: Its lines pass ``app.repeated_lines``: a registry that is away is no news each time.
+#: Its lines pass ``app.repeated_lines``, which drops repeated ones while a registry is away.
 _log = logging.getLogger("tidegate.schemas")
 ResultT = TypeVar("ResultT")
-#: Does work beside the event loop, in a thread with this name
+#: Runs work beside the event loop, in a thread of the given name
 #: (``tidegate.worker.process.machine.Machine.background``).
 Background: TypeAlias = Callable[[Callable[[], None], str], object]
 
 
 class AskedRegistry(Protocol):
-    """What is needed of ``tidegate.registry.schema_registration.SchemaRegistrar``."""
+    """What this module needs of ``tidegate.registry.schema_registration.SchemaRegistrar``."""
 
     def known(self, schema: SubjectSchema) -> int | None: ...
     def id_of(self, schema: SubjectSchema) -> int: ...
@@ -50,14 +52,14 @@ class AskedRegistry(Protocol):
 
 
 class Registries(Protocol):
-    """What is needed of ``tidegate.registry.known_registries.SchemaRegistries``."""
+    """What this module needs of ``tidegate.registry.known_registries.SchemaRegistries``."""
 
     def of(self, url: str) -> AskedRegistry: ...
     def close(self) -> None: ...
 
 
 class _Ask:
-    """A schema that somebody waits for."""
+    """The question for the id of one schema. ``feeds`` counts who waits for the answer."""
 
     def __init__(self) -> None:
         self.feeds: Counter[FeedId] = Counter()
@@ -68,8 +70,10 @@ class _Ask:
 
 
 class RegistrySchemaIds:
-    """See ``tidegate.worker.process.schema_ids.SchemaIds``. ``allowed`` are the registries that feeds may
-    name."""
+    """The ids of schemas, from registries (``tidegate.worker.process.schema_ids.SchemaIds``).
+
+    ``allowed`` has the registries that feeds may name.
+    """
 
     def __init__(
         self,
@@ -93,7 +97,7 @@ class RegistrySchemaIds:
         ids: dict[SubjectSchema, int] = {}
         try:
             registry = self._registries.of(url)
-        except StatementError:  # `ids` says so
+        except StatementError:  # `ids` raises an error for it
             return None
         for schema in schemas:
             found = registry.known(schema)
@@ -122,7 +126,7 @@ class RegistrySchemaIds:
         return {schema: await self._id(url, feed_id, schema) for schema in schemas}
 
     def waiting(self) -> tuple[RegistryWait, ...]:
-        """See ``SchemaIds``: one entry for each feed and registry, that of its most tried schema."""
+        """See ``SchemaIds``. Each feed and registry has one entry, for the schema with the most tries."""
         waits: dict[tuple[FeedId, str], RegistryWait] = {}
         for (url, _), ask in self._asks.items():
             for feed_id in ask.feeds:
@@ -147,12 +151,12 @@ class RegistrySchemaIds:
         return ask
 
     def _leave(self, url: str, feed_id: FeedId, schema: SubjectSchema, ask: _Ask) -> None:
-        """The last one ends the asking, whether or not there is an answer."""
+        """Wait no more for a schema. When nobody waits any more, the question is dropped."""
         ask.feeds[feed_id] -= 1
-        ask.feeds += Counter()  # forgets those at 0
+        ask.feeds += Counter()  # drops the entries at 0
         if not ask.feeds:
             ask.task.cancel()
-            self._asks.pop((url, schema), None)  # no error could name the key, whose URL may hold secrets
+            self._asks.pop((url, schema), None)  # a KeyError would show the URL, which may hold secrets
 
     async def _ask(self, url: str, schema: SubjectSchema, ask: _Ask) -> int:
         pause_s = self._first_pause_s
@@ -177,7 +181,7 @@ class RegistrySchemaIds:
             pause_s = min(2 * pause_s, self._longest_pause_s)
 
     async def _id(self, url: str, feed_id: FeedId, schema: SubjectSchema) -> int:
-        """One try."""
+        """Return the id of a schema: a known one, or the answer to one call."""
         registry = self._registry(url)
         found = registry.known(schema)
         if found is None:
@@ -186,7 +190,7 @@ class RegistrySchemaIds:
         return found
 
     def _registry(self, url: str) -> AskedRegistry:
-        """Raises ``SchemaRejected`` for a URL that cannot be one."""
+        """The registry at ``url``. Raises ``SchemaRejected`` if the URL cannot be that of a registry."""
         try:
             return self._registries.of(url)
         except StatementError as error:
@@ -195,7 +199,10 @@ class RegistrySchemaIds:
     # ---- threads
 
     async def _call(self, url: str, call: Callable[[], ResultT]) -> ResultT:
-        """Call when it is the registry's turn. Who gives up leaves the call, and its turn, to themselves."""
+        """Make the call once fewer than ``_CALLS`` calls to the registry are under way.
+
+        If the caller gives up, the call runs on, and counts until it has ended.
+        """
         turns = self._turns.setdefault(url, asyncio.Semaphore(_CALLS))
         await turns.acquire()
         answer = self._in_background(call)
@@ -216,7 +223,7 @@ class RegistrySchemaIds:
                 tell(answer.set_result, result)
 
         def tell(say: Callable[..., None], what: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody listens
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile, so nobody waits
                 loop.call_soon_threadsafe(say, what)
 
         self._background(run, "schema-registry")
@@ -224,13 +231,13 @@ class RegistrySchemaIds:
 
 
 def _look_at(answer: asyncio.Future[ResultT]) -> None:
-    """An error that everybody who waited for it has given up on is no news."""
+    """Mark the error of an answer as seen: asyncio would log it if all who waited have given up."""
     if not answer.cancelled():
         answer.exception()
 
 
 def _redacted(url: str) -> str:
-    """Where the registry is, without secrets; nothing of a URL that cannot be read."""
+    """The URL of the registry without secrets; nothing of a URL that cannot be parsed."""
     try:
         return parse_registry_uri(url).shown
     except StatementError:

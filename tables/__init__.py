@@ -1,4 +1,4 @@
-"""Tables of partition state: local copies in RocksDB, changelogs in Kafka. One table a file."""
+"""The tables of partition state, one a file. Each has a local copy in RocksDB and a changelog in Kafka."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Versions of table descriptors.
+"""The table of table descriptors' versions.
 
-Each partition keeps its own copy: a descriptor stands in every partition of the log before any row that
-it governs, and what a row means must not depend on how far another partition has come.
+Each log partition keeps its own copy. A descriptor stands in every partition of the log before any row that
+is written by it, and how a row is read must not depend on how far another partition has come.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Feeds that the partition has taken up, with their epoch, definition, position and start.
+"""The table of feeds that the partition has taken up, with their epoch, definition, position and start.
 
-A feed is partition state: from the batch that took it up on, each restart emits exactly its rows again.
+A feed is partition state. So after a restart the partition emits exactly the same rows of it again, from the
+batch on in which it took the feed up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Ranges, and the position of the partition.
+"""The table of ranges, with the position of the partition.
 
-Key: the range id, 8 bytes big-endian; the position under its own key. A row holds the generation, applied
-index, span, closed and resolved timestamp, or why and since where the range is quarantined. Ended ranges
-stay as rows, so that a replay does not revive them. The position row is written by every step: it says
-how far the log and the control topic are applied, and is what a restart reads from.
+The key is the range id, 8 bytes big-endian. A row has the range's generation, applied index, span, closed and
+resolved timestamp; for a quarantined range also the cause and its log offset. Ended ranges stay as rows, so
+that a replay does not revive them.
+
+The position row has a key of its own. Every step writes it. It says how far the log and the control topic are
+applied, and a restart reads on from there.
 """
 
 from __future__ import annotations
