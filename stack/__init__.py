@@ -1,7 +1,7 @@
 """Real servers for development, tests and the demo: no Docker, no root, nothing installed system-wide.
 
-On the command line, ``tidegate stack up kafka``, ``status`` and ``down`` (in a checkout also ``python -m
-stack``); in code, servers that live no longer than the process that started them::
+On the command line there are ``tidegate stack up kafka``, ``status`` and ``down`` (in a checkout also
+``python -m stack``). In code there are servers that live no longer than the process that started them::
 
     from stack.kafka import KafkaBroker
     from stack.registry import SchemaRegistry
@@ -16,11 +16,11 @@ Where things are kept:
 * what ``up`` started (record, log, configuration, data): ``run/<server>/`` of the checkout, which git
   ignores, or ``$TIDEGATE_RUN/<server>/``; without a checkout ``tidegate/run/<server>/`` in the XDG state
   directory;
-* a server of the second kind without ``data``: a temporary directory, removed when it is closed.
+* what a server in code keeps, if it is given no ``data``: a temporary directory, removed when it is closed.
 
 Kafka Connect needs a broker: `up connect` takes the Kafka that is up, `ConnectWorker` is given an address.
 
-A server is one module with a `Recipe` (``stack/processes/server.py``), listed in
-``stack/recipes/catalogue.py``, and one with a class for code, which is an `OwnedServer`
+Each server has two modules: one with a `Recipe` (``stack/processes/server.py``), which
+``stack/recipes/catalogue.py`` lists, and one with a class for code, an `OwnedServer`
 (``stack/processes/owned.py``).
 """

@@ -1,4 +1,4 @@
-"""Servers that stay when the command that started them has ended: `up`, `status` and `down`."""
+"""Starts, lists and stops servers that run on when the command has ended: `up`, `status` and `down`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def up(
     fresh: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Started:
-    """Start the server ``name`` unless it is up; returns when it answers.
+    """Start the server ``name`` unless it is up. Returns when it answers.
 
     Args:
         name: a key of `RECIPES`.
@@ -69,7 +69,7 @@ def up(
 
 
 def status() -> list[Health]:
-    """All servers that `up` started and that still run."""
+    """List all servers that `up` started and that still run."""
     now = time.time()
     return [
         Health(record, RECIPES[record.name].answers(record.address), now - record.started_at)
@@ -78,7 +78,7 @@ def status() -> list[Health]:
 
 
 def down(name: str) -> RunRecord | None:
-    """Stop the server ``name`` if `up` started it; None if it does not run. Its data stay.
+    """Stop the server ``name`` if `up` started it. Returns None if it does not run. Its data stay.
 
     Raises:
         ServerFailed: it runs on although it was killed.
@@ -98,7 +98,7 @@ def _launch_recorded(recipe: Recipe, plan: ServerPlan) -> RunRecord:
     record: RunRecord | None = None
 
     def keep_record(child: Child) -> None:
-        # Before it answers: an `up` that is killed while it waits leaves a server that `down` can find.
+        # It is kept before the server answers: if `up` is killed while it waits, `down` finds the server.
         nonlocal record
         process = ProcessIdentity.of_new(child.pid)
         if process is not None:
@@ -134,7 +134,7 @@ def _running(name: str) -> RunRecord | None:
 
 def _set_aside(log: Path) -> None:
     if log.exists():
-        log.replace(log.with_suffix(".old.log"))  # one log a run, and the last one's: bounded
+        log.replace(log.with_suffix(".old.log"))  # one log for each run; only the last two are kept
 
 
 def _home(name: str) -> Path:

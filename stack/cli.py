@@ -68,7 +68,7 @@ def down(name: str | None) -> None:
 
 
 def main() -> NoReturn:
-    """Run a command; an expected failure is one sentence on standard error and exit status 1."""
+    """Run a command. An expected failure is one sentence on standard error, and exit status 1."""
     try:
         cli(prog_name="python -m stack")
     except StackError as error:

@@ -18,12 +18,12 @@ _SHOWN_REASONS = 12
 
 
 class ConnectWorker(OwnedServer):
-    """A standalone worker of this process, and the connectors that were given to it.
+    """A standalone worker of this process, with the connectors that were given to it.
 
-    A standalone worker forgets its connectors when it ends; this one is given them again when it starts.
+    A standalone worker forgets its connectors when it ends. `start` gives them to it again.
 
     Attributes:
-        url: of its REST API; the same after every start.
+        url: the URL of its REST API; the same after every start.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class ConnectWorker(OwnedServer):
         self._connectors: dict[str, dict[str, str]] = {}
 
     def start(self) -> Self:
-        """Start it, or start it again with the connectors that it had. Nothing happens if it runs.
+        """Start it, or start it again with the connectors that it had. Does nothing if it runs.
 
         Raises:
             ServerFailed: it ended or did not answer in time.
-            ConnectorFailed: it does not take a connector that it had.
+            ConnectorFailed: it refuses a connector that it had.
         """
         super().start()
         for name, configuration in self._connectors.items():
@@ -57,11 +57,11 @@ class ConnectWorker(OwnedServer):
         return self
 
     def put(self, name: str, configuration: Mapping[str, str]) -> None:
-        """Create the connector ``name``, or change its configuration; returns when it and a task run.
+        """Create the connector ``name``, or change its configuration. Returns when it and a task run.
 
         Raises:
-            ConnectorFailed: Connect refused the configuration, or the connector or a task broke off, or
-                they did not run within 60 s.
+            ConnectorFailed: Connect refused the configuration, or the connector or a task failed, or they
+                did not run within 60 s.
         """
         self._configure(name, configuration)
         self._connectors[name] = dict(configuration)
@@ -77,19 +77,19 @@ class ConnectWorker(OwnedServer):
         self._ask("DELETE", name)
 
     def restart(self, name: str) -> None:
-        """Let the connector ``name`` go on after it or a task broke off; returns when it and a task run.
+        """Let the connector ``name`` go on after it or a task failed. Returns when it and a task run.
 
         Raises:
-            ConnectorFailed: there is none, or it broke off again, or did not run within 60 s.
+            ConnectorFailed: there is none, or it failed again, or it did not run within 60 s.
         """
         self._ask("POST", f"{name}/restart?includeTasks=true&onlyFailed=true")
         self.await_running(name)
 
     def await_running(self, name: str) -> None:
-        """Return when the connector ``name`` and at least one task of it run, and no task failed.
+        """Wait until the connector ``name`` and at least one task of it run, and no task has failed.
 
         Raises:
-            ConnectorFailed: it broke off, or did not run within 60 s.
+            ConnectorFailed: it or a task failed, or it did not run within 60 s.
         """
         deadline = time.monotonic() + _RUNNING_BOUND_S
         while (states := self.states(name)) != {"RUNNING"}:
@@ -101,14 +101,14 @@ class ConnectWorker(OwnedServer):
             time.sleep(_POLL_S)
 
     def states(self, name: str) -> set[str]:
-        """What the connector ``name`` and its tasks are, such as RUNNING; empty while it has no task.
+        """The states of the connector ``name`` and its tasks, such as RUNNING; empty while it has no task.
 
         Raises:
-            ConnectorFailed: it or a task broke off; the reasons that Connect gives are in the message.
+            ConnectorFailed: it or a task failed; the reasons that Connect gives are in the message.
         """
         answer = call("GET", f"{self.url}/connectors/{name}/status")
         if answer.status != 200:
-            return set()  # known a moment after it was created
+            return set()  # Connect knows a connector only a moment after it was created
         status: dict[str, Any] = answer.body
         for part in (status["connector"], *status["tasks"]):
             if part["state"] == "FAILED":
@@ -133,7 +133,7 @@ class ConnectWorker(OwnedServer):
 
 
 def reasons(trace: str) -> str:
-    """The lines of a Java stack trace that say why: its first, and every cause's."""
+    """The lines of a Java stack trace that say why: the first one, and that of every cause."""
     lines = [line for line in trace.splitlines() if line.strip() and not line.startswith(("\tat ", "\t..."))]
     return "\n".join(f"    {line}" for line in lines[:_SHOWN_REASONS])
 

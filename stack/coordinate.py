@@ -1,4 +1,4 @@
-"""Maven coordinates."""
+"""Maven coordinates of artifacts and archives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Coordinate(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """What Maven and Ivy call the downloaded jar."""
+        """The name that Maven and Ivy give to the downloaded jar."""
         return f"{self.artifact}-{self.version}.jar"
 
 
@@ -26,8 +26,8 @@ class Archive(NamedTuple):
 
     Attributes:
         of: the artifact.
-        classifier: which of its archives, e.g. ``plugin``.
-        size_mb: how much is downloaded, for the person who waits.
+        classifier: which of its archives it is, e.g. ``plugin``.
+        size_mb: how many MB are downloaded, for the person who waits.
     """
 
     of: Coordinate
@@ -39,7 +39,7 @@ class Archive(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """What Maven and Ivy call the downloaded file."""
+        """The name that Maven and Ivy give to the downloaded file."""
         return f"{self.of.artifact}-{self.of.version}-{self.classifier}.{ARCHIVE_TYPE}"
 
 

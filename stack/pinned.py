@@ -1,7 +1,7 @@
-"""What the stack may download: every jar and archive with its SHA-256, out of ``stack/pinned.toml``.
+"""The files that the stack may download: every jar and archive with its SHA-256, from ``stack/pinned.toml``.
 
-``make pins`` writes that file. What is not in it is not downloaded, and what comes with another SHA-256 is
-not used.
+``make pins`` writes that file. A file that is not named there is not downloaded, and one with another SHA-256
+is not used.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Pinned(NamedTuple):
     """The SHA-256 of each jar, by the set that it belongs to, and of each archive.
 
     Attributes:
-        jars: by the label of a set (``kafka-4.1.0``) all jars of it, those that its roots depend on as well.
-        archives: by the name of an archive, ``group:artifact:version:tar.gz:classifier``.
+        jars: for the label of each set (``kafka-4.1.0``) all its jars, with those that its roots depend on.
+        archives: for the name of each archive (``group:artifact:version:tar.gz:classifier``) its SHA-256.
     """
 
     jars: Mapping[str, Mapping[Coordinate, str]]
     archives: Mapping[str, str]
 
     def jars_of(self, label: str, roots: tuple[Coordinate, ...]) -> Mapping[Coordinate, str]:
-        """All jars of the set ``label``, which must have been pinned from these roots.
+        """All jars of the set ``label``. Every one of ``roots`` must be among them.
 
         Raises:
-            DownloadFailed: the file does not name the set, or lacks one of its roots.
+            DownloadFailed: the file does not name the set, or one of its roots.
         """
         jars = self.jars.get(label, {})
         if missing := [str(root) for root in roots if root not in jars]:
@@ -62,12 +62,12 @@ class Pinned(NamedTuple):
 
 @cache
 def pinned() -> Pinned:
-    """What the file in the checkout says."""
+    """The content of the file beside this module."""
     return parse(PINNED_FILE.read_text())
 
 
 def parse(text: str) -> Pinned:
-    """Read the form of ``stack/pinned.toml``."""
+    """Parse a text in the form of ``stack/pinned.toml``."""
     tables = tomllib.loads(text)
     sets = {
         label: {Coordinate(*name.split(":")): digest for name, digest in jars.items()}
@@ -77,16 +77,16 @@ def parse(text: str) -> Pinned:
 
 
 def sha256_of(file: Path) -> str:
-    """The SHA-256 of what ``file`` holds, in hex."""
+    """The SHA-256 of the content of ``file``, in hex."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def check_download(file: Path, expected: str) -> None:
-    """Hold a downloaded file to the SHA-256 that it must have.
+    """Check that a downloaded file has the SHA-256 ``expected``.
 
     Raises:
-        DownloadFailed: it did not come, or it is another file.
+        DownloadFailed: the file is not there, or it is another file.
     """
     if not file.is_file():
         raise DownloadFailed(f"{file.name} never came, although nothing failed; try again.")

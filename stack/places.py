@@ -1,17 +1,16 @@
-"""The two directories that outlive a command: downloads and what `up` started."""
+"""The two directories that outlive a command: one for downloads, one for servers that `up` started."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-#: The checkout. Where the stack runs from an installed wheel there is none, and this is the directory that
-#: carries it.
+#: The checkout. If the stack runs from an installed wheel, this is the directory in the wheel that has it.
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def cache_dir() -> Path:
-    """Where downloads are kept: ``$TIDEGATE_CACHE``, else under ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """The directory of downloads: ``$TIDEGATE_CACHE``, else ``tidegate`` in the XDG cache or ``~/.cache``."""
     if chosen := os.environ.get("TIDEGATE_CACHE"):
         return Path(chosen).expanduser()
     xdg = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -19,10 +18,10 @@ def cache_dir() -> Path:
 
 
 def run_dir() -> Path:
-    """Where `up` keeps its servers: ``$TIDEGATE_RUN``, else ``run/`` of the checkout.
+    """The directory in which `up` keeps its servers: ``$TIDEGATE_RUN``, else ``run/`` of the checkout.
 
-    Without a checkout it is ``tidegate/run`` under ``$XDG_STATE_HOME`` or ``~/.local/state``: one for all
-    environments of a user.
+    Without a checkout it is ``tidegate/run`` in ``$XDG_STATE_HOME`` or ``~/.local/state``. All environments
+    of a user share that one.
     """
     if chosen := os.environ.get("TIDEGATE_RUN"):
         return Path(chosen).expanduser()

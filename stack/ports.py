@@ -1,8 +1,9 @@
-"""Ports on the loopback interface.
+"""Chooses ports on the loopback interface.
 
-A port that was chosen is not taken yet: its server binds it seconds later, and lets go of it whenever it is
-stopped for a while. Meanwhile it must not be chosen for another server, of this process or of any other. So
-who chooses a port keeps it until the process ends, by a lock on that byte of a file that all of them know.
+A chosen port is not in use yet: its server binds it seconds later, and frees it whenever it is stopped for a
+while. Meanwhile no other server, of this process or another, may choose the port. So a process keeps a chosen
+port until it ends. It does so by a lock on one byte of a file that all such processes share. Example: for
+port 20123 it locks byte 20123.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from stack.errors import PortTaken
 
 LOOPBACK = "127.0.0.1"
 
-# Below the ranges from which Linux (32768+) and macOS (49152+) take ports for outgoing connections:
-# otherwise some client's connection could sit on the port of a broker that is stopped and started again.
+# Below the ranges from which Linux (32768+) and macOS (49152+) take ports for outgoing connections: otherwise
+# a client's connection could take the port of a broker that is stopped and started again.
 _FIRST, _LAST = 20_000, 29_999
 _ATTEMPTS = 200
 
-#: Those that this process has chosen; its own locks would not keep it from choosing them again.
+#: The ports that this process has chosen. Its own locks do not keep it from choosing them again.
 _kept: set[int] = set()
 
 
 def is_free(port: int) -> bool:
     """Whether a server could listen on ``port`` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the JVM does it: a connection in TIME_WAIT does not keep a server from coming back.
+        # The JVM sets this too: so a connection in TIME_WAIT does not keep a server from coming back.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -42,7 +43,7 @@ def is_free(port: int) -> bool:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Where to connect for ``host:port``, or a URL that names both."""
+    """Split an address, ``host:port`` or a URL, into host and port. Raises ``ValueError`` without both."""
     place = urlsplit(address if "://" in address else f"//{address}")
     if not place.hostname or place.port is None:
         raise ValueError(f"{address!r} names no host and port")
@@ -50,7 +51,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def accepts_connections(address: str) -> bool:
-    """Whether something listens at ``host:port``, or where a URL points."""
+    """Whether a program listens at ``address``, which is ``host:port`` or a URL."""
     try:
         with socket.create_connection(host_and_port(address), timeout=1):
             return True
@@ -59,9 +60,10 @@ def accepts_connections(address: str) -> bool:
 
 
 def choose_port(wanted: int | None = None, *, other_than: int | None = None) -> int:
-    """``wanted`` if it is free, or any free port that nobody has chosen, but ``other_than``.
+    """Choose a port: ``wanted`` if it is free; without it a free one that no process keeps.
 
-    Nobody else is given the port that is returned as long as this process lives, unless by name.
+    ``other_than`` is never chosen. While this process lives, no other one chooses the returned port, unless
+    somebody names it there. A ``wanted`` port is not kept.
 
     Raises:
         PortTaken: ``wanted`` is in use, or no free port was found.
@@ -83,7 +85,7 @@ def choose_port(wanted: int | None = None, *, other_than: int | None = None) -> 
 
 
 def _keep(port: int) -> bool:
-    """Keep the port for this process; returns whether nobody has it."""
+    """Keep the port for this process. Returns False if a process keeps it already."""
     if port in _kept:
         return False
     try:
@@ -96,12 +98,12 @@ def _keep(port: int) -> bool:
 
 @cache
 def _register() -> int:
-    """The file whose bytes stand for ports. It stays open: closing it anywhere would drop our locks."""
+    """The file whose bytes stand for ports. It stays open: to close it anywhere would drop all our locks."""
     place = Path(tempfile.gettempdir(), f"tidegate-ports-{os.getuid()}")
     return os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def shown_address(address: str) -> str:
-    """The address without a login, for messages."""
+    """The address without user and password, for messages."""
     scheme, separator, rest = address.rpartition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -12,18 +12,18 @@ from stack.recipes.postgres_recipe import DATABASE, USER, Postgres
 
 
 class PostgresServer(OwnedServer):
-    """A server of this process. `pause` freezes what takes new sessions; sessions that are open go on.
+    """A PostgreSQL server of this process. `pause` keeps it from taking new sessions; open sessions go on.
 
     Attributes:
-        dsn: a URL that libpq and its drivers take, with the password.
-        jdbc_url: the same for Java, which wants user and password apart.
-        host, port, user, password, database: its parts.
+        dsn: a URL for libpq and its drivers, with the password.
+        jdbc_url: a URL for Java, without user and password, which Java takes separately.
+        host, port, user, password, database: the parts of the URL.
     """
 
     def __init__(
         self, *, port: int | None = None, data: Path | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Prepare a server without starting it; ``settings`` are names of ``postgresql.conf``.
+        """Prepare a server without starting it. ``settings`` are those of ``postgresql.conf``.
 
         Raises:
             StackError: one of the kinds in ``stack/errors.py``.

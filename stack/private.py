@@ -1,4 +1,4 @@
-"""Files that only their user may read: they hold passwords of development servers."""
+"""Writes files that only their user may read: they hold passwords of development servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write the file; one that is there is replaced, whoever could read that."""
+    """Write a new file. A file that is there is removed first, since others may be able to read that one."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)

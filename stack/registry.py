@@ -10,11 +10,11 @@ from stack.recipes.registry_recipe import CONFLUENT_API, NATIVE_API, ApicurioRec
 
 
 class SchemaRegistry(OwnedServer):
-    """A registry of this process, with the API of Confluent's.
+    """A schema registry of this process, with the API of Confluent's registry.
 
     Attributes:
-        url: for any client of Confluent's schema registry; the same after every start.
-        native_url: for Apicurio's own clients of its API version 2, such as its converter for Connect.
+        url: the URL for clients of Confluent's schema registry; the same after every start.
+        native_url: the URL for Apicurio's own clients of its API version 2, such as its Connect converter.
     """
 
     def __init__(

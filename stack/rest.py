@@ -1,4 +1,4 @@
-"""Talk to a server of ours over HTTP, in JSON."""
+"""Talks to a server of the stack over HTTP, in JSON."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import urllib.request
 from typing import Any, NamedTuple
 
 _PROBE_TIMEOUT_S = 2.0
-_CALL_TIMEOUT_S = 90.0  # Connect's own bound for a request
+_CALL_TIMEOUT_S = 90.0  # Connect itself allows a request so much time
 
-# A proxy of the environment must not be asked about our own machine.
+# Requests to our own machine must not go to a proxy that the environment names.
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
@@ -32,7 +32,7 @@ def get_succeeds(url: str) -> bool:
 
 
 def call(method: str, url: str, body: object = None) -> HttpAnswer:
-    """The answer to ``method``, of whatever status.
+    """Make a request, and return the answer, whatever its status is.
 
     Raises:
         OSError: nobody answered within 90 s.

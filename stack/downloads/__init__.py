@@ -1,1 +1,1 @@
-"""Jars and archives of the servers, each held to its hash."""
+"""Downloads the jars and archives of the servers, and checks each against its hash."""

@@ -1,6 +1,6 @@
-"""Programs published as archives by Maven coordinates: downloaded, checked and unpacked once.
+"""Downloads, checks and unpacks programs that are published as archives under Maven coordinates.
 
-They are kept outside the checkout.
+Each is unpacked once, and kept outside the checkout.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from stack.places import cache_dir
 
 
 def unpacked(archive: Archive, allowed: Pinned | None = None) -> Path:
-    """The directory that holds what is in ``archive``; downloads it unless the cache holds it whole.
+    """The directory with the content of ``archive``. It is downloaded unless the cache has all of it.
 
-    Before any of it is unpacked, its SHA-256 must be that in ``allowed``, by default in
-    ``stack/pinned.toml``.
+    The archive is unpacked only if its SHA-256 is that in ``allowed``, by default in ``stack/pinned.toml``.
 
     Raises:
-        DownloadFailed: it is not pinned, there is no tool, it failed, or it brought another file.
-        JavaMissing: the tool is Ivy and no Java runs it.
+        DownloadFailed: it is not pinned, there is no tool, the tool failed, or it brought another file.
+        JavaMissing: the tool is Ivy, and there is no Java to run it.
     """
     expected = (allowed or pinned()).archive(str(archive))
     home = cache_dir() / "archives" / f"{archive.file_name.removesuffix('.tar.gz')}-{expected[:12]}"
@@ -46,15 +45,15 @@ def _fill(archive: Archive, expected: str, into: Path) -> None:
             f"What came as {archive.file_name} cannot be unpacked ({error}): check the free space of {into} "
             "and what a proxy may have sent in its place, then try again."
         ) from error
-    downloaded.unlink()  # three quarters of what it takes unpacked
+    downloaded.unlink()  # it is three quarters as large as its content
 
 
 def download(archive: Archive, into: Path) -> None:
-    """Bring ``archive`` into the directory ``into``, unchecked.
+    """Download ``archive`` into the directory ``into``, without a check of its SHA-256.
 
     Raises:
         DownloadFailed: there is no tool, or it failed.
-        JavaMissing: the tool is Ivy and no Java runs it.
+        JavaMissing: the tool is Ivy, and there is no Java to run it.
     """
     mvn = maven.find()
     tool = "Maven" if mvn is not None else "Ivy"

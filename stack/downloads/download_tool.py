@@ -1,4 +1,4 @@
-"""Run Maven or Ivy and turn its failure into a sentence with the end of its output."""
+"""Runs Maven or Ivy, and makes a sentence of its failure, with the end of its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Download jars and archives with Ivy's command line, where Maven is not installed."""
+"""Downloads jars and archives with Ivy's command line, if Maven is not installed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _MODULE = """\
   </dependencies>
 </ivy-module>
 """
-# Of a POM, Ivy's `default` is the artifact itself and its dependencies, which `transitive` leaves out;
-# `runtime` alone would leave the artifact out.
+# For a POM, Ivy's `default` means the artifact and its dependencies; `transitive="false"` leaves these out.
+# `runtime` would leave out the artifact itself.
 _DEPENDENCY = (
     '    <dependency org="{0.group}" name="{0.artifact}" rev="{0.version}" conf="default->default" '
     'transitive="false"/>'
@@ -41,10 +41,10 @@ _VERSION = re.compile(r"^Implementation-Version: (\d+)\.(\d+)\.(\d+)", re.MULTIL
 
 
 def find() -> Path:
-    """``$TIDEGATE_IVY_JAR``, else the jar that PySpark bundles, or the one of Debian's package ``ivy``.
+    """Find Ivy: ``$TIDEGATE_IVY_JAR``, else PySpark's own jar, else the jar of Debian's package ``ivy``.
 
-    An Ivy before 2.5.2 lets a POM that it downloads read files of this machine and reach other hosts
-    (CVE-2022-46751): such a jar is passed over.
+    With an Ivy before 2.5.2 a downloaded POM can read files of this machine and reach other hosts
+    (CVE-2022-46751). Such a jar is passed over.
 
     Raises:
         DownloadFailed: no jar is new enough.
@@ -77,7 +77,7 @@ def download(jar: Path, wanted: Iterable[Coordinate], into: Path) -> None:
 
     Raises:
         DownloadFailed: Ivy failed; its last lines are in the message.
-        JavaMissing: no Java runs Ivy.
+        JavaMissing: there is no Java to run Ivy.
     """
     _retrieve(jar, module(wanted), ("jar", "bundle"), into)
 
@@ -87,7 +87,7 @@ def download_archive(jar: Path, archive: Archive, into: Path) -> None:
 
     Raises:
         DownloadFailed: Ivy failed; its last lines are in the message.
-        JavaMissing: no Java runs Ivy.
+        JavaMissing: there is no Java to run Ivy.
     """
     _retrieve(jar, archive_module(archive), (ARCHIVE_TYPE,), into)
 
@@ -95,8 +95,8 @@ def download_archive(jar: Path, archive: Archive, into: Path) -> None:
 def _retrieve(jar: Path, wanted: str, types: Iterable[str], into: Path) -> None:
     """Run Ivy for the module ``wanted``.
 
-    Ivy gets a home of its own: a local Maven repository that holds a POM without its jar makes the shared
-    one fail. ``$TIDEGATE_IVY_SETTINGS`` names an ``ivysettings.xml`` for those who need a mirror.
+    Ivy gets a home of its own. In the shared home it fails if the local Maven repository has a POM without
+    its jar. Those who need a mirror name an ``ivysettings.xml`` in ``$TIDEGATE_IVY_SETTINGS``.
     """
     description = into / "ivy.xml"
     description.write_text(wanted)
@@ -111,14 +111,14 @@ def _retrieve(jar: Path, wanted: str, types: Iterable[str], into: Path) -> None:
 def _candidates() -> Iterator[Path]:
     if chosen := os.environ.get("TIDEGATE_IVY_JAR"):
         yield Path(chosen).expanduser()
-    if (pyspark := find_spec("pyspark")) is not None:  # found, not imported: that would take a second
+    if (pyspark := find_spec("pyspark")) is not None:  # not imported, since an import takes a second
         for place in pyspark.submodule_search_locations or ():
             yield from sorted(Path(place, "jars").glob("ivy-*.jar"))
     yield Path("/usr/share/java/ivy.jar")
 
 
 def _version(jar: Path) -> tuple[int, ...]:
-    """The version in the jar's manifest; of what is no Ivy jar the empty one, older than any."""
+    """The version in the jar's manifest; for a file that is no Ivy jar ``()``, which is below any other."""
     try:
         with ZipFile(jar) as members:
             manifest = members.read("META-INF/MANIFEST.MF").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Sets of jars by Maven coordinates, downloaded once, held to their SHA-256 and kept outside the checkout."""
+"""Downloads sets of jars by Maven coordinates, checks their SHA-256, and keeps them outside the checkout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stack.places import cache_dir
 
 
 class JarSet(NamedTuple):
-    """A name for people and the coordinates whose runtime dependencies make up the set.
+    """A named set of jars: some roots, and the jars that they need at run time.
 
     Attributes:
         name: what the set is for.
-        roots: what is asked for; ``stack/pinned.toml`` names all that they depend on.
-        only: how the names of the artifacts begin that are wanted; all are wanted when it is empty.
+        roots: the jars that are asked for; ``stack/pinned.toml`` names all jars that they depend on.
+        only: prefixes of artifact names; only these artifacts are wanted. Empty: all are.
     """
 
     name: str
@@ -30,19 +30,20 @@ class JarSet(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the set is called in ``stack/pinned.toml``, e.g. ``kafka-4.1.0``."""
+        """The name of the set in ``stack/pinned.toml``, e.g. ``kafka-4.1.0``."""
         return f"{self.name}-{self.roots[0].version}"
 
 
 def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
-    """The paths of all jars of the set, sorted; downloads them unless the cache holds them whole.
+    """The paths of all jars of the set, sorted. They are downloaded unless the cache has all of them.
 
-    Exactly the jars in ``allowed`` are asked for, by default those of ``stack/pinned.toml``; what they depend
-    on is not looked up. So Maven and Ivy bring the same files, and no later release gets in by itself.
+    Exactly the jars in ``allowed`` are asked for, by default those of ``stack/pinned.toml``. Their
+    dependencies are not looked up. So Maven and Ivy bring the same files, and no later release gets in by
+    itself.
 
     Raises:
-        DownloadFailed: the set is not pinned, there is no tool, it failed, or it brought another file.
-        JavaMissing: the tool is Ivy and no Java runs it.
+        DownloadFailed: the set is not pinned, there is no tool, the tool failed, or it brought another file.
+        JavaMissing: the tool is Ivy, and there is no Java to run it.
     """
     wanted = (allowed or pinned()).jars_of(jars.label, jars.roots)
     home = cache_dir() / "jars" / f"{jars.label}-{_digest(wanted)}"
@@ -50,7 +51,7 @@ def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
 
 
 def _digest(wanted: Mapping[Coordinate, str]) -> str:
-    """Names the directory in the cache: another jar or another SHA-256 is another directory."""
+    """Part of the name of the set's directory: with another jar or SHA-256 there is another directory."""
     lines = sorted(f"{coordinate} {digest}" for coordinate, digest in wanted.items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 

@@ -1,7 +1,7 @@
-"""Download jars and archives with Maven, under the user's own settings.
+"""Downloads jars and archives with Maven, by the user's own settings.
 
-Maven itself holds each file to the checksum that its repository gives (``--strict-checksums``): by default it
-only warns. What the file must be is said in ``stack/pinned.toml``, and its caller checks that.
+Maven itself compares each file with the checksum that its repository gives (``--strict-checksums``); by
+default it only warns. The caller compares it with ``stack/pinned.toml``, which says what the file must be.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _DEPENDENCY = (
 )
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _OPTIONS = ("--batch-mode", "--quiet", "--strict-checksums")
-# Pinned: what the bare prefix means depends on the Maven release.
+# With a version: the meaning of the prefix alone depends on the Maven release.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 
 def find() -> Path | None:
-    """The `mvn` on PATH."""
+    """Find `mvn` on PATH. Returns None if there is none."""
     found = shutil.which("mvn")
     return Path(found) if found else None
 
@@ -58,7 +58,7 @@ def download(mvn: Path, wanted: Iterable[Coordinate], into: Path) -> None:
 
 
 def download_all(mvn: Path, roots: Iterable[Coordinate], into: Path) -> dict[Coordinate, Path]:
-    """Copy ``roots`` and all of their runtime dependencies into ``into``; returns the jar of each.
+    """Copy ``roots`` and all of their runtime dependencies into ``into``. Returns the jar of each.
 
     Raises:
         DownloadFailed: Maven failed; its last lines are in the message.
@@ -70,7 +70,7 @@ def download_all(mvn: Path, roots: Iterable[Coordinate], into: Path) -> dict[Coo
 
 
 def _coordinate(path: Path) -> Coordinate:
-    """What a repository keeps there: ``org/apache/kafka/kafka-clients/4.1.0/kafka-clients-4.1.0.jar``."""
+    """The coordinate of a path such as ``org/apache/kafka/kafka-clients/4.1.0/kafka-clients-4.1.0.jar``."""
     *group, artifact, version, _ = path.parts
     return Coordinate(".".join(group), artifact, version)
 

@@ -1,4 +1,4 @@
-"""The jars by which Spark reads Kafka, for sessions of tests and demos, resolved once."""
+"""The jars by which Spark reads Kafka, for the sessions of tests and demos."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from stack.coordinate import Coordinate
 from stack.downloads.jars import JarSet, resolve
 
-#: What Spark does not have itself. Each jar more is one more place where Python workers look for modules.
+#: The jars that Spark does not have itself. No more: Python workers look for modules in each jar.
 _NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
 
 
-#: Those that the feeds are tested with; the newest is pinned.
+#: The versions of Spark that feeds are tested with. The newest is pinned.
 VERSIONS: Final = ("4.0.0", "4.2.0")
 
 
@@ -23,5 +23,5 @@ def connector_jars(spark_version: str) -> JarSet:
 
 
 def spark_connector(spark_version: str) -> tuple[Path, ...]:
-    """The paths of the jars for this version of Spark. Raises as ``stack.downloads.jars.resolve`` does."""
+    """The paths of the jars for this version of Spark. Raises what ``stack.downloads.jars.resolve`` does."""
     return resolve(connector_jars(spark_version))

@@ -1,4 +1,4 @@
-"""Directories of the cache that are there whole or not at all."""
+"""Makes directories of the cache that are complete, or not there at all."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ _MANIFEST = "manifest.json"
 
 
 def whole_directory(home: Path, fill: Callable[[Path], None], *, pattern: str) -> tuple[Path, ...]:
-    """The files of ``home`` that match ``pattern``, sorted; ``fill`` makes them unless all are there.
+    """The files of ``home`` that match ``pattern``, sorted. ``fill`` makes them unless all are there.
 
-    It fills a directory beside ``home`` that is renamed when it is complete, under a lock: a second process
-    waits and then finds the cache filled; an interrupted one leaves nothing half done. What matches is
-    written down with its size, so that a file lost or cut later is noticed.
+    ``fill`` gets a directory beside ``home``, which is renamed when it is complete. This happens under a
+    lock. So a second process waits, and then finds the files; and an interrupted process leaves no ``home``
+    that is half done. The names and sizes of matching files are kept, so that a file that is lost or cut
+    later is noticed.
 
     Raises:
-        DownloadFailed: ``fill`` made nothing that matches, or it vanished again; and whatever it raises.
+        DownloadFailed: ``fill`` made no file that matches, or a file vanished again.
+        Exception: whatever ``fill`` raises.
     """
     if (cached := _whole(home)) is not None:
         return cached
@@ -47,7 +49,7 @@ def _replace(home: Path, fill: Callable[[Path], None], pattern: str) -> None:
 
 
 def _whole(home: Path) -> tuple[Path, ...] | None:
-    """What the manifest lists if every file is there in its full size."""
+    """The files that the manifest lists, if all are there in their full sizes; else None."""
     try:
         sizes: dict[str, int] = json.loads((home / _MANIFEST).read_text())
         complete = all((home / name).stat().st_size == size for name, size in sizes.items())

@@ -1,1 +1,1 @@
-"""Server processes: started, owned, told apart, ended."""
+"""Starts server processes, ends them, and tells them apart."""

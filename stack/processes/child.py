@@ -1,4 +1,4 @@
-"""One server process that we started."""
+"""One server process that this process started."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _USUAL = Conduct()
 
 
 class Child:
-    """A process started by this one, in a session of its own so that Ctrl-C in a terminal spares it."""
+    """A process that this one started, in a session of its own, so that Ctrl-C in a terminal spares it."""
 
     def __init__(
         self, command: Sequence[str], log: Path, *, leashed: bool, conduct: Conduct = _USUAL
     ) -> None:
-        """Start ``command`` with its output appended to ``log``; ``leashed`` processes die with this one."""
+        """Start ``command``. Its output is appended to ``log``. A ``leashed`` process dies with this one."""
         self._conduct = conduct
         self._leash: Leash | None = None
         if leashed:
@@ -47,12 +47,12 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id, also of a leashed one."""
+        """The process id of the server itself, even if it is leashed."""
         return self._process.pid
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs; the negative signal number if a signal ended it."""
+        """The exit status: None while it runs, the negative signal number if a signal ended it."""
         status = self._process.poll()
         if status is not None:
             self._release()
@@ -61,18 +61,18 @@ class Child:
     def pause(self) -> None:
         """Freeze it: connections stay open and nothing answers. Returns once all of its threads stand still.
 
-        The signal alone says little: on a busy machine threads run on for a moment, and take what comes then.
+        It is not enough to send the signal: on a busy machine threads run on for a moment, and may answer.
         """
         self._process.send_signal(signal.SIGSTOP)
-        if self._process.returncode is None:  # what it ended with is left to the process's own wait
+        if self._process.returncode is None:  # WNOWAIT leaves an exit status to the process's own wait
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a frozen one go on."""
+        """Let a frozen process go on."""
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Ask it to end, and kill it if it has not after 20 s. Nothing happens when it has ended already."""
+        """Ask it to end, and kill it if it has not ended after 20 s. Does nothing if it has ended already."""
         self._end(self._conduct.stop_signal, TERM_BOUND_S)
 
     def kill(self) -> None:
@@ -103,7 +103,7 @@ def _spawn(command: Sequence[str], stdin: int, log: Path, account: str | None) -
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            cwd=None if account is None else "/",  # ours may be closed to the account
+            cwd=None if account is None else "/",  # the account may not be able to enter our own
             user=account,
             group=None if account is None else pwd.getpwnam(account).pw_gid,
             extra_groups=None if account is None else (),

@@ -1,4 +1,4 @@
-"""Which process a pid stood for, so that a recycled pid is never taken for it."""
+"""Identifies a process by more than its pid, so that a later process with that pid is not taken for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EXEC_BOUND_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A pid with what no other process of that pid shares.
+    """The identity of a process: its pid, with facts that no other process of that pid shares.
 
     Attributes:
-        pid: process id.
+        pid: the process id.
         started: when the process began, in the system's own form: clock ticks since boot, or a date.
         command: its full command line.
     """
@@ -38,9 +38,9 @@ class ProcessIdentity:
 
     @classmethod
     def of_new(cls, pid: int) -> Self | None:
-        """The same for a process that was started just now.
+        """The identity of a process that was started just now; None as in ``of``.
 
-        The system reports the start of a program before its command line can be read.
+        This waits for the command line, which can be read only a moment after the process is there.
         """
         deadline = time.monotonic() + _EXEC_BOUND_S
         while (identity := cls.of(pid)) is not None and not identity.command:
@@ -59,7 +59,10 @@ class ProcessIdentity:
         kill_bound_s: float = 5.0,
         stop_signal: signal.Signals = signal.SIGTERM,
     ) -> bool:
-        """Ask it to end, kill it after ``term_bound_s``; True once it is gone, False if even that failed."""
+        """Ask it to end, and kill it after ``term_bound_s`` seconds. Returns whether it is gone.
+
+        After the kill it has ``kill_bound_s`` seconds to go.
+        """
         self._send(stop_signal)
         self._send(signal.SIGCONT)  # a frozen process would not see the request
         if self._gone_within(term_bound_s):
@@ -73,7 +76,7 @@ class ProcessIdentity:
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
-            return  # it ended in between
+            return  # it ended meanwhile
 
     def _gone_within(self, bound_s: float) -> bool:
         deadline = time.monotonic() + bound_s

@@ -1,4 +1,4 @@
-"""Start a planned server and wait until it really answers."""
+"""Starts a planned server, and waits until it really answers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from stack.ports import accepts_connections, shown_address
 from stack.processes.child import Child
 from stack.processes.server import Recipe, ServerPlan
 
-START_BOUND_S = 120.0  # alone it takes five at most; a loaded test machine may take much longer
+START_BOUND_S = 120.0  # alone a server takes 5 s at most; on a loaded test machine much longer
 _POLL_S = 0.05
 
 
 def launch(
     recipe: Recipe, plan: ServerPlan, *, leashed: bool, on_spawn: Callable[[Child], None] | None = None
 ) -> Child:
-    """Run ``plan``; ``on_spawn`` sees the process before it answers. A failed launch leaves none behind.
+    """Run ``plan``, and return the process when it answers. A failed launch leaves no process behind.
+
+    ``on_spawn`` is called with the process before it answers.
 
     Raises:
-        PortTaken: something else listens at its address, and would answer in its place.
+        PortTaken: another program listens at its address, and would answer in its place.
         ServerFailed: it ended, or did not answer within 120 s; its last log lines are in the message.
     """
     if accepts_connections(plan.address):

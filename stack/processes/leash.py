@@ -1,4 +1,4 @@
-"""What ends a server when the process that started it has died, by whatever signal."""
+"""Ends a server when the process that started it has died, by whatever signal."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 # PR_SET_PDEATHSIG would be shorter, but it fires when the *thread* that started the server ends, and exists
 # on Linux alone.
 _WATCHER: Final = 'read -r _ || kill -KILL "$1"'
-#: Becomes the server (`exec`, so the pid is the server's own) once a line has come. End of file means that
-#: the starting process died before anything watched the server: then there shall be none.
+#: This shell becomes the server once it has read a line; with `exec`, so that its pid is the server's. End of
+#: file means that the starting process died before a watcher was there: then no server must start.
 _GATE: Final = 'read -r _ || exit 1; exec "$@" </dev/null'
 
 
 class Leash:
     """A watcher beside one server: a small process that kills the server when this one is dead.
 
-    The watcher reads a pipe whose other end only this process holds. When this process dies the kernel closes
-    that end, the watcher reads end of file and kills the server; a line on the pipe sends the watcher home
-    instead. A process that we fork without exec holds the pipe too: the server then lives until the last of
-    us is dead.
+    The watcher reads a pipe whose other end only this process holds. When this process dies, the kernel
+    closes that end, and the watcher reads end of file and kills the server. A line on the pipe ends the
+    watcher instead. A process that we fork without exec holds the pipe too: then the server lives until this
+    process and all such forks are dead.
     """
 
     def __init__(self, pid: int) -> None:
@@ -42,24 +42,24 @@ class Leash:
             os.close(stdin)
 
     def release(self) -> None:
-        """Send the watcher home; returns when it is gone."""
+        """End the watcher, and wait until it is gone."""
         try:
             os.write(self._pipe, b"ended\n")
         except BrokenPipeError:
-            pass  # it is gone already
+            pass  # the watcher is gone already
         finally:
             os.close(self._pipe)
         self._watcher.wait()
 
 
 class Gate:
-    """Holds a server back until its leash is on."""
+    """A gate that holds a server back until its leash is on."""
 
     def __init__(self) -> None:
         self.stdin, self._pipe = os.pipe()
 
     def command(self, server: tuple[str, ...]) -> tuple[str, ...]:
-        """What to run in the server's place, with `stdin` as its standard input."""
+        """The command to run in place of ``server``, with `stdin` as its standard input."""
         return ("/bin/sh", "-c", _GATE, "gate", *server)
 
     def open(self) -> None:
@@ -67,6 +67,6 @@ class Gate:
         os.write(self._pipe, b"go\n")
 
     def close(self) -> None:
-        """Forget the pipe; a server that still waits at it ends."""
+        """Close the pipe. A server that still waits at the gate ends."""
         os.close(self.stdin)
         os.close(self._pipe)

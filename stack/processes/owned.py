@@ -17,13 +17,13 @@ from stack.processes.server import Recipe, Request
 
 
 class OwnedServer:
-    """A server of ours: stopped by `close`, killed by the kernel's doing if this process is killed.
+    """A server of this process. `close` stops it, and its leash kills it if this process is killed.
 
     It can be stopped and started again on the same port and data, frozen and killed: tests of "the server
-    is away" need that. A server killed together with its owner leaves its temporary directory behind.
+    is away" need that. A server that is killed together with its owner leaves its temporary directory behind.
 
     Attributes:
-        address: what its recipe gives clients; the same after every start.
+        address: the address for clients, by its recipe; the same after every start.
         log: the file with the server's output.
         data: its data directory.
     """
@@ -56,7 +56,7 @@ class OwnedServer:
         self.data = self._plan.data
 
     def start(self) -> Self:
-        """Start it, or start it again; returns when it answers. Nothing happens if it runs.
+        """Start it, or start it again. Returns when it answers. Does nothing if it runs.
 
         Raises:
             ServerFailed: it ended or did not answer in time.
@@ -66,13 +66,13 @@ class OwnedServer:
         return self
 
     def stop(self) -> None:
-        """End it in an orderly way; its data stay for the next `start`."""
+        """End it in an orderly way. Its data stay for the next `start`."""
         if self._child is not None:
             self._child.stop()
             self._child = None
 
     def kill(self) -> None:
-        """End it as a crash would; its data stay for the next `start`."""
+        """End it as a crash would. Its data stay for the next `start`."""
         if self._child is not None:
             self._child.kill()
             self._child = None

@@ -1,4 +1,4 @@
-"""What `up` writes down about a server, for `status` and `down`."""
+"""The record that `up` writes of a server, for `status` and `down`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class RunRecord:
     """One server that `up` started.
 
     Attributes:
-        name: of its recipe.
+        name: the name of its recipe.
         process: the server's process.
-        address: what clients are given.
+        address: the address for clients.
         log, data: its log file and data directory.
-        started_at: wall clock, seconds since the epoch.
-        stop_signal: what asks it for an orderly end.
+        started_at: the wall clock at its start, in seconds since the epoch.
+        stop_signal: the signal that asks it for an orderly end.
     """
 
     name: str
@@ -37,7 +37,7 @@ class RunRecord:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """The record at ``path``; None if there is none.
+        """Read the record at ``path``. Returns None if there is none.
 
         Raises:
             StackError: the file is not a record.

@@ -1,4 +1,4 @@
-"""What every kind of server has to offer, so that `up`, `status`, `down` and tests can treat all alike."""
+"""The interface of every kind of server, so that `up`, `status`, `down` and tests treat all alike."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Where a server is to live.
+    """A request for a server: where it keeps its files, and how it is set up.
 
     Attributes:
         home: directory for its configuration and log; made if absent.
-        data: directory for its data; made if absent, kept as it is if not.
+        data: directory for its data; made if absent, else taken as it is.
         port: the port for clients, None for any free one.
         settings: settings of the server itself that override the recipe's, e.g. Kafka broker properties.
         running: addresses of other servers of the stack, by name, for one that needs another.
@@ -30,12 +30,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """How a server's process is run and ended; what most servers expect by default.
+    """How a server's process is run and ended. The defaults are right for most servers.
 
     Attributes:
-        account: the system's user that it runs as, None for ours.
+        account: the system's user that it runs as; None for our own.
         stop_signal: asks for an orderly end that does not wait for clients.
-        crash_signal: ends it at once; what it had in memory is lost.
+        crash_signal: ends it at once, so that the data in its memory are lost.
     """
 
     account: str | None = None
@@ -45,12 +45,12 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """A server that only needs to be run: downloaded, configured, its data directory prepared.
+    """A server that is ready to be run: it is downloaded and configured, and its data directory is prepared.
 
     Attributes:
-        name: the recipe's.
+        name: the name of its recipe.
         command: program and arguments.
-        address: what clients are given, ``host:port`` or a URL with both.
+        address: the address for clients, ``host:port`` or a URL with both.
         log: the file that takes the process's output.
         data: its data directory.
         conduct: how the process is run and ended.
@@ -69,10 +69,10 @@ class Recipe(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """The server's name on the command line."""
 
     def plan(self, request: Request) -> ServerPlan:
-        """Do all that comes before the process starts. Raises a `StackError` that says what is missing."""
+        """Do everything that comes before the start of the process. Raises a `StackError` if that fails."""
 
     def answers(self, address: str) -> bool:
-        """Whether the server at ``address`` serves clients now; returns within a few seconds."""
+        """Whether the server at ``address`` serves clients now. Returns within a few seconds."""

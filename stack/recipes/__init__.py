@@ -1,1 +1,1 @@
-"""How each server is configured, started and asked whether it is ready."""
+"""The recipes of the servers: how each is configured, started, and asked whether it is ready."""

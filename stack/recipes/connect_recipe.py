@@ -1,4 +1,4 @@
-"""How a Kafka Connect 4.1 worker is made: standalone, with an Avro converter and a sink for databases."""
+"""Makes a Kafka Connect 4.1 worker: a standalone one, with an Avro converter and a sink for databases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JARS = JarSet(
         Coordinate("org.apache.kafka", "connect-runtime", "4.1.0"),
         Coordinate("org.apache.kafka", "connect-json", "4.1.0"),
         Coordinate("org.apache.kafka", "connect-file", "4.1.0"),
-        # Not a dependency of the jars, but in Kafka's own distribution: without it the log stays empty.
+        # The jars do not depend on it, but Kafka's own distribution has it: without it the log stays empty.
         Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
@@ -34,12 +34,12 @@ AVRO = JarSet(
 )
 JDBC = Archive(Coordinate("io.debezium", "debezium-connector-jdbc", "3.4.0.Final"), "plugin", size_mb=35)
 
-# The service file by which Connect finds a converter (KIP-898). Apicurio's has none, and to find it without,
-# Connect would look into every class of every plugin: five seconds, and 150 MiB more.
+# The service file by which Connect finds a converter (KIP-898). Apicurio's converter has none. Without it
+# Connect would look into every class of every plugin, which takes five seconds and 150 MiB more.
 _CONVERTERS = "META-INF/services/org.apache.kafka.connect.storage.Converter"
 _AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter\n"
 
-# The converter's dependencies name an older Kafka; the worker's own is the one that counts.
+# The converter depends on an older Kafka. These jars of it are left out: the worker has its own.
 _WORKERS_OWN = ("connect-", "kafka-clients-")
 
 _BOOTSTRAP = "bootstrap.servers"
@@ -50,11 +50,11 @@ SETTINGS = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "plugin.discovery": "service_load",
-    "offset.flush.interval.ms": "1000",  # how far a sink may fall back when it is killed
+    "offset.flush.interval.ms": "1000",  # a sink that is killed repeats this much at most
     "consumer.isolation.level": "read_committed",  # markers come in transactions; one may be aborted
-    "consumer.session.timeout.ms": "6000",  # how long a start after a kill waits for the dead one
+    "consumer.session.timeout.ms": "6000",  # a start after a kill waits so long for the dead worker
     "consumer.heartbeat.interval.ms": "2000",
-    "consumer.metadata.max.age.ms": "5000",  # how long a topic that a pattern matches stays unseen
+    "consumer.metadata.max.age.ms": "5000",  # a new topic that a pattern matches is seen after this time
 }
 
 
@@ -64,11 +64,11 @@ class Connect:
     name = "connect"
 
     def plan(self, request: Request) -> ServerPlan:
-        """Download and configure; source offsets of an earlier plan are taken up as they are.
+        """Download the worker and configure it. It goes on from the source offsets of an earlier plan.
 
         Raises:
             JavaMissing, DownloadFailed, PortTaken: what their names say.
-            StackError: no broker was named and none is up, or nothing listens where it should be.
+            StackError: no broker was named and none is up, or nothing listens at its address.
         """
         settings = {_BOOTSTRAP: _bootstrap(request), **request.settings}
         java = find_java(OLDEST_FOR_KAFKA).executable
@@ -121,7 +121,7 @@ def _bootstrap(request: Request) -> str:
 
 
 def _link(into: Path) -> Path:
-    """A directory with the two plugins and nothing else: Connect takes every directory in there for one."""
+    """Make a directory with the two plugins alone: Connect takes every directory in it for a plugin."""
     shutil.rmtree(into, ignore_errors=True)
     avro = into / "avro"
     avro.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""How a single-node Kafka 4.1 broker is made: KRaft mode, broker and controller in one process."""
+"""Makes a Kafka 4.1 cluster of one node: KRaft mode, broker and controller in one process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JARS = JarSet(
     "kafka",
     (
         Coordinate("org.apache.kafka", "kafka_2.13", "4.1.0"),
-        # Not a dependency of the jar, but in Kafka's own distribution: without it the log stays empty.
+        # The jar does not depend on it, but Kafka's own distribution has it: without it the log stays empty.
         Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
@@ -33,8 +33,9 @@ _HEAP_MIB = 512
 _FORMAT_TIMEOUT_S = 60
 _METADATA_TIMEOUT_S = 2.0
 
-#: Names a file with Kafka's classes as the JVM keeps them (class data sharing). With it a broker takes 1.7 s
-#: less of processor time to be formatted and started. `tests/class_archive.py` makes one for each run.
+#: The environment variable that names a file with Kafka's classes as the JVM keeps them (class data sharing).
+#: With that file a broker takes 1.7 s less of processor time to be formatted and started.
+#: `tests/class_archive.py` makes one for each run.
 CLASS_ARCHIVE = "TIDEGATE_KAFKA_CLASS_ARCHIVE"
 
 # Sized for a laptop of two cores; every name is a broker configuration of Kafka 4.1.
@@ -52,7 +53,7 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "broker.heartbeat.interval.ms": "1000",
-    "broker.session.timeout.ms": "4000",  # how long a start after a kill waits for the dead one to be let go
+    "broker.session.timeout.ms": "4000",  # a start after a kill waits so long for the dead broker's session
     "num.network.threads": "2",
     "num.io.threads": "4",
     "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB by default: a quarter of this heap
@@ -65,7 +66,7 @@ class Kafka:
     name = "kafka"
 
     def plan(self, request: Request) -> ServerPlan:
-        """Download, configure and format; the data directory of an earlier plan is taken up as it is.
+        """Download the broker, configure it and format its data. Data of an earlier plan stay as they are.
 
         Raises:
             JavaMissing, DownloadFailed, PortTaken: what their names say.
@@ -109,7 +110,7 @@ def server_properties(port: int, controller_port: int, data: Path, overrides: Ma
         **SETTINGS,
         "listeners": f"{listener},CONTROLLER://{LOOPBACK}:{controller_port}",
         "advertised.listeners": listener,
-        # A static voter is not written into the data, so the next start may choose another port.
+        # A static voter is not stored in the data, so the next start may choose another port.
         "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
         "log.dirs": str(data),
         **overrides,
@@ -120,8 +121,8 @@ def server_properties(port: int, controller_port: int, data: Path, overrides: Ma
 def cluster_id() -> str:
     """A random id in Kafka's form (22 characters of URL-safe base64).
 
-    None begins with a dash, which the format tool would take for an option; Kafka's own ``Uuid.randomUuid``
-    skips those as well.
+    It never begins with a dash, since the format tool would take it for an option. Kafka's own
+    ``Uuid.randomUuid`` skips such ids as well.
     """
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         continue
@@ -129,7 +130,7 @@ def cluster_id() -> str:
 
 
 def _archived_classes() -> tuple[str, ...]:
-    """Options for the archive, if there is one. The JVM passes over one of another Java or of other jars."""
+    """The options for the archive, if there is one. The JVM ignores an archive of another Java or jars."""
     archive = os.environ.get(CLASS_ARCHIVE, "")
     if not Path(archive).is_file():
         return ()
@@ -137,7 +138,7 @@ def _archived_classes() -> tuple[str, ...]:
 
 
 def _format(jvm: Jvm, properties: Path, data: Path) -> None:
-    # A short life: skip what warms up.
+    # The tool runs for a short time only, so compilers that need to warm up are left out.
     options = (*_archived_classes(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     arguments = ("format", "--cluster-id", cluster_id(), "--config", str(properties), "--ignore-formatted")
     try:

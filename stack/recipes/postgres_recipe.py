@@ -1,4 +1,4 @@
-"""How a PostgreSQL server is made, from the programs that the system's packages bring."""
+"""Makes a PostgreSQL server from the programs that the system's packages, or a Python package, bring."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SETTINGS = {
     "log_timezone": "UTC",
 }
 
-# The only way in: the one role, which is no superuser, on loopback, with its password. Others who have an
-# account on this machine do not know that.
+# The only access: the one role, which is no superuser, on loopback, with its password. Other users of this
+# machine do not know the password.
 _ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 scram-sha-256\n"
-_OPEN_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 trust\n"  # of data that earlier versions made
+_OPEN_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 trust\n"  # the access in data of earlier versions
 _PASSWORD = "tidegate.password"  # noqa: S105 - the name of a file
 
-# In single-user mode, one statement a line: no server needs to run for it, and nobody can come in between.
+# For single-user mode, one statement a line. No server needs to run for it, and nobody else can connect.
 _FIRST_STATEMENTS = f"CREATE ROLE {USER} LOGIN\nCREATE DATABASE {DATABASE} OWNER {USER}\n"
 
 _ANSWER_TIMEOUT_S = 2.0
@@ -49,7 +49,7 @@ class Postgres:
     name = "postgres"
 
     def plan(self, request: Request) -> ServerPlan:
-        """Initialise the data directory; one of an earlier plan is taken up as it is.
+        """Initialise the data directory. Data of an earlier plan are taken as they are.
 
         Raises:
             ProgramMissing, PortTaken: what their names say.
@@ -72,8 +72,9 @@ class Postgres:
             address=f"postgresql://{_login(request.data)}@{LOOPBACK}:{port}/{DATABASE}",
             log=request.home / "server.log",
             data=request.data,
-            # SIGTERM would wait until every client has left. After SIGKILL its sessions would live on for a
-            # moment and keep the next start from succeeding; SIGQUIT ends them too, and nothing is saved.
+            # SIGTERM would wait until every client has left, so SIGINT asks for the end. After SIGKILL the
+            # sessions would live on for a moment, and the next start would fail. So SIGQUIT takes the part
+            # of a crash: it ends the sessions too, and nothing is saved.
             conduct=Conduct(programs.account, Signals.SIGINT, Signals.SIGQUIT),
         )
 
@@ -82,7 +83,7 @@ class Postgres:
         try:
             with socket.create_connection(host_and_port(address), timeout=_ANSWER_TIMEOUT_S) as session:
                 session.sendall(startup_message(user=USER, database=DATABASE))
-                return session.recv(1) == b"R"  # "E" while it starts: an error, "is starting up"
+                return session.recv(1) == b"R"  # while it is starting up it answers "E", an error
         except OSError:
             return False
 
@@ -95,7 +96,7 @@ def startup_message(**parameters: str) -> bytes:
 
 
 def _initialise(programs: Programs, data: Path) -> None:
-    """Make the data in a directory beside ``data`` that takes its place when it is complete."""
+    """Make the data in a directory beside ``data``, and rename that to ``data`` when it is complete."""
     if data.exists() and os.listdir(data):
         raise StackError(
             f"{data} is not empty and holds no PostgreSQL data; name an empty directory, or one that does "
@@ -112,14 +113,14 @@ def _initialise(programs: Programs, data: Path) -> None:
 
 
 def _close_old_data(programs: Programs, data: Path) -> None:
-    """Ask for a password where an earlier version let everybody in."""
+    """Require a password for data of an earlier version, which let everybody in."""
     access = data / "pg_hba.conf"
     if access.exists() and access.read_text() == _OPEN_ACCESS:
         _require_password(programs, data)
 
 
 def _require_password(programs: Programs, data: Path) -> None:
-    """Give the role a new password, kept beside the data for this user, and let nobody in without it."""
+    """Give the role a new password, and let nobody in without it. A private file in ``data`` keeps it."""
     password = secrets.token_hex(16)
     _run_statements(programs, data, f"ALTER ROLE {USER} PASSWORD '{password}'\n")
     write_private(data / _PASSWORD, password)
@@ -134,6 +135,6 @@ def _run_statements(programs: Programs, data: Path, statements: str) -> None:
 
 
 def _login(data: Path) -> str:
-    """User and password, as they stand in a URL; the user alone for data that are not ours."""
+    """User and password, as they stand in a URL; the user alone if ``data`` has no file with a password."""
     file = data / _PASSWORD
     return f"{USER}:{file.read_text()}" if file.exists() else USER

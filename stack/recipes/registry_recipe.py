@@ -1,4 +1,4 @@
-"""How a schema registry is made: Apicurio Registry 3.3, which also speaks the API of Confluent's."""
+"""Makes a schema registry: Apicurio Registry 3.3, which also has the API of Confluent's registry."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PROGRAM = Archive(Coordinate("io.apicurio", "apicurio-registry-app", "3.3.3"), "
 CONFLUENT_API = "/apis/ccompat/v7"
 NATIVE_API = "/apis/registry/v2"
 
-# It starts in four seconds and takes 200 MiB in all.
+# With these options the registry starts in four seconds, and takes 200 MiB in all.
 _JVM = ("-Xms64m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 # Every name is a property of Apicurio Registry 3.3 or of Quarkus, which it is built on.
 SETTINGS = {
     "apicurio.storage.kind": "sql",
-    "apicurio.rules.global.compatibility": "BACKWARD",  # Confluent's default; its own is to take anything
-    # One developer's connections: 20 to 100 by default.
+    "apicurio.rules.global.compatibility": "BACKWARD",  # Confluent's default; Apicurio takes any schema
+    # Enough connections for one developer; the default is 20 to 100.
     "apicurio.datasource.jdbc.initial-size": "2",
     "apicurio.datasource.jdbc.min-size": "2",
     "apicurio.datasource.jdbc.max-size": "8",
@@ -39,7 +39,7 @@ class ApicurioRecipe:
     name = "registry"
 
     def plan(self, request: Request) -> ServerPlan:
-        """Download and configure; the database of an earlier plan is taken up as it is.
+        """Download the registry and configure it. The database of an earlier plan is taken as it is.
 
         Raises:
             JavaMissing, DownloadFailed, PortTaken: what their names say.
@@ -48,7 +48,7 @@ class ApicurioRecipe:
         port = choose_port(request.port)
         program = unpacked(PROGRAM) / "quarkus-run.jar"
         scratch = request.home / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)  # of an earlier run: it removes none of it
+        shutil.rmtree(scratch, ignore_errors=True)  # the registry leaves its files here when it ends
         scratch.mkdir(parents=True)
         request.data.mkdir(parents=True, exist_ok=True)
         settings = {**settings_for(port, scratch, request.data), **request.settings}
@@ -67,12 +67,12 @@ class ApicurioRecipe:
 
 
 def settings_for(port: int, scratch: Path, data: Path) -> Mapping[str, str]:
-    """`SETTINGS` and what differs from one registry to the next."""
+    """`SETTINGS`, with those that differ from one registry to the next."""
     return {
         **SETTINGS,
         "quarkus.http.host": LOOPBACK,
         "quarkus.http.port": str(port),
-        # A schema whose id a client was told must outlive a kill: written at once, not after half a second.
+        # A schema whose id a client knows must outlive a kill, so it is written at once, not after 0.5 s.
         "apicurio.datasource.url": f"jdbc:h2:file:{data}/registry;WRITE_DELAY=0",
         "java.io.tmpdir": str(scratch),
     }

@@ -1,1 +1,1 @@
-"""What every engine does alike when it delivers rows and markers, such as telling which cluster a sink is."""
+"""The parts of delivery that are the same for every engine, such as finding out which cluster a sink is."""

@@ -1,6 +1,6 @@
-"""The records of one feed's markers (step M3 of docs/delivery.md), the same for every engine.
+"""Makes the records of one feed's markers (step M3 of docs/delivery.md), the same for every engine.
 
-What has to be known to make them, the ids of schemas or the ends of topics, is asked for by the engine.
+Markers may need the ids of schemas or the ends of topics. The engine asks for these.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offse
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 
-#: Topic and partition.
+#: A topic, and a partition of it.
 Place: TypeAlias = tuple[str, int]
 
 
 class OutgoingMarker(NamedTuple):
-    """A marker on one partition; it has no key."""
+    """A marker to be written to one partition. It has no key."""
 
     topic: str
     partition: int
@@ -30,7 +30,10 @@ class OutgoingMarker(NamedTuple):
 
 
 class MarkersAmongRows:
-    """Each marker goes to every partition of every topic of the feed, framed where its format has schemas."""
+    """Markers that go to every partition of every topic of the feed.
+
+    If the format has schemas, each marker is framed: the id of its schema stands before its value.
+    """
 
     def __init__(self, options: FeedOptions, targets: Sequence[FeedTarget]) -> None:
         self._markers = [(target, compile_marker(target.table, options)) for target in targets]
@@ -59,7 +62,7 @@ class MarkersAmongRows:
         ]
 
     def records(self, marker: ResolvedTimestamp) -> list[OutgoingMarker]:
-        """The records of one marker, once it ``is_framed``."""
+        """Make the records of one marker, once ``is_framed`` is true."""
         records = []
         for target, encode in self._encoders:
             value = encode(marker)
@@ -74,10 +77,11 @@ def _framed(prefix: bytes, encode: Callable[[ResolvedTimestamp], bytes], marker:
 
 
 class MarkersAside:
-    """Each marker goes to every partition of a topic of its own, with the ends of the topics of rows.
+    """Markers that go to every partition of a topic of their own, with the ends of the topics of rows.
 
-    ``places`` are the partitions whose ends a marker names. ``fault`` is a sentence once an end has fallen:
-    rows that a marker promised are gone, and that does not pass by itself.
+    ``places`` are the partitions whose ends a marker names. ``fault`` is a sentence once an end has fallen,
+    and empty before. Rows that a marker promised are gone then, and waiting does not bring them back.
+    Example: a marker named end 500 of a partition, and now the partition ends at 200.
     """
 
     def __init__(self, topic: str, targets: Sequence[FeedTarget]) -> None:
@@ -88,9 +92,9 @@ class MarkersAside:
         self.fault = ""
 
     def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
-        """The records of one marker, with the ``ends`` that were asked for after step M2.
+        """Make the records of one marker, with the ``ends`` that were asked for after step M2.
 
-        Raises ``RetryError`` from the first end that is lower than in the marker before.
+        Raises ``RetryError`` if an end is lower than in the marker before, and for every later marker.
         """
         self._refuse_fallen(ends)
         self._ends = ends

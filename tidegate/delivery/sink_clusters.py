@@ -1,9 +1,9 @@
-"""Which Kafka cluster the sink of a feed is: the engine's own, or another. Cluster ids decide it.
+"""Finds out which Kafka cluster the sink of a feed is: the engine's own, or another. Cluster ids decide it.
 
 An address says little: one cluster has many, and they change. So a feed that has begun is on the cluster
-whose id is stored with it, whatever addresses the engine is given later; the empty id stands for the engine's
-own cluster. A feed that has not begun is on the cluster that answers at its sink's address. Only an address
-that the engine uses for its own cluster as well needs no question.
+whose id is stored with it, whatever addresses the engine is given later. The empty id stands for the engine's
+own cluster. A feed that has not begun is on the cluster that answers at its sink's address. That cluster has
+to be asked for its id, unless the engine uses the same address for its own cluster.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def stored_cluster(feed: FeedView, epoch: FeedEpoch) -> str | None:
 def begun_on(feed: FeedView) -> str | None:
     """The id of the cluster that the feed began on, in whatever epoch; ``None`` while none is stored.
 
-    Topics stay where they are when a feed is moved. An engine that the feed was moved away from has it in its
-    log partitions for a while yet, and the state of the new epoch says nothing at first.
+    Topics stay where they are when a feed is moved. The engine that the feed was moved away from still has it
+    in its log partitions for a while, when no state of the new epoch is stored yet.
     """
     return None if feed.beginning is None else feed.beginning.sink_cluster
 
 
 def sink_address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
-    """The servers to reach the sink by; none for the engine's own cluster, which has ``bootstrap_servers``.
+    """The servers of the sink; an empty tuple for the engine's own cluster, at ``bootstrap_servers``.
 
-    ``cluster`` is the id that is stored for the feed. Without one the addresses have to say it.
+    ``cluster`` is the id that is stored for the feed. Without one the addresses decide which cluster it is.
     """
     if cluster is None:
         return other_cluster(sink, bootstrap_servers)
@@ -47,9 +47,9 @@ def sink_address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> 
 
 
 class SinkClusters:
-    """The clusters of sinks, by their addresses, as far as they have told their ids.
+    """The ids of the clusters of sinks, by the sinks' addresses, as far as the clusters have told them.
 
-    ``bootstrap_servers`` are those of the engine's own cluster.
+    ``bootstrap_servers`` are the addresses of the engine's own cluster.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -57,25 +57,28 @@ class SinkClusters:
         self._ids: dict[Sequence[str], str] = {}
 
     def is_home(self, sink: SinkUri) -> bool:
-        """Whether the engine uses an address of the sink for its own cluster: nobody has to be asked."""
+        """Whether the engine uses an address of the sink for its own cluster: it need not ask then."""
         return not other_cluster(sink, self._bootstrap)
 
     def cluster_of(self, sink: SinkUri) -> str | None:
-        """The id of the sink's cluster, or ``OWN``, as it was told last; ``None`` while it is unknown.
+        """The id that the sink's cluster told last, or ``OWN``; ``None`` while it is unknown.
 
-        Any address but one of ``is_home`` may mean another cluster by now.
+        An address may mean another cluster by now, unless ``is_home`` is true for the sink.
         """
         servers = other_cluster(sink, self._bootstrap)
         return self._ids.get(servers) if servers else OWN
 
     def learn(self, sink: SinkUri, cluster_id: str, own_id: str) -> str:
-        """Note the ids that the sink's cluster and the engine's own tell; returns as ``cluster_of``."""
+        """Note the id that the sink's cluster told; ``own_id`` is that of the engine's own cluster.
+
+        Returns what ``cluster_of`` returns from now on.
+        """
         known = OWN if cluster_id == own_id else cluster_id
         self._ids[other_cluster(sink, self._bootstrap)] = known
         return known
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Whether the topics of another feed are on the cluster of this one, as far as is known."""
+        """Whether the ``other`` feed's topics are on the cluster of this feed's sink, as far as is known."""
         cluster = self.cluster_of(definition.sink)
         if other.current_state is not None and other.current_state.targets:
             return other.current_state.sink_cluster == cluster
@@ -85,6 +88,6 @@ class SinkClusters:
             sink = other.definition.sink
             is_one_address = sink_servers(sink) == sink_servers(definition.sink)
             known = self.cluster_of(sink)
-        except StatementError:  # it is no sink, and its feed will never run
+        except StatementError:  # the other feed has no valid sink, so it will never run
             return False
         return is_one_address or (known is not None and known == cluster)

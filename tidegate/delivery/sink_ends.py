@@ -1,7 +1,7 @@
-"""Where the topics of a feed end on the cluster that they are on: step M3a of docs/delivery.md.
+"""Asks where the topics of a feed end, on the cluster that they are on: step M3a of docs/delivery.md.
 
-A client asks whatever cluster is at its address. An end of another one would be a lie in a marker, or would
-say that rows are gone which are there.
+A client asks whatever cluster is at its address. With an end from another cluster a marker would lie; or the
+engine would think that rows are gone, although they are there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.delivery.sink_identity import require_cluster
 
 
 class Ends(Protocol):
-    """A client that asks where topics end; see ``tidegate.client.kafka.topic_admin``."""
+    """A client that asks where topics end (``tidegate.client.kafka.topic_admin``)."""
 
     def ends(self, places: Sequence[Place]) -> Mapping[Place, int]: ...
 
@@ -25,10 +25,11 @@ class Ends(Protocol):
 def ends_on(
     cluster: str, client: Ends, places: Sequence[Place], say: Callable[[str], str]
 ) -> Mapping[Place, int]:
-    """The ends of ``places``, of which all are on the cluster with the id ``cluster``.
+    """Ask for the ends of ``places``, which are all on the cluster with the id ``cluster``.
 
-    They count once the client has told behind them that it has seen no other cluster. Raises ``SinkHeld``
-    with what ``say`` makes of the id of another one, and what the calls of ``client`` raise.
+    After that the client is asked whether it has seen any other cluster. If it has, the ends do not count:
+    ``SinkHeld`` is raised, with the sentence that ``say`` makes of the other id. Raises what the calls of
+    ``client`` raise.
     """
     ends = client.ends(places)
     require_cluster([partial(client.only_cluster, places[0][0])], cluster, say)

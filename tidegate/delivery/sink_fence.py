@@ -1,4 +1,4 @@
-"""The fence of a feed that has ended at the cluster of its sink: step E5 of docs/delivery.md."""
+"""Fences a feed that has ended, at the cluster of its sink: step E5 of docs/delivery.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.delivery.sink_identity import require_cluster
 
 
 class Fence(Protocol):
-    """A transactional producer of the feed's markers; see ``tidegate.client.kafka.transaction``."""
+    """A transactional producer with an id of the feed's markers (``tidegate.client.kafka.transaction``)."""
 
     def cluster_id(self, topic: str) -> str: ...
 
@@ -19,16 +19,16 @@ class Fence(Protocol):
 
 
 def shut_out(fences: Iterable[Fence], feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:
-    """Shut out whoever writes markers of the feed to ``topic`` on the cluster with the id ``cluster``.
+    """Shut out all writers of the feed's markers to ``topic``, on the cluster with the id ``cluster``.
 
-    ``fences`` have the transactional ids that a writer may have there (``MarkerIds``). Raises ``SinkHeld``
-    where another cluster is at ``servers``, for the one with the topic knows of no fence then, and what the
-    calls of ``fences`` raise.
+    ``fences`` have the transactional ids that a writer may have there (``MarkerIds``). Raises ``SinkHeld`` if
+    another cluster is at ``servers``: the cluster with the topic does not know of the fence then. Raises what
+    the calls of ``fences`` raise.
     """
     for fence in fences:
-        _require(fence, feed_id, servers, topic, cluster)  # before another cluster hears of the id
+        _require(fence, feed_id, servers, topic, cluster)  # first: another cluster must not hear of the id
         fence.open()
-        _require(fence, feed_id, servers, topic, cluster)  # it may have been another one that answered
+        _require(fence, feed_id, servers, topic, cluster)  # again: another cluster may have answered
 
 
 def _require(fence: Fence, feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:

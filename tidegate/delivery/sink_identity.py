@@ -1,4 +1,4 @@
-"""Compares the cluster at a sink's address with that of a feed's topics, and says what holds the feed."""
+"""Compares the cluster at a sink's address with that of a feed's topics, and says why a feed is held."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from tidegate.errors import SinkHeld
 
 
 def require_cluster(questions: Iterable[Callable[[], str]], stored: str, say: Callable[[str], str]) -> None:
-    """Ask clients for the id of their cluster: that of the feed's topics is ``stored`` (step M2c).
+    """Ask clients for the id of their cluster, which has to be ``stored``, that of the feed's topics (M2c).
 
-    Raises ``SinkHeld`` with what ``say`` makes of another one, and what the questions raise.
+    Raises ``SinkHeld`` for another id, with the sentence that ``say`` makes of it. Raises what the questions
+    raise.
     """
     for ask in questions:
         found = ask()
@@ -30,8 +31,10 @@ def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
 
 
 def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
-    """The same for a feed in a backfill, which ends with the cluster that it began on. Rows may be at either
-    cluster by now."""
+    """The sentence for a feed in a backfill whose sink answers as the cluster ``found``.
+
+    A backfill has to end on the cluster that it began on. Rows may be at either cluster by now.
+    """
     return (
         f"the backfill of feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at "
         f"{servers} there is the cluster {found} now. Rows may stand on either, and no progress is stored "
@@ -41,7 +44,7 @@ def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str
 
 
 def unknown(feed_id: FeedId) -> str:
-    """The sentence for a feed with rows, of which no cluster is stored that they might go to."""
+    """The sentence for a feed with rows whose cluster is not stored, so that they cannot go anywhere."""
     return (
         f"feed {feed_id} is given no row: the jobs topic does not say on which Kafka cluster its topics are. "
         "It is left behind, and catches up by scans once that is stored. If that stays so, drop the feed and "
@@ -50,7 +53,7 @@ def unknown(feed_id: FeedId) -> str:
 
 
 def uncertain(servers: str, stored: str, feeds: Iterable[FeedId]) -> str:
-    """The sentence for rows of which nobody knows whether cluster ``stored`` has them."""
+    """The sentence for rows that the cluster ``stored`` may have or not have."""
     return (
         f"Kafka at {servers} does not answer, or was another cluster than {stored} for a while, so it is not "
         f"certain which rows of feed {', '.join(feeds)} it has"

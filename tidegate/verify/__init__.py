@@ -1,4 +1,4 @@
-"""The auditor of output topics: do they keep the promise that their markers make?"""
+"""The auditor of output topics: it checks whether they keep the promises that their markers make."""
 
 from tidegate.verify.auditor import AuditOptions, Auditor, audit
 from tidegate.verify.history import ExpectedVersion

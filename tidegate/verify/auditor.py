@@ -1,12 +1,12 @@
-"""The auditor: reads output topics and says whether they keep their promise.
+"""The auditor: reads output topics and says whether they keep their promises.
 
-From the topics alone: rows of a key come in order, nothing unseen follows the marker that covers it,
-repeats are exact, markers neither fall nor miss a partition, keys stand where they belong
-(``ViolationKind`` has all the rules). With the source's history as well: every committed version is
-there, and nothing else.
+From the topics alone it checks these rules: rows of a key come in order; no unseen row follows a marker that
+covers it; repeats are exact; markers never fall, and miss no partition; keys stand in their partitions.
+``ViolationKind`` has all rules. With the source's history it also checks that every committed version is
+there, and no other row.
 
-A feed whose topics were given more partitions has moved its keys; audit what was written before and after
-by themselves.
+If the topics of a feed were given more partitions, its keys have moved. Then audit the records from before
+and those from after separately.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidegate.verify.tombstones import Tombstones
 from tidegate.verify.unchecked import Audited, Losses, unchecked_rules
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
-#: Reads feeds that are created without a format or an envelope.
+#: Reads the rows and markers of feeds that are created without a format or an envelope.
 WRAPPED_JSON: Final = JsonDecoder(Envelope.WRAPPED)
 #: Reads the markers of a ``resolved_topic``, whatever the feed's format.
 OFFSET_MARKERS: Final[RecordDecoder] = OffsetMarkerDecoder()
@@ -43,16 +43,17 @@ OFFSET_MARKERS: Final[RecordDecoder] = OffsetMarkerDecoder()
 class AuditOptions:
     """What is known about the topics besides their records.
 
-    ``start`` is the feed's start: its rows stand above it, but for those of an ``initial_scan``, which tell
-    the start itself; ``None`` for either of them says that it is not known. ``succeeded`` says that the feed
-    has written all that it will: no marker need cover that. ``horizon_ns`` bounds memory: versions that
-    far below their partition's marker are forgotten (``memory.py`` says what that costs); ``None``
-    remembers all. ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the
-    topics that lose a key's older rows. ``violation_limit`` bounds how many violations are kept; all are
-    counted. ``row_keys`` is false for a feed with ``key_column``, whose keys do not say which row it is.
-
-    ``resolved_topic`` is the topic of the feed's markers, empty where they stand among the rows; ``ends`` are
-    the ends of the partitions of rows, asked for after that of the markers' topic.
+    * ``start`` is the feed's start. Its rows stand above it, but for those of an ``initial_scan``, which tell
+      the start itself. ``None`` for either of them says that it is not known.
+    * ``succeeded`` says that the feed has written all its rows. They need not be covered by a marker then.
+    * ``horizon_ns`` bounds memory: versions so far below their partition's marker are forgotten, at a cost
+      (``memory.py``). With ``None`` all versions are remembered.
+    * ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the topics in which
+      compaction removes a key's older rows.
+    * ``violation_limit`` bounds how many violations are kept. All are counted.
+    * ``row_keys`` is false for a feed with ``key_column``: its keys do not say which row a record is.
+    * ``resolved_topic`` is the topic of the feed's markers; empty if they stand among the rows.
+    * ``ends`` are the ends of the partitions of rows. They are asked for after the end of the markers' topic.
     """
 
     start: Timestamp | None = None
@@ -67,17 +68,17 @@ class AuditOptions:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def lost_rows(self, place: TopicPartition) -> bool:
-        """Whether rows that were written there may be gone."""
+        """Whether rows that were written to the partition may be gone."""
         return place in self.truncated or place.topic in self.compacted
 
 
 class Auditor:
     """Audits the topics of one feed.
 
-    ``topics`` gives each topic's partition count. Records of one partition are fed in offset order,
-    those of different partitions in any, but for a ``resolved_topic``, one of ``topics``: its records come
-    before all others. ``decoder`` reads the feed's rows, and markers among them. Raises ``InputError`` for
-    no topics, and as ``ExpectedRows`` does.
+    ``topics`` gives each topic's partition count. Records of one partition are fed in offset order, those of
+    different partitions in any order. But the records of a ``resolved_topic``, which is one of ``topics``,
+    come before all others. ``decoder`` reads the feed's rows, and markers among them. Raises ``InputError``
+    if there is no topic, and what ``ExpectedRows`` raises.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Auditor:
         self._findings = Findings(options.violation_limit)
         self._start_rules = StartRules(options.start, options.initial_scan, self._findings)
         self._compared = expected is not None
-        # Two rows may share a key then, and a timestamp: their versions cannot be told apart.
+        # Without row keys two rows may have one key and one timestamp: their versions look the same.
         known = None if not options.row_keys else expected
         self._expected = None if known is None else ExpectedRows(known, topics, options.start)
         places = [TopicPartition(topic, i) for topic, count in topics.items() for i in range(count)]
@@ -106,7 +107,7 @@ class Auditor:
         self._partitions = {(place.topic, place.partition): self._partition(place) for place in places}
 
     def feed(self, records: Iterable[TopicRecord]) -> None:
-        """Check records. ``InputError`` for one out of offset order, or of a partition not audited."""
+        """Check records. Raises ``InputError`` for one out of offset order, or of a partition not audited."""
         for record in records:
             partition = self._partitions.get((record.topic, record.partition))
             if partition is None:
@@ -117,7 +118,7 @@ class Auditor:
             self._take(partition, record)
 
     def finish(self) -> AuditReport:
-        """Look for what is absent, and give the outcome. Nothing can be fed afterwards."""
+        """Look for missing rows and markers, and return the outcome. Nothing can be fed afterwards."""
         if self._aside is not None:
             self._pass_last_markers(self._aside)
         self._start_rules.finish()
@@ -181,7 +182,7 @@ class Auditor:
             aside.lay(record, marker)
 
     def _pass_last_markers(self, aside: ResolvedTopic) -> None:
-        """Those behind the last row, as far as the topics were read."""
+        """Pass the markers behind the last row, as far as the topics were read."""
         aside.find_beyond(self._options.ends)
         for place in aside.lines:
             self._partitions[place].pass_marker(aside.pass_to(place, self._options.ends.get(place)))
@@ -216,7 +217,7 @@ class Auditor:
         return covered and not self._options.lost_rows(home.place)
 
     def _promise(self, version: VersionId, home: PartitionAudit) -> str:
-        """What says that a version is there."""
+        """Words for a finding: why the version has to be there."""
         if version.timestamp <= home.marker:
             return f"its marker at {home.marker} covers"
         return "the feed, which has succeeded, has to hold"
@@ -266,7 +267,7 @@ def audit(
     decoder: RecordDecoder = WRAPPED_JSON,
     expected: Iterable[ExpectedVersion] | None = None,
 ) -> AuditReport:
-    """Audit all of ``records`` at once; see ``Auditor``."""
+    """Audit all of ``records`` at once, as ``Auditor`` does."""
     auditor = Auditor(topics, options, decoder, expected)
     auditor.feed(records)
     return auditor.finish()

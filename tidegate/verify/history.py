@@ -1,4 +1,4 @@
-"""What the source committed, against what the topics hold: nothing missing, nothing invented."""
+"""Compares the versions that the source committed with the rows of the topics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from tidegate.verify.violation import key_text
 class ExpectedVersion(NamedTuple):
     """A version that the source committed, as the feed has to write it.
 
-    ``key``, ``value`` and ``headers`` are the record's exact bytes; ``value`` ``None`` is a record without a
-    value. Provenance headers and tombstones are not listed: they follow from the rest. ``timestamp`` is the
-    version's own. ``scanned_at`` is that of the initial scan that shows it: its row tells this one, and keeps
-    the record time of the other.
+    ``key``, ``value`` and ``headers`` are the record's exact bytes. A ``value`` of ``None`` is a record
+    without a value. Provenance headers and tombstones are not listed: they follow from the rest.
+
+    ``timestamp`` is the version's own. ``scanned_at`` is the timestamp of the initial scan that shows the
+    version, ``None`` if none does. Such a row tells ``scanned_at``, and has the record time of ``timestamp``.
+    Example: a version of 100 s that a scan at 250 s shows tells 250 s, and its record time is 100,000 ms.
     """
 
     topic: str
@@ -29,7 +31,7 @@ class ExpectedVersion(NamedTuple):
 
 
 class VersionId(NamedTuple):
-    """What tells one row version from all others; ``timestamp`` is the one that its row tells."""
+    """The identity of a row version. ``timestamp`` is the one that its row tells."""
 
     topic: str
     key: bytes
@@ -37,11 +39,11 @@ class VersionId(NamedTuple):
 
 
 class ExpectedRows:
-    """The expected rows, of an initial scan and above the feed's start, and which of them were seen.
+    """The rows that the topics have to hold, and which of them were seen.
 
-    Holds a digest per version, about 300 bytes each, and as much again once a row tells no timestamp. Raises
-    ``InputError`` for a version of a topic that is not audited, and for one version given twice with
-    different values.
+    These are the rows of an initial scan, and those above the feed's start. Each version takes about 300
+    bytes, and as much again once a row tells no timestamp. Raises ``InputError`` for a version of a topic
+    that is not audited, and for a version that is given twice with different values.
     """
 
     __slots__ = ("_by_record_time", "_digests", "_scanned_ms", "_unseen")
@@ -51,7 +53,7 @@ class ExpectedRows:
     ) -> None:
         self._digests: dict[VersionId, int] = {}
         self._by_record_time: dict[tuple[str, bytes, int], list[VersionId]] | None = None
-        #: Record times of the rows of the initial scan, in milliseconds.
+        #: The record times of the rows of the initial scan, in milliseconds.
         self._scanned_ms: dict[VersionId, int] = {}
         audited = frozenset(topics)
         for topic, key, timestamp, value, headers, scanned_at in versions:
@@ -69,7 +71,10 @@ class ExpectedRows:
         return len(self._digests)
 
     def confirm(self, version: VersionId, value: bytes | None, headers: Headers) -> bool | None:
-        """Whether value and headers are the expected ones; ``None`` for a version that nobody committed."""
+        """Note that a row was seen. Returns whether its value and headers are the expected ones.
+
+        Returns ``None`` for a version that the source did not commit.
+        """
         digest = self._digests.get(version)
         if digest is None:
             return None
@@ -83,7 +88,10 @@ class ExpectedRows:
     def confirm_untimed(
         self, topic: str, key: bytes, record_time_ms: int, value: bytes | None, headers: Headers
     ) -> bool | None:
-        """The same for a row that tells no timestamp: any version of its key at its record time may be it."""
+        """Note a row that tells no timestamp, and return what ``confirm`` does.
+
+        It may be any version of its key at its record time.
+        """
         if self._by_record_time is None:
             self._by_record_time = self._indexed()
         versions = self._by_record_time.get((topic, key, record_time_ms))
@@ -102,7 +110,7 @@ class ExpectedRows:
         return index
 
     def missing(self, covered: Callable[[VersionId], bool]) -> Iterator[VersionId]:
-        """The versions that were not seen though ``covered`` says that a marker promises them."""
+        """The versions that were not seen although ``covered`` says that they are promised, in order."""
         return (version for version in sorted(self._unseen) if covered(version))
 
     def _expect(self, version: VersionId, digest: int) -> None:

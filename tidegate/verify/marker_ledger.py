@@ -1,8 +1,8 @@
-"""The markers of all partitions side by side: each emission must reach every one of them.
+"""Compares the markers of all partitions: each marker must be on every one of them.
 
-A marker is written to every partition of every topic of its feed in one transaction, and repeated
-everywhere after a restart (docs/delivery.md). So every partition must hold every marker timestamp that
-any of them holds, but for the newest, whose transaction may have been completing while the topics were
+A marker is written to every partition of every topic of its feed in one transaction, and repeated everywhere
+after a restart (docs/delivery.md). So every partition must hold each marker timestamp that any partition
+holds. Only the newest may be missing, since its transaction may have been completed while the topics were
 read.
 """
 
@@ -16,14 +16,14 @@ from tidegate.verify.record import TopicPartition
 
 
 class Absence(NamedTuple):
-    """A marker that a partition does not hold."""
+    """A marker that is missing on a partition."""
 
     place: TopicPartition
     resolved: Timestamp
 
 
 class MarkerLedger:
-    """Which partitions hold which marker. An emission that reached all of them is dropped."""
+    """The partitions that hold each marker. A marker that is on all of them is dropped."""
 
     __slots__ = ("_all", "_bits", "_first", "_partial", "_places", "_truncated", "newest")
 
@@ -37,7 +37,7 @@ class MarkerLedger:
         self.newest = ZERO
 
     def note(self, place: TopicPartition, resolved: Timestamp) -> None:
-        """``place`` holds a marker that is above all of its earlier ones."""
+        """Note that ``place`` holds a marker, which is above all earlier ones there."""
         self._first.setdefault(place, resolved)
         self.newest = max(self.newest, resolved)
         holders = self._partial.get(resolved, 0) | self._bits[place]
@@ -47,7 +47,7 @@ class MarkerLedger:
             self._partial[resolved] = holders
 
     def absences(self) -> Iterator[Absence]:
-        """Each marker but the newest that some partition lacks, by timestamp."""
+        """Yield each marker that is missing on a partition, by timestamp. The newest marker is left out."""
         for resolved in sorted(self._partial):
             if resolved == self.newest:
                 continue

@@ -1,12 +1,13 @@
 """What the auditor remembers of a partition's rows, within a horizon.
 
-A repeat can only be told from an unseen row by remembering every version; that costs about 250 bytes
-each. With a horizon, versions more than that far below the partition's last marker are forgotten, and an
-unknown row at or below the highest forgotten timestamp can be an old repeat or a late row: it is counted
-as undecided. The highest timestamp of each key is kept for ever.
+Only by remembering every version can it tell a repeat from an unseen row. That takes about 250 bytes for each
+version. With a horizon, versions that are further than that below the partition's last marker are forgotten.
+An unknown row at or below the highest forgotten timestamp may then be an old repeat or a late row. It is
+counted as undecided. The highest timestamp of each key is kept for ever.
 
-Forgetting goes by generations, so that it costs nothing per row: ``_old`` is dropped as a whole once all
-of it is past the horizon, and ``_young`` becomes ``_old``. About two horizons of rows are held.
+Versions are forgotten in two generations, so that this costs nothing for each row. Once all of ``_old`` is
+past the horizon it is dropped as a whole, and ``_young`` becomes ``_old``. So about two horizons of rows are
+held.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ Version: TypeAlias = tuple[bytes, Timestamp]
 
 
 class VersionMemory:
-    """Digests of the versions seen on one partition.
+    """The versions that were seen on one partition, each with a digest.
 
-    ``forgotten`` is the highest timestamp at which a version may have been seen without being remembered:
-    zero at first, ``hlc.MAX`` when the beginning of the partition has been deleted.
+    ``forgotten`` is the highest timestamp at which a version may have been there without being remembered. It
+    is zero at first, and ``hlc.MAX`` if the beginning of the partition has been deleted.
     """
 
     __slots__ = ("_highest", "_horizon_ns", "_old", "_old_top", "_young", "_young_top", "forgotten")
@@ -38,15 +39,15 @@ class VersionMemory:
 
     @property
     def keys(self) -> int:
-        """How many keys were met."""
+        """How many keys were seen."""
         return len(self._highest)
 
     def knows_key(self, key: bytes) -> bool:
-        """Whether a row of the key was met, remembered or not."""
+        """Whether a row of the key was seen, whether it is remembered or not."""
         return key in self._highest
 
     def meet(self, key: bytes) -> None:
-        """A key is met for the first time."""
+        """Note a key that is seen for the first time."""
         self._highest[key] = ZERO
 
     def highest(self, key: bytes) -> Timestamp:
@@ -54,12 +55,12 @@ class VersionMemory:
         return self._highest.get(key, ZERO)
 
     def digest(self, version: Version) -> int | None:
-        """The digest under which the version was seen first; ``None`` when it is not remembered."""
+        """The digest that the version had when it was first seen; ``None`` if it is not remembered."""
         known = self._young.get(version)
         return known if known is not None else self._old.get(version)
 
     def remember(self, version: Version, digest: int) -> None:
-        """A version is seen for the first time."""
+        """Remember a version that is seen for the first time."""
         key, timestamp = version
         self._young[version] = digest
         if timestamp > self.highest(key):
@@ -68,7 +69,7 @@ class VersionMemory:
             self._young_top = timestamp
 
     def marker(self, resolved: Timestamp) -> None:
-        """The partition's last marker is now ``resolved``: forget what is past the horizon."""
+        """Note the partition's last marker, and forget versions that are past the horizon below it."""
         if self._horizon_ns is None or self._old_top.wall + self._horizon_ns > resolved.wall:
             return
         self.forgotten = max(self.forgotten, self._old_top)

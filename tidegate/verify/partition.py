@@ -1,4 +1,4 @@
-"""The rules of one output partition, checked record by record in offset order."""
+"""Checks the rules of one output partition, record by record in offset order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """What passed by on one partition; see ``AuditCounts``."""
+    """How much was audited on one partition. ``AuditCounts`` says what each field counts."""
 
     rows: int = 0
     duplicates: int = 0
@@ -30,10 +30,10 @@ class PartitionCounts:
 
 
 class PartitionAudit:
-    """One partition against the rules that concern it alone; ``marker`` is its highest marker so far.
+    """The audit of one partition, by the rules that concern it alone. ``marker`` is its highest one so far.
 
-    ``tombstones`` is given where the feed writes them. Without ``row_keys`` a record's key does not say which
-    row it is, so that neither order nor repeats can be told.
+    ``tombstones`` is given if the feed writes them. Without ``row_keys`` a record's key does not say which
+    row it is, so neither order nor repeats can be checked.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class PartitionAudit:
         self._next = 0
 
     def advance(self, record: TopicRecord) -> None:
-        """Take note of a record's place. ``InputError`` when it does not come in offset order."""
+        """Note a record's offset. Raises ``InputError`` if it does not come in offset order."""
         if record.offset < self._next:
             raise InputError(
                 f"Records of {self.place} must be audited in offset order, but offset {record.offset}"
@@ -75,7 +75,7 @@ class PartitionAudit:
         self._next = record.offset + 1
 
     def take_row(self, record: TopicRecord, key: bytes, row: RowRecord) -> None:
-        """Check one row, and what follows it as its tombstone."""
+        """Check one row or tombstone."""
         if not self.memory.knows_key(key):
             self.memory.meet(key)
             self._check_partition(record, key)
@@ -96,7 +96,7 @@ class PartitionAudit:
             self._take_version(record, key, updated, deleted=row.deleted is True)
 
     def _take_version(self, record: TopicRecord, key: bytes, updated: Timestamp, *, deleted: bool) -> None:
-        """The rules that need to know whether the version was seen before."""
+        """Check the rules that need to know whether the version was seen before."""
         digest = row_digest(record)
         known = self.memory.digest((key, updated))
         if known is not None:
@@ -116,7 +116,7 @@ class PartitionAudit:
             self.counts.undecided += not self._tombstones.take_tombstone(record, key, highest)
 
     def take_marker(self, record: TopicRecord, resolved: Timestamp) -> bool:
-        """Check one marker; returns whether it is above all earlier ones."""
+        """Check one marker. Returns whether it is above all earlier ones."""
         self.counts.markers += 1
         if resolved.wall == 0:
             sentence = f"{_at(record)} is a marker at zero: it promises nothing and resets its readers."
@@ -128,7 +128,7 @@ class PartitionAudit:
         return self.pass_marker(resolved)
 
     def pass_marker(self, resolved: Timestamp) -> bool:
-        """Go on above a marker, wherever it was read; returns whether it is above all earlier ones."""
+        """Go on above a marker, in whatever topic it stood. Returns whether it is above all earlier ones."""
         if resolved <= self.marker:
             return False
         self.marker = resolved
@@ -184,7 +184,7 @@ class PartitionAudit:
             self._findings.at(ViolationKind.CHANGED_DUPLICATE, record, updated, sentence)
 
     def _check_first_seen(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
-        """The rules of order, which hold for rows that were not seen before."""
+        """Check the rules of order, which hold for rows that were not seen before."""
         highest = self.memory.highest(key)
         if updated > self.marker and updated > highest:
             return
@@ -206,7 +206,7 @@ class PartitionAudit:
 
 
 def row_digest(record: TopicRecord) -> int:
-    """A digest of all that the copies of a row must share. Good within one process only."""
+    """A digest of everything in which copies of a row must agree. It is good within one process only."""
     return hash((record.value, record.timestamp_ms, lasting_headers(record)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-#: A record's headers, without those that copies of it do not share.
+#: A record's headers, without those in which copies of it may differ.
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 #: Headers in which copies of a row may differ: where in the log that copy was read.
@@ -35,5 +35,5 @@ class TopicRecord(NamedTuple):
 
 
 def lasting_headers(record: TopicRecord) -> Headers:
-    """The headers that belong to the row, whichever copy of it this is."""
+    """The headers that all copies of the row have."""
     return tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)

@@ -12,7 +12,7 @@ from tidegate.verify.violation import Violation, ViolationKind, key_text
 
 
 class Verdict(enum.Enum):
-    """What an audit came to; the value is the exit code of the command line."""
+    """The outcome of an audit. The value is the exit code of the command line."""
 
     PASSED = 0
     VIOLATED = 1
@@ -20,7 +20,7 @@ class Verdict(enum.Enum):
 
 
 class Unchecked(NamedTuple):
-    """Rules that could not be checked, or not for every row, and why."""
+    """Rules that could not be checked, or not for every row, with the reason."""
 
     kinds: tuple[ViolationKind, ...]
     reason: str
@@ -28,12 +28,12 @@ class Unchecked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """How much was audited. ``rows`` counts records, ``duplicates`` those of them that were repeats.
+    """How much was audited.
 
-    ``tombstones`` follow deletions and are no rows. ``left_out`` rows were too large, and only their keys are
-    there. ``undecided`` rows may be repeats of rows that are
-    deleted or forgotten; ``untimed`` rows tell no timestamp; ``expected`` is the number of versions that the
-    source's history asks for.
+    ``rows`` counts records, and ``duplicates`` those of them that were repeats. ``tombstones`` follow
+    deletions, and are no rows. ``left_out`` rows were too large, so that only their keys were written.
+    ``undecided`` rows may be repeats of rows that are deleted or forgotten. ``untimed`` rows tell no
+    timestamp. ``expected`` is how many versions the source's history asks for.
     """
 
     partitions: int
@@ -52,8 +52,9 @@ class AuditCounts:
 class AuditReport:
     """The verdict and its evidence.
 
-    ``violations`` holds the first ones found, ``violation_counts`` counts them all. ``covered`` is the
-    last timestamp that every partition has a marker for: up to there the topics are complete.
+    ``violations`` has the first ones that were found, ``violation_counts`` counts all of them. Up to
+    ``covered`` the topics are complete: that is the lowest of the partitions' last markers. For a feed that
+    has succeeded it is the start at least.
     """
 
     verdict: Verdict
@@ -67,7 +68,7 @@ class AuditReport:
         return "\n".join(_lines(self))
 
     def as_json(self) -> dict[str, Any]:
-        """The report as values that ``json.dumps`` takes; keys are shown as text."""
+        """The report as values that ``json.dumps`` takes. Keys are shown as text."""
         return {
             "verdict": self.verdict.name.lower(),
             "covered": self.covered.decimal(),

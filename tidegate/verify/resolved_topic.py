@@ -1,7 +1,7 @@
-"""Markers on a topic of their own, laid among the rows that they speak of.
+"""Lays markers from a topic of their own among the rows that they speak of.
 
-A marker for partition p names an offset in partition p of each topic of rows: it says there what a marker
-at that offset would say (docs/delivery.md, Markers). So it is checked by the rules of markers among rows,
+A marker on partition p names an offset in partition p of each topic of rows. It promises the same as a marker
+that stands at that offset (docs/delivery.md, Markers). So it is checked by the rules for markers among rows,
 once the rows before that offset have passed.
 """
 
@@ -19,9 +19,9 @@ from tidegate.verify.violation import Findings, ViolationKind
 
 
 class MarkerLine:
-    """The markers of one partition of rows by their offsets; 24 bytes each.
+    """The markers of one partition of rows, by their offsets. Each takes 24 bytes.
 
-    Of markers that stand at one offset the highest says all.
+    Of several markers at one offset only the highest is kept, since it promises what the others do.
     """
 
     __slots__ = ("_logicals", "_offsets", "_passed", "_walls")
@@ -32,7 +32,7 @@ class MarkerLine:
 
     def add(self, offset: int, resolved: Timestamp) -> None:
         """Lay a marker at an offset. All are laid before the first row passes."""
-        at = bisect_right(self._offsets, offset)  # the end, but for a topic that was created anew
+        at = bisect_right(self._offsets, offset)  # the end, except for a topic that was created anew
         if at and resolved <= self._at(at - 1):
             return
         if at and self._offsets[at - 1] == offset:
@@ -44,9 +44,9 @@ class MarkerLine:
             column.insert(at, value)
 
     def pass_to(self, offset: int | None) -> Timestamp:
-        """The highest of the markers from the last one passed to those at ``offset``; zero for none.
+        """Pass the markers up to ``offset``. Returns the highest of them; zero if there is none.
 
-        ``None`` passes all that are left.
+        With ``None`` all markers that are left are passed.
         """
         highest = ZERO
         while self._passed < len(self._offsets) and (offset is None or self._offsets[self._passed] <= offset):
@@ -55,7 +55,7 @@ class MarkerLine:
         return highest
 
     def first_above(self, offset: int) -> tuple[int, Timestamp] | None:
-        """The first marker that is laid above this offset, and where."""
+        """The offset of the first marker above ``offset``, and its timestamp; ``None`` if there is none."""
         at = bisect_right(self._offsets, offset)
         return (self._offsets[at], self._at(at)) if at < len(self._offsets) else None
 
@@ -64,9 +64,9 @@ class MarkerLine:
 
 
 class ResolvedTopic:
-    """The markers of a feed's ``resolved_topic``, for the partitions of ``topics``.
+    """The markers of a feed's ``resolved_topic``, laid among the rows of the partitions of ``topics``.
 
-    ``passing`` once the first row is checked: none can be laid any more.
+    ``passing`` is true once the first row is checked. Then no marker can be laid any more.
     """
 
     __slots__ = ("_findings", "_topics", "lines", "name", "passing")
@@ -84,7 +84,10 @@ class ResolvedTopic:
         self._findings = findings
 
     def lay(self, record: TopicRecord, marker: MarkerRecord) -> None:
-        """Lay a marker of this topic among the rows of its partition. ``InputError`` after the first row."""
+        """Lay a marker of this topic among the rows of its partition.
+
+        Raises ``InputError`` after the first row.
+        """
         if self.passing:
             raise InputError(f"The markers of {self.name} must be audited before the rows.")
         for topic, count in self._topics:
@@ -92,7 +95,7 @@ class ResolvedTopic:
                 self._lay(record, marker, TopicPartition(topic, record.partition))
 
     def pass_to(self, place: TopicPartition, offset: int | None) -> Timestamp:
-        """The highest marker that is passed on the way to a row at ``offset``; see ``MarkerLine``."""
+        """Pass the markers before a row at ``offset``, and return the highest: ``MarkerLine.pass_to``."""
         self.passing = True
         return self.lines[place].pass_to(offset)
 

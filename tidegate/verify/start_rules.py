@@ -1,8 +1,8 @@
-"""Where a feed's rows begin: the rules about its start, and about the rows of its initial scan.
+"""Checks the rules about a feed's start, and about the rows of its initial scan.
 
-Rows of an initial scan tell the scan's timestamp S, which is the feed's start, in place of their own: each
-shows the newest version of its key at or below S. Their record times stay those of the versions. All other
-rows stand above S.
+A row of an initial scan shows the newest version of its key at or below the scan's timestamp S, which is the
+feed's start. The row tells S in place of the version's timestamp, but keeps the record time of the version.
+All other rows stand above S.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 @dataclass(slots=True)
 class _MaybeScanned:
-    """Rows that tell one timestamp, later than their record times; ``first`` is one of them."""
+    """Rows that all tell one timestamp, which is later than their record times. ``first`` is one of them."""
 
     first: TopicRecord
     count: int = 0
 
 
 class StartRules:
-    """The rules for every copy of a row, of all partitions of one feed.
+    """The rules that hold for every copy of a row, on all partitions of one feed.
 
-    ``start`` is ``None`` and ``scan`` is ``None`` where they are not known. Then rows whose record times are
-    before their timestamps may be those of an initial scan, if they all tell one, and no row tells a lower.
+    ``start`` and ``scan`` are ``None`` if they are not known. Rows whose record times are before their
+    timestamps may then be those of an initial scan: if they all tell one timestamp, and no row tells a lower
+    one.
     """
 
     __slots__ = ("_findings", "_lowest", "_maybe", "_scan", "_start")
@@ -46,7 +47,7 @@ class StartRules:
         return self._start is not None and self._scan in (InitialScan.YES, InitialScan.ONLY)
 
     def told(self, row: RowRecord) -> Timestamp | None:
-        """The timestamp that the row's version has in this feed; ``None`` where the record tells none."""
+        """The timestamp that the row's version has in this feed; ``None`` if the record tells none."""
         if row.updated is not None or row.mvcc_timestamp is None:
             return row.updated
         if self._start is not None and self.scans and row.mvcc_timestamp <= self._start:
@@ -54,7 +55,7 @@ class StartRules:
         return row.mvcc_timestamp
 
     def keeps(self, record: TopicRecord, row: RowRecord, updated: Timestamp) -> bool:
-        """Check a row against the start; returns whether a row of the feed may stand where it does."""
+        """Check a row against the start. Returns whether the feed may have a row at this timestamp."""
         start = self._start
         if start is None:
             self._check_time_unless_scanned(record, row, updated)
@@ -70,7 +71,10 @@ class StartRules:
         return self._keeps_above(record, updated, f"updated at {updated}")
 
     def keeps_untimed(self, record: TopicRecord, row: RowRecord) -> bool:
-        """The same for a row that tells no timestamp: by its record time, as far as milliseconds tell."""
+        """Check a row that tells no timestamp, by its record time in ms. Returns what ``keeps`` does.
+
+        Within the millisecond of the start nothing can be decided: the row is accepted.
+        """
         start, time_ms = self._start, record.timestamp_ms
         if start is None:
             return True
@@ -87,7 +91,7 @@ class StartRules:
         return True
 
     def finish(self) -> None:
-        """Where the feed is not known: look at the rows that only an initial scan can explain."""
+        """Check the rows that only an initial scan can explain, if it is not known whether there was one."""
         for updated, rows in sorted(self._maybe.items()):
             if updated != self._lowest:
                 sentence = (

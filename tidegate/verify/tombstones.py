@@ -1,10 +1,12 @@
-"""Deletions and their tombstones, held to each other.
+"""Checks deletions and their tombstones against each other.
 
-Where a feed writes tombstones (Debezium's envelope), each record of a deletion is followed by one without a
-value. A tombstone tells no timestamp and is no version of its row: it belongs to the deletion of its key with
-its record time that stands last before it, has its headers, and comes before any newer row of the key: log
-compaction would forget that row behind it. After a crash both come again, in any number of copies. Before a
-marker that covers a deletion, its tombstone is there.
+In a feed that writes tombstones (Debezium's envelope) each record of a deletion is followed by a record
+without a value, its tombstone. A tombstone tells no timestamp, and is no version of the row. It belongs to
+the last deletion before it that has its key and its record time, and it has the headers of that deletion.
+
+A tombstone comes before any newer row of the key: log compaction would remove a row that has a tombstone
+behind it. It also comes before a marker that covers the deletion. After a crash deletion and tombstone come
+again, in any number of copies.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 @dataclass(slots=True)
 class _Waiting:
-    """Deletions of one key within one millisecond whose tombstones have not come yet.
+    """The deletions of one key within one millisecond whose tombstones have not come yet.
 
-    ``last`` is the one whose record, first or copy, stands last: the next tombstone belongs to it.
+    ``last`` is the timestamp of the deletion that was seen last, as a first record or as a copy. The next
+    tombstone belongs to it.
     """
 
     records: dict[Timestamp, TopicRecord]
@@ -29,8 +32,11 @@ class _Waiting:
 
 
 class Tombstones:
-    """The deletions of one partition. ``memory`` holds them as versions whose timestamps are record times,
-    with digests of their headers."""
+    """The deletions of one partition.
+
+    ``memory`` holds them as versions. The timestamps of these are the record times, and the digests are those
+    of the headers.
+    """
 
     __slots__ = ("_findings", "_memory", "_waiting")
 
@@ -40,7 +46,7 @@ class Tombstones:
         self._waiting: dict[Version, _Waiting] = {}
 
     def take_deletion(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
-        """A deletion is seen for the first time."""
+        """Take a deletion that is seen for the first time."""
         version = key, _record_time(record)
         self._memory.remember(version, _headers_digest(record))
         waiting = self._waiting.setdefault(version, _Waiting({}, updated))
@@ -48,15 +54,15 @@ class Tombstones:
         waiting.last = updated
 
     def take_copy(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
-        """A deletion is seen again."""
+        """Take a copy of a deletion."""
         waiting = self._waiting.get((key, _record_time(record)))
         if waiting is not None:
             waiting.last = updated
 
     def take_tombstone(self, record: TopicRecord, key: bytes, highest: Timestamp) -> bool:
-        """Check one tombstone; ``highest`` is the highest timestamp of its key's rows so far.
+        """Check one tombstone. ``highest`` is the highest timestamp of its key's rows so far.
 
-        Returns whether it could be decided: its deletion may have been forgotten.
+        Returns ``False`` if nothing could be decided, since its deletion may have been forgotten.
         """
         version = key, _record_time(record)
         updated = self._settle(version)
@@ -72,7 +78,7 @@ class Tombstones:
         return True
 
     def pass_marker(self, resolved: Timestamp) -> None:
-        """Every deletion that the marker covers must have its tombstone by now."""
+        """Check that every deletion that the marker covers has its tombstone by now."""
         for version, waiting in [*self._waiting.items()]:
             for updated in [each for each in waiting.records if each <= resolved]:
                 self._find_missing(waiting.records.pop(updated), updated, resolved)
@@ -81,7 +87,7 @@ class Tombstones:
         self._memory.marker(resolved)
 
     def _settle(self, version: Version) -> Timestamp | None:
-        """The deletion that waited for this tombstone, which waits no longer; ``None`` for a copy."""
+        """Take a deletion that waited for this tombstone. Returns its timestamp; ``None`` for a copy."""
         waiting = self._waiting.get(version)
         if waiting is None or waiting.records.pop(waiting.last, None) is None:
             return None

@@ -1,4 +1,4 @@
-"""Which rules an audit could not hold the topics to, and why."""
+"""Finds the rules that an audit could not check, and says why."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 
 
 class Losses(NamedTuple):
-    """How many partitions do not hold all that was written: the beginning of ``rows`` partitions of rows and
-    of ``markers`` partitions of a resolved_topic was deleted, and ``compacted`` partitions are compacted."""
+    """How many partitions do not hold all that was written.
+
+    The beginning was deleted of ``rows`` partitions of rows, and of ``markers`` partitions of a
+    ``resolved_topic``. ``compacted`` partitions are compacted.
+    """
 
     rows: int = 0
     markers: int = 0
@@ -37,8 +40,11 @@ class Losses(NamedTuple):
 
 
 class Audited(NamedTuple):
-    """What the audit knew. ``compared``: the source's history was given; ``row_keys``: keys identify rows;
-    ``initial_scan`` and ``succeeded`` as in ``AuditOptions``."""
+    """What the audit knew.
+
+    ``compared`` says that the source's history was given. ``row_keys``, ``initial_scan`` and ``succeeded``
+    are those of ``AuditOptions``.
+    """
 
     compared: bool
     row_keys: bool = True
@@ -47,12 +53,12 @@ class Audited(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is known without markers that all is there, or should be."""
+        """Whether all rows have to be there even without a marker: the feed is a scan only, and is done."""
         return self.initial_scan is InitialScan.ONLY and self.succeeded
 
 
 def unchecked_rules(counts: AuditCounts, losses: Losses, audited: Audited) -> Iterator[Unchecked]:
-    """What could not be checked, or not for every row."""
+    """Yield the rules that could not be checked, or not for every row."""
     if not counts.rows and not counts.markers and not (audited.whole and audited.compared):
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
         return
@@ -81,7 +87,7 @@ def _without_timestamps(untimed: int, audited: Audited) -> Iterator[Unchecked]:
 
 
 def _without_markers(audited: Audited) -> Iterator[Unchecked]:
-    """A feed that scans and nothing else has said all that a marker says when it has succeeded."""
+    """Yield the rules that need markers. A feed that is a scan only needs none once it has succeeded."""
     if audited.initial_scan is not InitialScan.ONLY:
         kinds = _NEED_MARKERS + (_NEED_ALL if audited.compared else ())
         yield Unchecked(kinds, "there are no markers; create the feed WITH resolved")

@@ -1,4 +1,4 @@
-"""The ways in which an output topic can break its promise, each with a name."""
+"""The ways in which an output topic can break its promises, each with a name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.verify.record import TopicPartition, TopicRecord
 
 
 class ViolationKind(enum.Enum):
-    """A rule of the output topics; the value is the rule that was broken."""
+    """A rule of the output topics. The value says the rule in words."""
 
     UNREADABLE = "every record is a row or a marker"
     WRONG_PARTITION = "a key's partition is FNV-1a of its bytes, modulo the partition count"
@@ -40,7 +40,7 @@ class ViolationKind(enum.Enum):
 class Violation(NamedTuple):
     """One broken rule, where it was broken, and a sentence that says how.
 
-    ``offset`` is ``None`` where the fault is that a record is absent; ``key`` is ``None`` for markers.
+    ``offset`` is ``None`` if the fault is that a record is missing. ``key`` is ``None`` for markers.
     """
 
     kind: ViolationKind
@@ -53,7 +53,7 @@ class Violation(NamedTuple):
 
 
 class Findings:
-    """Counts every violation and keeps the first ``limit`` of them."""
+    """The violations that were found. All are counted, and the first ``limit`` of them are kept."""
 
     __slots__ = ("_limit", "counts", "kept")
 
@@ -65,7 +65,7 @@ class Findings:
     def at(
         self, kind: ViolationKind, record: TopicRecord, timestamp: Timestamp | None, sentence: str
     ) -> None:
-        """A violation that one record shows."""
+        """Add a violation that one record shows."""
         self._add(
             Violation(kind, record.topic, record.partition, record.offset, record.key, timestamp, sentence)
         )
@@ -78,7 +78,7 @@ class Findings:
         timestamp: Timestamp,
         sentence: str,
     ) -> None:
-        """A violation that lies in what a partition does not hold."""
+        """Add a violation by a record that is missing in a partition."""
         self._add(Violation(kind, place.topic, place.partition, None, key, timestamp, sentence))
 
     def _add(self, violation: Violation) -> None:
@@ -88,7 +88,7 @@ class Findings:
 
 
 def key_text(key: bytes | None) -> str:
-    """A key as people can read it: its text, or hexadecimal where it is not UTF-8."""
+    """A key as people can read it: its text, or hexadecimal if it is not UTF-8."""
     if key is None:
         return "null"
     try:
