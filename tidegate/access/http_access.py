@@ -17,7 +17,7 @@ from tidegate.errors import SettingsError
 #: A connection is closed after this time, so that a client that sends or reads too slowly holds nothing for
 #: longer.
 CONNECTION_S: Final = 30.0
-#: The most connections at once. Further ones are closed immediately.
+#: The most connections at once. Further ones are closed after a tenth of a second.
 MOST_CONNECTIONS: Final = 64
 _HEALTH: Final = "/health"
 _BEARER: Final = "Bearer "

@@ -21,11 +21,13 @@ class LocalFiles:
 
     def sizes(self) -> Mapping[str, int]:
         """Return the names of the files with their sizes in bytes; none if the directory does not exist."""
-        try:
-            with os.scandir(self._directory) as entries:
-                return {each.name: each.stat().st_size for each in entries if each.is_file()}
-        except FileNotFoundError:
-            return {}
+        sizes: dict[str, int] = {}
+        with suppress(FileNotFoundError), os.scandir(self._directory) as entries:
+            for each in entries:
+                with suppress(FileNotFoundError):  # another process has removed it since
+                    if each.is_file():
+                        sizes[each.name] = each.stat().st_size
+        return sizes
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""

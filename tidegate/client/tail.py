@@ -75,7 +75,7 @@ def _read_to_ends(
     bounds: Mapping[TopicPartition, Bounds],
 ) -> Generator[TopicRecord, None, None]:
     ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
-    with PartitionReader(connection, starts) as reader:
+    with PartitionReader(connection, {place: starts[place] for place in ends}) as reader:
         yield from reader.read_to(ends)
 
 

@@ -122,9 +122,13 @@ def _message(error: Any) -> str:
 
 
 def _secrets(uri: RegistryUri) -> tuple[str, ...]:
-    """Return the secrets, the longest first, since one may contain another."""
-    if is_reference(uri.password):
+    """Return the secrets, the longest first, since one may contain another.
+
+    A user without a password is a secret, since registries accept tokens there.
+    """
+    word = uri.password or uri.user
+    if is_reference(word):
         return ()
-    login = base64.b64encode(f"{uri.user}:{uri.password}".encode()).decode() if uri.password else ""
-    named = (login, uri.password, uri.client_key.decode("ascii", "replace"))
+    login = base64.b64encode(f"{uri.user}:{uri.password}".encode()).decode() if word else ""
+    named = (login, word, uri.client_key.decode("ascii", "replace"))
     return tuple(sorted(filter(None, named), key=len, reverse=True))

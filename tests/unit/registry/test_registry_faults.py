@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import tracemalloc
 
 import pytest
@@ -31,6 +32,15 @@ def test_a_secret_that_stands_where_a_long_text_is_cut_does_not_show_in_part(sho
 def test_a_secret_in_the_middle_of_a_long_text_does_not_show() -> None:
     text = told(f"Sorry, {PASSWORD}! {'x' * 10 * _LOOKED_AT}")
     assert "(500: Sorry, redacted! xxx" in text
+
+
+def test_a_token_in_the_place_of_a_user_does_not_show_as_text_or_as_a_header() -> None:
+    faults = RegistryFaults(parse_registry_uri("http://token-of-ours@h"))
+    header = base64.b64encode(b"token-of-ours:").decode()
+    text = str(
+        faults.of(ERRAND, SchemaRegistryError(401, 40101, f"token-of-ours: Basic {header} is unknown"))
+    )
+    assert "(401: redacted: Basic redacted is unknown" in text
 
 
 def test_a_long_text_is_not_copied_to_be_told() -> None:

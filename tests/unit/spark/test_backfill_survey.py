@@ -184,6 +184,11 @@ def test_slices_cover_everything_once_and_in_order() -> None:
     assert [each[0] for each in found] == [Bounds(3, 9), Bounds(9, 9), Bounds(9, 20)]
 
 
+def test_a_log_whose_records_were_all_aborted_is_one_slice() -> None:
+    bounds = {0: Bounds(3, 20), 1: Bounds(5, 5)}
+    assert sliced({}, bounds) == [bounds]
+
+
 def _long_log(seed: int, minutes: int = _MINUTES) -> DrivenSim:
     workload = RandomTransactions(
         RandomOptions(tables=1, ranges=3, keys=40, outcomes=OutcomeMix(restart=0.15, abort=0.1)), seed

@@ -311,7 +311,8 @@ class PartitionTask:
             left = self._sinks.leave(feed_id, missing)
         for stalled in left:
             self._leave_behind(stalled)
-        self._rows += len(rows)
+        if feed_id not in left:
+            self._rows += len(rows)
 
     def _leave_behind(self, feed_id: FeedId) -> None:
         """Step S1: detach a feed whose rows are not acknowledged.

@@ -73,6 +73,8 @@ def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) 
         }
         slices.append({partition: Bounds(begins[partition], ends[partition]) for partition in bounds})
         ends = begins
+    if not slices:  # offsets of transactions that were aborted, and of their ends: nothing to read
+        return [dict(bounds)]
     slices[-1] = {
         partition: Bounds(each.low, slices[-1][partition].end) for partition, each in bounds.items()
     }

@@ -82,7 +82,7 @@ class Standby:
         """Read one copy to the present end. An error is logged; who opens the partition deals with it."""
         try:
             copy = self._open_store(self._runtime.directory.partition(partition))
-        except TidegateError as error:
+        except Exception as error:  # whatever it is, the other copies are refreshed all the same
             _log.warning("a standby copy cannot be opened", partition=partition, cause=str(error))
             return
         reader = ChangelogReader(self._settings, self._changelogs, partition, self._runtime.machine)

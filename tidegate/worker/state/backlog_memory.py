@@ -109,6 +109,7 @@ class SpillingQueue:
         try:
             self._file.seek(self._written_to)
             self._file.write(raw)
+            self._file.flush()  # a full disk is told here, and not where the queue is read or closed
         except OSError as error:
             raise _unwritable(self._memory.directory, error) from None
         self._written_to += len(raw)
@@ -119,19 +120,29 @@ class SpillingQueue:
         """Read the next entries from the file once no entry is left in memory."""
         if self._oldest or self._file is None or not self._on_disk:
             return
-        self._file.seek(self._read_at)
+        try:
+            self._read_from(self._file)
+        except (OSError, struct.error) as error:
+            raise StateError(
+                f"Entries of parked ranges in {self._memory.directory} cannot be read: {error}. Nothing is "
+                "lost, they are read again from the log; look at the disk, and start the worker again"
+            ) from None
+
+    def _read_from(self, file: IO[bytes]) -> None:
+        """Take the next entries. Raises ``OSError`` and ``struct.error`` where they are not whole."""
+        file.seek(self._read_at)
         room = _AT_ONCE_BYTES
         while room > 0 and self._on_disk:
-            entry = _read(self._file)
+            entry = _read(file)
             self._oldest.append(entry)
             self._memory.hold(_size(entry))
             self._on_disk -= 1
             room -= _size(entry)
-        self._read_at = self._file.tell()
+        self._read_at = file.tell()
         if not self._on_disk:
             self._memory.disk_bytes -= self._written_to
             self._read_at = self._written_to = 0
-            self._file.truncate(0)
+            file.truncate(0)
 
 
 def _size(entry: RawEntry) -> int:
@@ -146,9 +157,16 @@ def _encode(entry: RawEntry) -> bytes:
 
 def _read(file: IO[bytes]) -> RawEntry:
     offset, timestamp, key_bytes, value_bytes = _HEAD.unpack(file.read(_HEAD.size))
-    key = None if key_bytes < 0 else file.read(key_bytes)
-    value = None if value_bytes < 0 else file.read(value_bytes)
+    key = None if key_bytes < 0 else _read_part(file, key_bytes)
+    value = None if value_bytes < 0 else _read_part(file, value_bytes)
     return RawEntry(offset, key, value, timestamp)
+
+
+def _read_part(file: IO[bytes], size: int) -> bytes:
+    part = file.read(size)
+    if len(part) < size:
+        raise struct.error(f"{size} bytes were written, and {len(part)} are there")
+    return part
 
 
 def _unwritable(directory: Path, error: OSError) -> StateError:

@@ -84,20 +84,31 @@ class RocksSpill:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key; ``None`` if the key is not there."""
-        value: bytes | None = None if self._db is None else self._db.get(key)
+        try:
+            value: bytes | None = None if self._db is None else self._db.get(key)
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise _unreadable(self._path, error) from None
         return value
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the keys from ``start`` on and below ``end`` with their values, in order, as they are now."""
+        """Yield the keys from ``start`` on and below ``end`` with their values, in order, as they are now.
+
+        Raises ``StateError`` where the files cannot be read to the end: a scan that ended early would hide
+        open transactions, and a marker could pass them.
+        """
         if self._db is None:
             return
         bounds = ReadOptions()
         bounds.set_iterate_upper_bound(end)
         rows = self._db.iter(bounds)
-        rows.seek(start)
-        while rows.valid():
-            yield rows.key(), rows.value()
-            rows.next()
+        try:
+            rows.seek(start)
+            while rows.valid():
+                yield rows.key(), rows.value()
+                rows.next()
+            rows.status()
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise _unreadable(self._path, error) from None
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes]) -> None:
         """Apply ``puts``, then ``deletes``: all or nothing. Raises ``StateError`` if that fails."""
@@ -135,3 +146,10 @@ class RocksSpill:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._db = Rdict(str(self._path), self._options.build())
             return self._db
+
+
+def _unreadable(path: Path, error: Exception) -> StateError:
+    return StateError(
+        f"Open transactions that were moved out of memory to {path} cannot be read: {error}. Nothing is "
+        "lost, for the changelogs hold all of them; look at the disk, and start the worker again"
+    )

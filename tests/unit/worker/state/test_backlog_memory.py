@@ -65,3 +65,14 @@ def test_a_disk_that_takes_nothing_is_a_sentence(tmp_path: Path) -> None:
     queue = BacklogMemory(place, 0).queue(RangeId(1))
     with pytest.raises(StateError, match="read again from the log"):
         queue.append(RawEntry(0, b"k", b"v", 0))
+
+
+def test_a_file_that_has_lost_its_end_is_told_and_gives_no_entry_that_is_cut(tmp_path: Path) -> None:
+    queue = BacklogMemory(tmp_path, 0).queue(RangeId(1))
+    queue.append(RawEntry(1, b"k", b"v" * 100, 0))
+    assert queue._file is not None
+    queue._file.truncate(60)
+    with pytest.raises(
+        StateError, match=r"cannot be read: 100 bytes were written, and 35 are there\. Nothing is"
+    ):
+        queue.first()
