@@ -17,7 +17,7 @@ from tests.contract.engine import Task
 from tests.contract.kafka_run import KafkaRun
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tests.unit.client.topics import delete_before
-from tests.unit.spark.shortened_log import ShortenedLog
+from tests.unit.spark.backfill.shortened_log import ShortenedLog
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.expectations import expected_versions

@@ -13,7 +13,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, intent
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import PARTITIONS, PLAIN, bank_log
-from tests.unit.rangefeed.spill_memory import MemorySpill
+from tests.unit.ranges.spill_memory import MemorySpill
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.rangefeed.spill_memory import MemorySpill
+from tests.unit.ranges.spill_memory import MemorySpill
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.ranges.intent_budget import TXN_BYTES, IntentBudget, PartitionSpill, SpillCounts

@@ -8,7 +8,7 @@ import pytest
 
 from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
-from tests.unit.schemas.certificates import Authority, parameter
+from tests.unit.registry.certificates import Authority, parameter
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import InputError, MalformedRecord, RegistryAway, RegistryDenied, StatementError

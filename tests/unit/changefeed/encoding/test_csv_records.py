@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.changefeed.encoding.json.test_golden import EVERY_TYPE, KEY
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table, with_virtual
-from tests.unit.changefeed.test_golden import EVERY_TYPE, KEY
 from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan, VirtualColumns
 from tidegate.changefeed.encoding.csv_records import csv_field
 from tidegate.changefeed.encoding.decoder import decoder_for

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from tests.unit.schemas.certificates import Authority, Pair
+from tests.unit.registry.certificates import Authority, Pair
 from tidegate.access.http_access import MOST_CONNECTIONS, HttpAccess
 from tidegate.spark.platform.metrics_server import serve_scrapes
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.unit.schemas.certificates import Authority
+from tests.unit.registry.certificates import Authority
 from tidegate.access.http_access import CONNECTION_S, MOST_CONNECTIONS
 from tidegate.errors import SettingsError, TopologyError
 from tidegate.processor.status import RangesIn, RangeSpan

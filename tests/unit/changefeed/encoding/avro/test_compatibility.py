@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
-from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 from tests.conformance.avro_text import avro_text, avro_value
-from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, deletion_of, row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope

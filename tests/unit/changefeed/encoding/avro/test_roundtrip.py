@@ -15,7 +15,7 @@ from typing import Any, Final
 from fastavro import parse_schema, schemaless_reader
 from hypothesis import given
 
-from tests.unit.changefeed.avro.tables_of_types import AVRO, tables_with_rows
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, tables_with_rows
 from tests.unit.changefeed.tables import row
 from tests.unit.rows.sameness import exact
 from tidegate.changefeed.definition.names import sql_name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastavro import parse_schema
 
-from tests.unit.changefeed.avro.tables_of_types import AVRO
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO
 from tidegate.changefeed.encoding.avro.schema_bounds import MOST_LEVELS, schema_fault
 from tidegate.changefeed.encoding.confluent import frame_prefix
 from tidegate.changefeed.encoding.decoder import decoder_for

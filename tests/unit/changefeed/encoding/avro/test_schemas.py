@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastavro import parse_schema
 
-from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, INT, table
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope

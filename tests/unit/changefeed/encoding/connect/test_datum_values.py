@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.changefeed.connect.forms import FORMS, read_back
+from tests.unit.changefeed.encoding.connect.forms import FORMS, read_back
 from tests.unit.changefeed.tables import INT, row, table
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.connect.datum_values import UnscaledDecimal, key_decimal_string

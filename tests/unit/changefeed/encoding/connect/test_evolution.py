@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.unit.changefeed.connect.forms import AT, FORMS
+from tests.unit.changefeed.encoding.connect.forms import AT, FORMS
 from tests.unit.changefeed.tables import row, table
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.rows.descriptor import TableDescriptor

@@ -16,7 +16,7 @@ from typing import Final
 
 import fastavro
 
-from tests.unit.changefeed.connect.forms import AT, FORMS
+from tests.unit.changefeed.encoding.connect.forms import AT, FORMS
 from tests.unit.changefeed.tables import row, table
 from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
 from tests.unit.rows.shapes import GEOGRAPHY_POINT

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.unit.changefeed.connect.forms import AT, FORMS
+from tests.unit.changefeed.encoding.connect.forms import AT, FORMS
 from tests.unit.changefeed.tables import row, table
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder

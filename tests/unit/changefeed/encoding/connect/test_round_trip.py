@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.changefeed.connect.forms import AT, FORMS, read_back
+from tests.unit.changefeed.encoding.connect.forms import AT, FORMS, read_back
 from tests.unit.rows.strategies import rows, tables
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.text.json_text import json_string, text_encoder

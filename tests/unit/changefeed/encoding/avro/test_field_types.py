@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.changefeed.avro.tables_of_types import AVRO, one_column, sql_table
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, one_column, sql_table
 from tests.unit.changefeed.tables import deletion, row
 from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
 from tests.unit.rows.shapes import GEOGRAPHY_POINT, GEOMETRY_POINT

@@ -11,8 +11,8 @@ from tests.feeds import activation
 from tests.hand_log import at
 from tests.logs import Record
 from tests.unit.processor.logs import PLAIN
-from tests.unit.spark.scans_of_logs import SCAN, batch_of, faults_of_scan, rows_of_scan
-from tests.unit.spark.shortened_log import PARTITIONS, ShortenedLog
+from tests.unit.spark.backfill.scans_of_logs import SCAN, batch_of, faults_of_scan, rows_of_scan
+from tests.unit.spark.backfill.shortened_log import PARTITIONS, ShortenedLog
 from tidegate.client.expectations import expected_versions
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.hlc import MAX, ZERO, ZERO_CLOSED, Timestamp

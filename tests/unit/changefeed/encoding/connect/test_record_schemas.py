@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.changefeed.connect.forms import AT, FORMS, read_back
+from tests.unit.changefeed.encoding.connect.forms import AT, FORMS, read_back
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.connect.record_schemas import namespace_of

@@ -23,7 +23,7 @@ from tidegate.changefeed.statement.statement import parse_statement
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows import Json, Kind, Row, SqlType
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "envelopes.md"
+PAGE: Final = Path(__file__).parents[4] / "docs" / "envelopes.md"
 AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
 SCAN: Final = Timestamp(1_743_792_400_000_000_000)
 PETS: Final = table("pets", {"id": INT, "name": STRING}, key=("id",))

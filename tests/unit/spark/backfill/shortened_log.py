@@ -10,7 +10,7 @@ from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim
 from tests.logs import Record, eventful_store
-from tests.unit.spark.scans_of_logs import SCAN, batch_of, complete_to, scan_of
+from tests.unit.spark.backfill.scans_of_logs import SCAN, batch_of, complete_to, scan_of
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, Snapshot, Trigger

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
-from tests.unit.spark.scans_of_logs import SCAN, batch_of, complete_to, rows_of_scan, scan_of
+from tests.unit.spark.backfill.scans_of_logs import SCAN, batch_of, complete_to, rows_of_scan, scan_of
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.client.expectations import expected_versions
 from tidegate.errors import BrokerUnavailable, SinkHeld, TidegateError

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.logs import Record
-from tests.unit.worker.test_slow_sinks import _Kafka, _offset, _Owner, _row, _run, settle
+from tests.unit.worker.commit.test_slow_sinks import _Kafka, _offset, _Owner, _row, _run, settle
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.worker.kafka.fetched import FetchedBatch

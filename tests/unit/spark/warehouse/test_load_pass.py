@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.unit.spark.feed_histories import (
+from tests.unit.spark.warehouse.feed_histories import (
     BUCKETS,
     COLUMNS,
     OPTIONS,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.unit.rangefeed.spill_memory import MemorySpill
+from tests.unit.ranges.spill_memory import MemorySpill
 from tidegate.errors import StateError
 from tidegate.hlc import MAX, MAX_LOGICAL, Timestamp
 from tidegate.raftlog.entry import TxnId

@@ -9,7 +9,7 @@ import pydantic_core
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.changefeed.json_datums import same_datum
+from tests.unit.changefeed.encoding.json.json_datums import same_datum
 from tests.unit.changefeed.tables import shown_previous
 from tests.unit.rows.strategies import rows, tables
 from tidegate.changefeed.definition.options import Envelope, FeedOptions

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.worker.test_slow_sinks import _Kafka, _Owner, _run, _Sink, settle
+from tests.unit.worker.commit.test_slow_sinks import _Kafka, _Owner, _run, _Sink, settle
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Remove
 from tidegate.client.kafka.record_limit import limit_of_workers

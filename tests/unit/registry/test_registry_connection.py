@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.destinations import DESTINATIONS
 from tests.registry_server import RegistryServer
-from tests.unit.schemas.certificates import KEY_PASSWORD, Authority, Pair, parameter
+from tests.unit.registry.certificates import KEY_PASSWORD, Authority, Pair, parameter
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.errors import RegistryAway, StatementError
 from tidegate.registry.schema_registration import SchemaRegistrar

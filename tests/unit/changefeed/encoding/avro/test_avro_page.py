@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from tests.unit.changefeed.avro.tables_of_types import AVRO, one_column, sql_table
+from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, one_column, sql_table
 from tests.unit.changefeed.tables import deletion, row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.encoding.avro.envelope import compile_avro

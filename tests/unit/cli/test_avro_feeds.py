@@ -13,7 +13,7 @@ from tests.unit.cli.running import NOBODY, run
 from tests.unit.client.feeds import ID, tell
 from tests.unit.client.test_avro_feeds import LOGIN, Written, written
 from tests.unit.client.topics import create_topic, write
-from tests.unit.schemas.certificates import Authority, parameter
+from tests.unit.registry.certificates import Authority, parameter
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.statement.definition import define_feed

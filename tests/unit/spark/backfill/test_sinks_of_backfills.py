@@ -20,9 +20,9 @@ from tests.destinations import DESTINATIONS
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tests.simulation.feed_judge import BrokenPromise, FeedJudge
+from tests.unit.spark.backfill.scans_of_logs import SCAN, batch_of, complete_to, rows_of_scan, scan_of
 from tests.unit.spark.driven_clients import STORED, DrivenClients
 from tests.unit.spark.in_process import InProcess
-from tests.unit.spark.scans_of_logs import SCAN, batch_of, complete_to, rows_of_scan, scan_of
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RetryError
 from tidegate.hlc import ZERO
