@@ -9,7 +9,7 @@ import pytest
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, at
 from tests.unit.processor.logs import PLAIN
-from tests.unit.processor.test_hand_off import Partitions
+from tests.unit.processor.partitions import Partitions
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, AcceptedCluster, FeedEpoch
 from tidegate.changefeed.lifecycle.control import Activate, Remove
 from tidegate.hlc import Timestamp

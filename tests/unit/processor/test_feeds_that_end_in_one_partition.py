@@ -11,7 +11,7 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, at
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
-from tests.unit.processor.test_hand_off import Partitions
+from tests.unit.processor.partitions import Partitions
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.lifecycle.control import Activate, Failed, Register
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier

@@ -13,7 +13,7 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, HandTable, at
 from tests.unit.processor.logs import OTHER, PLAIN
-from tests.unit.processor.test_hand_off import Partitions, beats
+from tests.unit.processor.partitions import Partitions, beats
 from tidegate.changefeed.lifecycle.control import Failed, Register
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import HistoryMutation, Offset, RaftIndex, RangeId, SnapshotReason, Trigger

@@ -10,7 +10,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, at, intent, moved, txn
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN
-from tests.unit.processor.test_hand_off import Partitions
+from tests.unit.processor.partitions import Partitions
 from tidegate.hlc import ZERO
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor

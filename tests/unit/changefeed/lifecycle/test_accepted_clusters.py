@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET
-from tests.unit.changefeed.lifecycle.test_hand_over import OneEngine, World, view
+from tests.unit.changefeed.lifecycle.engine_by_hand import OneEngine, World, view
 from tidegate.changefeed.definition.feed import AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Registered, Removed

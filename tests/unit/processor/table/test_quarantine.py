@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, at, intent
 from tests.unit.processor.driving import Driven, active, range_of
 from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.table.breakages import BREAKAGES, FAR_AHEAD, HIGH, LOW, Breakage, garbage
 from tidegate.changefeed.lifecycle.control import Register, Registered
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
-    DeleteRange,
     Generation,
     KeyValue,
     Offset,
@@ -27,119 +24,19 @@ from tidegate.raftlog.entry import (
 from tidegate.raftlog.request import Scan
 
 _FEED = activation([PLAIN.descriptor])
-_LOW, _HIGH = PLAIN.split(100)
-_FAR_AHEAD: Final = 86_400 + 30  # seconds
-
-Breakage = Callable[[HandLog, HandRange], None]
-
-
-def _garbage(log: HandLog, broken: HandRange) -> None:
-    log.write_bytes(0, encode_key(broken.id), b"\xff\xff\xff")
-
-
-def _no_value(log: HandLog, broken: HandRange) -> None:
-    log.write_bytes(0, encode_key(broken.id), None)
-
-
-def _other_key(log: HandLog, broken: HandRange) -> None:
-    log.write_bytes(0, encode_key(broken.id), encode_entry(broken.command()._replace(range_id=RangeId(77))))
-
-
-def _index_gap(log: HandLog, broken: HandRange) -> None:
-    broken.index += 2
-    broken.apply()
-
-
-def _no_op_log(log: HandLog, broken: HandRange) -> None:
-    broken.index += 1
-    log.write(broken.command()._replace(ops=None, write_batch=b"writes"))
-
-
-def _below_resolved(log: HandLog, broken: HandRange) -> None:
-    broken.apply(PLAIN.put(4, 1, "late"))
-
-
-def _intent_below_resolved(log: HandLog, broken: HandRange) -> None:
-    broken.apply(intent(9, 4))
-
-
-def _no_value_in_op(log: HandLog, broken: HandRange) -> None:
-    broken.apply(PLAIN.put(8, 1, "x")._replace(value=None))
-
-
-def _outside(log: HandLog, broken: HandRange) -> None:
-    broken.apply(PLAIN.put(8, 500, "the neighbour's"))
-
-
-def _late_range_deletion(log: HandLog, broken: HandRange) -> None:
-    broken.apply(DeleteRange(_LOW.start, _LOW.end, at(4)))
-
-
-def _new_generation(log: HandLog, broken: HandRange) -> None:
-    broken.generation += 1
-    broken.apply()
-
-
-def _missing_snapshot(log: HandLog, broken: HandRange) -> None:
-    broken.apply(trigger=Trigger.SPLIT)
-    broken.apply()
-
-
-def _raft_snapshot(log: HandLog, broken: HandRange) -> None:
-    broken.index += 5
-    broken.snapshot(close=8, high=7)
-
-
-def _version_far_ahead(log: HandLog, broken: HandRange) -> None:
-    broken.index += 1
-    log.write(broken.command(PLAIN.put(8, 1, "as it is"), PLAIN.put(_FAR_AHEAD, 2, "far ahead")))
-
-
-def _closed_far_ahead(log: HandLog, broken: HandRange) -> None:
-    broken.index += 1
-    log.write(broken.command(close=_FAR_AHEAD))
-
-
-def _heartbeat_far_ahead(log: HandLog, broken: HandRange) -> None:
-    broken.heartbeat(_FAR_AHEAD)
-
-
-def _snapshot_far_ahead(log: HandLog, broken: HandRange) -> None:
-    broken.snapshot(close=8, high=_FAR_AHEAD)
 
 
 def _mutation_far_ahead(log: HandLog, broken: HandRange) -> None:
     broken.index += 1
     command = broken.command(trigger=Trigger.HISTORY_MUTATION)
-    log.write(command._replace(write_timestamp=at(_FAR_AHEAD)))
-
-
-BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
-    "garbage": (_garbage, "not a log entry"),
-    "no value": (_no_value, "has no value"),
-    "another range's key": (_other_key, "names range 77"),
-    "missing index": (_index_gap, "raft indexes 12 to 13 are missing"),
-    "no op log": (_no_op_log, "no op log"),
-    "write below resolved": (_below_resolved, "at or below the resolved timestamp"),
-    "intent below resolved": (_intent_below_resolved, "at or below the resolved timestamp"),
-    "op without value": (_no_value_in_op, "without its value"),
-    "key outside the range": (_outside, "outside the range"),
-    "range deletion below resolved": (_late_range_deletion, "at or below the resolved timestamp"),
-    "generation without snapshot": (_new_generation, "without its snapshot"),
-    "trigger without snapshot": (_missing_snapshot, "a snapshot must follow"),
-    "raft snapshot": (_raft_snapshot, "skipped entries"),
-    "version far ahead": (_version_far_ahead, "the time of a version is"),
-    "closed far ahead": (_closed_far_ahead, "what it closes is"),
-    "heartbeat far ahead": (_heartbeat_far_ahead, "what it closes is"),
-    "snapshot far ahead": (_snapshot_far_ahead, "the highest timestamp of a Snapshot is"),
-}
+    log.write(command._replace(write_timestamp=at(FAR_AHEAD)))
 
 
 def _broken_log(breakage: Breakage) -> HandLog:
     """Range 1 breaks after its rows of second 5, which are closed up to 6; range 2 goes on to second 20."""
     log = HandLog(partitions=1)
     log.describe(PLAIN)
-    broken, healthy = log.open_range(1, _LOW), log.open_range(2, _HIGH)
+    broken, healthy = log.open_range(1, LOW), log.open_range(2, HIGH)
     broken.apply(PLAIN.put(5, 1, "before"), close=6)
     breakage(log, broken)
     broken.apply(PLAIN.put(10, 1, "after"), close=10)
@@ -176,7 +73,7 @@ def test_the_last_checkpoint_of_a_stopped_range_does_not_depend_on_the_batches(w
 def test_no_checkpoint_stands_between_a_trigger_and_the_hole_behind_it(batch: int) -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
-    broken = log.open_range(1, _LOW, close=2)
+    broken = log.open_range(1, LOW, close=2)
     broken.apply(close=6, trigger=Trigger.SPLIT)
     broken.apply()
     driven = active(_FEED)
@@ -200,7 +97,7 @@ def test_a_command_that_breaks_off_leaves_its_range_where_it_stood_before_it() -
     """Its first op ends the oldest intent: without the row of that op, nothing has become complete."""
     log = HandLog(partitions=1)
     log.describe(PLAIN)
-    broken = log.open_range(1, _LOW)
+    broken = log.open_range(1, LOW)
     broken.apply(intent(1, 5), close=9)
     broken.apply(PLAIN.commit(1, 6, 1, "lost"), PLAIN.put(2, 2, "forbidden"))
     driven = active(_FEED)
@@ -215,7 +112,7 @@ def test_a_command_that_breaks_off_leaves_its_range_where_it_stood_before_it() -
 def test_an_unreadable_record_that_names_no_range_stops_all_of_its_partition(key: bytes | None) -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
-    ranges = log.open_range(1, _LOW), log.open_range(2, _HIGH)
+    ranges = log.open_range(1, LOW), log.open_range(2, HIGH)
     for each in ranges:
         each.heartbeat(5)
     log.write_bytes(0, key, b"\xff\xff\xff")
@@ -233,7 +130,7 @@ def test_an_unreadable_first_record_stops_a_range_that_nobody_has_seen() -> None
     log = HandLog(partitions=1)
     log.describe(PLAIN)
     log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
-    log.open_range(1, _LOW, close=5, high=4).apply(PLAIN.put(6, 1, "lost"), close=6)
+    log.open_range(1, LOW, close=5, high=4).apply(PLAIN.put(6, 1, "lost"), close=6)
     driven = active(_FEED)
     driven.run(log.partitions[0])
     assert driven.rows == []
@@ -261,7 +158,7 @@ def test_a_record_in_a_strange_partition_is_skipped_and_told() -> None:
 def _ranges_up_to(seconds: float) -> HandLog:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
-    for number, span in ((1, _LOW), (2, _HIGH)):
+    for number, span in ((1, LOW), (2, HIGH)):
         log.open_range(number, span).apply(close=seconds)
     return log
 
@@ -317,14 +214,14 @@ def test_a_day_ahead_is_believed() -> None:
 
 def test_a_scan_that_shows_what_is_far_ahead_is_refused() -> None:
     """It is asked for again: a range that heals, and a feed that catches up, are given none of it."""
-    log = _broken_log(_garbage)
+    log = _broken_log(garbage)
     driven = active(_FEED)
     driven.run(log.partitions[0])
     key, value = PLAIN.pair(1, "far ahead")
     (scan,) = driven.results[-1].requests
     assert isinstance(scan, Scan)
     given = len(driven.rows)
-    rows = (KeyValue(key, at(_FAR_AHEAD), value),)
+    rows = (KeyValue(key, at(FAR_AHEAD), value),)
     place = RangeId(1), Generation(1), RaftIndex(12)
     log.write(ScanChunk(*place, scan.request_id, scan.span, scan.after, scan.upto, True, rows, True))
     driven.step(log.partitions[0])

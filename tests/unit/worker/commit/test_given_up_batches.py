@@ -17,7 +17,7 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.unit.processor.schemed import COMPILE_ENCODER, compile_schemed, schemas_for, schemed_options
-from tests.unit.worker.commit.test_commit_loop import InPlace, settle
+from tests.unit.worker.commit.hand_loop import InPlace, settle
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_store import HandSink, HandStore, HandValve
 from tidegate.changefeed.definition.options import InitialScan

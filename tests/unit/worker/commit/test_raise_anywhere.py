@@ -16,7 +16,7 @@ import tidegate.worker.commit.commit_loop
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.logs import Record
-from tests.unit.worker.commit.test_commit_loop import InPlace
+from tests.unit.worker.commit.hand_loop import InPlace
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_limits import PATIENT
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateTable, StepResult

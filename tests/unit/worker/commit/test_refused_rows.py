@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.worker.commit.test_slow_sinks import _Kafka, _Owner, _run, _Sink, settle
+from tests.unit.worker.commit.judged_commits import Kafka, Owner, Sink, in_a_loop, settle
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Remove
 from tidegate.client.kafka.record_limit import limit_of_workers
@@ -122,7 +122,7 @@ class _Producer:
         self.is_over = True
 
 
-class _Cluster(_Kafka):
+class _Cluster(Kafka):
     """Both feeds write to it; of a refused row is known which it is."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -151,19 +151,19 @@ class _Cluster(_Kafka):
         return [ack.feed_id for ack in acks if isinstance(ack, Failed)]
 
 
-async def _until_quiet(owner: _Owner, cluster: _Cluster) -> None:
+async def _until_quiet(owner: Owner, cluster: _Cluster) -> None:
     for _ in range(6):
         cluster.answer_all()
         await owner.passes(2)
 
 
-async def _die(owner: _Owner, cluster: _Cluster) -> _Owner:
+async def _die(owner: Owner, cluster: _Cluster) -> Owner:
     await owner.die()
     cluster.producer.come_to_the_end()
-    return _Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
+    return Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
 
 
-def _in_order(sink: _Sink) -> bool:
+def _in_order(sink: Sink) -> bool:
     return all(offsets == sorted(offsets) for offsets in sink.first_seen().values())
 
 
@@ -174,7 +174,7 @@ def test_a_refused_row_fails_its_feed_and_no_other_and_nothing_behind_it_is_prom
     async def scenario() -> None:
         cluster = _Cluster()
         cluster.refused[_B, 4] = how
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await owner.offer(3)
         await _until_quiet(owner, cluster)
         await owner.offer(6)
@@ -187,21 +187,21 @@ def test_a_refused_row_fails_its_feed_and_no_other_and_nothing_behind_it_is_prom
         assert _in_order(cluster.sinks[_A])
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_the_failure_is_committed_with_the_batch_that_lacks_the_row_and_not_behind_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         cluster = _Cluster()
         cluster.refused[_B, 0] = How.FOR_WANT_OF_ITS_TOPIC
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await owner.offer(3)
         await _until_quiet(owner, cluster)
         group = next(group for group in cluster.transactions if any(one.outputs.get(_B) for one in group))
         assert [ack.feed_id for one in group for ack in one.acks] == [_B]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_a_crash_between_the_refusal_and_the_commit_leaves_the_feed_as_it_was(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_crash_between_the_refusal_and_the_commit_leaves_the_feed_as_it_was(tm
     async def scenario() -> None:
         cluster = _Cluster()
         cluster.refused[_B, 1] = How.BY_THE_BROKER
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await owner.offer(3)
         cluster.producer.answer(_B, 1_000)
         owner = await _die(owner, cluster)
@@ -221,13 +221,13 @@ def test_a_crash_between_the_refusal_and_the_commit_leaves_the_feed_as_it_was(tm
         assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_rows_of_other_feeds_that_the_ended_producer_had_are_written_again_in_order(tmp_path: Path) -> None:
     async def scenario() -> None:
         cluster = _Cluster()
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await owner.offer(3)
         cluster.producer.answer(_A, 1)
         cluster.producer.come_to_the_end()
@@ -237,7 +237,7 @@ def test_rows_of_other_feeds_that_the_ended_producer_had_are_written_again_in_or
         assert cluster.position == 2
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -246,7 +246,7 @@ def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path,
 
     async def scenario() -> None:
         cluster = _Cluster()
-        owner = _Owner(cluster, tmp_path, inflight=9)
+        owner = Owner(cluster, tmp_path, inflight=9)
         await owner.offer(3)
         await owner.tell(Remove(_B, FeedEpoch(1)))
         assert list(owner.processor.feeds) == [_A]
@@ -267,7 +267,7 @@ def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path,
         assert [report.feed_id for report in owner.pipeline.outlets.report()] == [_A]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_a_detached_feed_fails_too_when_its_topic_turns_out_to_be_gone(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_detached_feed_fails_too_when_its_topic_turns_out_to_be_gone(tmp_path:
     async def scenario() -> None:
         cluster = _Cluster()
         cluster.refused[_B, 0] = How.FOR_WANT_OF_ITS_TOPIC
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await owner.offer(3)
         cluster.producer.answer(_A, 1_000)
         await owner.passes(30)
@@ -286,19 +286,19 @@ def test_a_detached_feed_fails_too_when_its_topic_turns_out_to_be_gone(tmp_path:
         assert cluster.failures == [_B]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_letting_go_of_a_partition_fails_the_feed_first(tmp_path: Path) -> None:
     async def scenario() -> None:
         cluster = _Cluster()
         cluster.refused[_B, 1] = How.AT_THE_CALL
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await owner.offer(1)
         draining = asyncio.ensure_future(owner.pipeline.drain())
         await _until_quiet(owner, cluster)
         await draining
-        successor = _Owner(cluster, tmp_path)
+        successor = Owner(cluster, tmp_path)
         await successor.offer(3)
         letting_go = asyncio.ensure_future(successor.pipeline.drain())
         await _until_quiet(successor, cluster)
@@ -306,7 +306,7 @@ def test_letting_go_of_a_partition_fails_the_feed_first(tmp_path: Path) -> None:
         assert cluster.failures in ([_B], [])
         assert cluster.named(_B) <= 0
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 _EVENTS: Final = st.lists(
@@ -337,7 +337,7 @@ def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_
     async def scenario() -> None:
         directory, cluster = Path(mkdtemp()), _Cluster(seed)
         cluster.refused = dict(refused)
-        owner = _Owner(cluster, directory, spool_bytes, inflight=inflight)
+        owner = Owner(cluster, directory, spool_bytes, inflight=inflight)
         for what, number in events:
             owner = await _act(owner, cluster, what, number)
         await owner.offer(max(0, cluster.log_end - owner.next) + 2)
@@ -354,10 +354,10 @@ def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_
                 assert cluster.named(feed_id) == end - 1
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
-async def _act(owner: _Owner, cluster: _Cluster, what: str, number: int) -> _Owner:
+async def _act(owner: Owner, cluster: _Cluster, what: str, number: int) -> Owner:
     match what:
         case "offer":
             await owner.offer(number)
@@ -372,7 +372,7 @@ async def _act(owner: _Owner, cluster: _Cluster, what: str, number: int) -> _Own
                 cluster.answer_all()
                 await owner.passes(2)
             assert draining.done()
-            return _Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
+            return Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
         case "die":
             return await _die(owner, cluster)
         case _:

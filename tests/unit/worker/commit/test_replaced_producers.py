@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.logs import Record
-from tests.unit.worker.commit.test_slow_sinks import _Kafka, _offset, _Owner, _row, _run, settle
+from tests.unit.worker.commit.judged_commits import Kafka, Owner, in_a_loop, offset_of, row_of, settle
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.worker.kafka.fetched import FetchedBatch
@@ -67,11 +67,11 @@ class _Producer:
     def under_way(self, feed_id: FeedId) -> set[int]:
         """The offsets of the feed's rows that are not answered."""
         return {
-            _offset(row) for (topic, _), queue in self.lanes.items() for row, _ in queue if topic == feed_id
+            offset_of(row) for (topic, _), queue in self.lanes.items() for row, _ in queue if topic == feed_id
         }
 
 
-class _Cluster(_Kafka):
+class _Cluster(Kafka):
     """Both feeds write to it by one producer."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -93,8 +93,8 @@ class _Cluster(_Kafka):
         return [
             (feed_id, key)
             for feed_id, sink in self.sinks.items()
-            for key, last in {row.key: _offset(row) for row in sink.topic}.items()
-            if last != max(_offset(row) for row in sink.topic if row.key == key)
+            for key, last in {row.key: offset_of(row) for row in sink.topic}.items()
+            if last != max(offset_of(row) for row in sink.topic if row.key == key)
         ]
 
     def _judge(self, results: Sequence[StepResult]) -> None:
@@ -106,7 +106,7 @@ class _Cluster(_Kafka):
             assert not early, f"rows of {feed_id} up to {complete} are committed, and under way: {early}"
 
 
-async def _offer(owner: _Owner, records: int) -> None:
+async def _offer(owner: Owner, records: int) -> None:
     """One batch of so many records, which have a row of each feed."""
     if not records:
         return
@@ -118,7 +118,7 @@ async def _offer(owner: _Owner, records: int) -> None:
     await settle()
 
 
-async def _until_quiet(owner: _Owner, cluster: _Cluster) -> None:
+async def _until_quiet(owner: Owner, cluster: _Cluster) -> None:
     for _ in range(6):
         cluster.answer_all()
         await owner.passes(2)
@@ -129,7 +129,7 @@ def test_what_is_acknowledged_behind_a_batch_that_is_not_is_written_again_with_i
 
     async def scenario() -> None:
         cluster = _Cluster()
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await _offer(owner, 2)  # keys 0 and 1
         await _offer(owner, 2)  # keys 2 and 0
         for key in (b"0", b"2"):
@@ -142,13 +142,13 @@ def test_what_is_acknowledged_behind_a_batch_that_is_not_is_written_again_with_i
         assert cluster.position == 3
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_a_batch_that_was_acknowledged_is_not_committed_before_its_copies_are_there(tmp_path: Path) -> None:
     async def scenario() -> None:
         cluster = _Cluster()
-        owner = _Owner(cluster, tmp_path)
+        owner = Owner(cluster, tmp_path)
         await _offer(owner, 1)  # key 0
         await _offer(owner, 1)  # key 1
         cluster.producer.answer((_A, b"1"))
@@ -165,7 +165,7 @@ def test_a_batch_that_was_acknowledged_is_not_committed_before_its_copies_are_th
         assert cluster.position == 1
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 def test_an_acknowledgement_that_the_loop_has_not_heard_of_yet_does_not_count_for_copies(
@@ -180,7 +180,7 @@ def test_an_acknowledgement_that_the_loop_has_not_heard_of_yet_does_not_count_fo
         outlet = Outlet(_A, lambda: next(opened), limits, lambda: None)
         barriers = [outlet.barrier(1) for _ in range(3)]
         for offset, barrier in enumerate(barriers):
-            outlet.take([_row(_A, offset)], barrier)
+            outlet.take([row_of(_A, offset)], barrier)
         outlet.hand_over()
         sinks[0].answer((_A, b"0"))
         sinks[0].answer((_A, b"2"))
@@ -190,7 +190,7 @@ def test_an_acknowledgement_that_the_loop_has_not_heard_of_yet_does_not_count_fo
         assert [barrier.acknowledged.done() for barrier in barriers] == [True, False, False]
         assert sinks[1].under_way(_A) == {1, 2}
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from([0, 500, 1 << 20]), st.integers(1, 6))
@@ -201,7 +201,7 @@ def test_whenever_producers_end_the_last_record_of_a_key_is_its_newest_and_no_co
 
     async def scenario() -> None:
         rng, cluster = Random(seed), _Cluster(seed)
-        owner = _Owner(cluster, Path(mkdtemp()), spool_bytes, inflight=inflight)
+        owner = Owner(cluster, Path(mkdtemp()), spool_bytes, inflight=inflight)
         for _ in range(rng.randint(1, 4)):
             owner = await _live_through(owner, cluster, rng)
         await _offer(owner, cluster.log_end - owner.next)
@@ -215,10 +215,10 @@ def test_whenever_producers_end_the_last_record_of_a_key_is_its_newest_and_no_co
             assert all(offsets == sorted(offsets) for offsets in sink.first_seen().values())
         await owner.pipeline.drain()
 
-    _run(scenario)
+    in_a_loop(scenario)
 
 
-async def _live_through(owner: _Owner, cluster: _Cluster, rng: Random) -> _Owner:
+async def _live_through(owner: Owner, cluster: _Cluster, rng: Random) -> Owner:
     """Some batches, of which one partition does not answer, and what comes in between."""
     silent = b"%d" % rng.randrange(_PARTITIONS)
     for _ in range(rng.randint(1, 4)):
@@ -242,9 +242,9 @@ async def _live_through(owner: _Owner, cluster: _Cluster, rng: Random) -> _Owner
                 cluster.answer_all()
                 await owner.passes(2)
             assert draining.done()
-            return _Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
+            return Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
         case "die":
             await owner.die()
             cluster.producer.come_to_the_end()
-            return _Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
+            return Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
     return owner

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.hand_log import HandLog, HandTable, at
 from tests.logs import Record
 from tests.unit.processor.schemed import (
     COMPILE_ENCODER,
@@ -21,193 +20,113 @@ from tests.unit.processor.schemed import (
     schemas_for,
     schemed_options,
 )
-from tests.unit.worker.commit.test_commit_loop import InPlace, settle
+from tests.unit.worker.commit.hand_loop import settle
+from tests.unit.worker.commit.schemed_loop import (
+    JSON,
+    KEY,
+    NEW,
+    OLD,
+    OPTIONS,
+    RECORDS,
+    SCHEMED,
+    VALUE,
+    Owner,
+    begun,
+    run,
+)
 from tests.unit.worker.hand_ids import HandIds
-from tests.unit.worker.hand_limits import PATIENT
-from tests.unit.worker.hand_store import HandSink, HandStore, HandValve
+from tests.unit.worker.hand_store import HandSink, HandStore
 from tidegate.changefeed.definition.feed import FeedEpoch
 from tidegate.changefeed.lifecycle.control import (
-    Active,
-    ControlMessage,
     Failed,
-    Register,
-    Registered,
-    Remove,
-    Removed,
 )
-from tidegate.processor.batch import ControlRecord
-from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
-from tidegate.raftlog.entry import Offset
-from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.commit.framing import Wanted
 from tidegate.worker.kafka.fetched import FetchedBatch
 
-_OLD: Final = HandTable.of(104, "plain")
-_NEW: Final = HandTable(replace(_OLD.descriptor, version=2, modified=at(5)))
 _OTHER: Final = HandTable.of(105, "other")
-_OPTIONS: Final = schemed_options("s-")
-_SCHEMED: Final = activation([_OLD.descriptor], _OPTIONS, feed_id="schemed")
-_JSON: Final = activation([_OLD.descriptor], feed_id="json")
-_KEY, _VALUE = schemas_for(_OLD.descriptor, _OPTIONS)
-_NEW_VALUE: Final = schemas_for(_NEW.descriptor, _OPTIONS).value
 
-
-def _log() -> tuple[Record, ...]:
-    """A row of the old version in the offsets 2 to 5, of the new one in 7 to 10."""
-    log = HandLog(partitions=1)
-    log.describe(_OLD)
-    rows = log.open_range(1, _OLD.span)
-    for second in range(1, 5):
-        rows.apply(_OLD.put(second, second % 3, f"old {second}"), close=second)
-    log.write(update_of(_NEW.descriptor))
-    for second in range(6, 10):
-        rows.apply(_NEW.put(second, second % 3, f"new {second}"), close=second)
-    return log.partitions[0]
-
-
-_RECORDS: Final = _log()
+_NEW_VALUE: Final = schemas_for(NEW.descriptor, OPTIONS).value
 
 
 @pytest.fixture(autouse=True)
 def schemed_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of ``_SCHEMED`` leave the processor unframed."""
+    """Rows of ``SCHEMED`` leave the processor unframed."""
     monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
-
-
-class _Owner:
-    """A pipeline of the partition on what is durable, from its opening to its drain."""
-
-    def __init__(
-        self, ids: HandIds, sink: HandSink, store: HandStore, *, inflight: int = 3, present: int = 0
-    ) -> None:
-        self.ids, self.sink, self.store = ids, sink, store
-        rows = ((table, key, value) for (table, key), value in store.state.items())
-        self.processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
-        self.next = int(self.processor.next_offset or 0)
-        self._controls = int(self.processor.next_control_offset)
-        limits = CommitLimits(batch_records=1, inflight_batches=inflight, queued_batches=99, outlets=PATIENT)
-        self.pipeline = CommitLoop(
-            self.processor,
-            store,
-            lambda _: lambda: sink,
-            HandValve(),
-            Threads(InPlace(), InPlace()),
-            limits,
-            schema_ids=ids,
-            present=present,
-        )
-        self.pipeline.start()
-
-    async def die(self) -> None:
-        """End as a killed process does: nothing more is sent or committed."""
-        for task in self.pipeline._tasks:
-            task.cancel()
-        await asyncio.gather(*self.pipeline._tasks, return_exceptions=True)
-
-    async def tell(self, *messages: ControlMessage) -> None:
-        """Messages of the control topic."""
-        for message in messages:
-            self.pipeline.control([ControlRecord(Offset(self._controls), message)])
-            self._controls += 1
-        await settle()
-
-    async def offer(self, count: int, batch: int = 1) -> None:
-        """The next records of the log, in batches of so many."""
-        end = min(self.next + count, len(_RECORDS))
-        while self.next < end:
-            behind = min(self.next + batch, end)
-            records = _RECORDS[self.next : behind]
-            self.pipeline.offer(FetchedBatch("log", 0, self.next, behind, len(_RECORDS), records))
-            self.next = behind
-        await settle()
-
-
-async def _begun(*, waits: bool = False, inflight: int = 3) -> _Owner:
-    """A partition with both feeds that has read up to the first row, and waits for its schemas."""
-    owner = _Owner(HandIds(), HandSink(waits=waits), HandStore(), inflight=inflight)
-    await owner.tell(_SCHEMED, _JSON)
-    await owner.offer(3)
-    return owner
-
-
-def _run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scenario())
 
 
 def test_nothing_of_a_batch_is_written_before_the_ids_of_all_its_schemas_are_there() -> None:
     async def scenario() -> None:
-        owner = await _begun()
+        owner = await begun()
         assert (owner.sink.rows, owner.store.offsets[-1]) == ([], 1)
-        await owner.ids.give(_KEY)
+        await owner.ids.give(KEY)
         await settle()
         assert (owner.sink.rows, owner.store.offsets[-1]) == ([], 1)
-        await owner.ids.give(_VALUE)
+        await owner.ids.give(VALUE)
         await settle()
         assert sorted(owner.sink.topics) == ["plain", "s-plain"]
         assert owner.store.offsets[-1] == 2
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_the_registry_that_is_asked_is_the_one_that_the_feed_names() -> None:
     async def scenario() -> None:
-        owner = await _begun()
-        assert owner.ids.asked == [(REGISTRY, _SCHEMED.feed_id, _KEY)]
+        owner = await begun()
+        assert owner.ids.asked == [(REGISTRY, SCHEMED.feed_id, KEY)]
         assert owner.ids.looked_up == {REGISTRY}, "feeds without schemas have none"
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_a_partition_tells_that_it_waits_and_that_it_goes_on() -> None:
     async def scenario() -> None:
-        owner = await _begun()
+        owner = await begun()
         states = [owner.pipeline.waiting]
-        await owner.ids.give(_KEY, _VALUE)
+        await owner.ids.give(KEY, VALUE)
         await settle()
         assert [*states, owner.pipeline.waiting] == [True, False]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_ids_that_are_known_are_not_asked_for() -> None:
     async def scenario() -> None:
-        owner = await _begun()
-        await owner.ids.give(_KEY, _VALUE)
+        owner = await begun()
+        await owner.ids.give(KEY, VALUE)
         await settle()
         asked = len(owner.ids.asked)
         await owner.offer(4)
         assert owner.store.offsets[-1] == 6
         assert len(owner.ids.asked) == asked
         await owner.offer(1)
-        assert owner.ids.asked[asked:] == [(REGISTRY, _SCHEMED.feed_id, _NEW_VALUE)]
+        assert owner.ids.asked[asked:] == [(REGISTRY, SCHEMED.feed_id, _NEW_VALUE)]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_batches_before_the_one_that_waits_are_committed() -> None:
     async def scenario() -> None:
-        owner = await _begun(waits=True, inflight=9)
-        await owner.ids.give(_KEY, _VALUE)
+        owner = await begun(waits=True, inflight=9)
+        await owner.ids.give(KEY, VALUE)
         await owner.offer(5)  # the last one waits for the new version
         owner.sink.acknowledge()
         await settle()
         assert (owner.pipeline.waiting, owner.store.offsets[-1]) == (True, 6)
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_a_refused_feed_fails_in_the_transaction_of_the_batch_and_the_others_go_on() -> None:
     async def scenario() -> None:
-        owner = await _begun()
-        await owner.ids.give(_KEY)
-        await owner.ids.refuse(_VALUE, "409: not compatible")
+        owner = await begun()
+        await owner.ids.give(KEY)
+        await owner.ids.refuse(VALUE, "409: not compatible")
         await settle()
         batch = owner.store.results[-1]
         assert batch.offset == 2
@@ -217,29 +136,29 @@ def test_a_refused_feed_fails_in_the_transaction_of_the_batch_and_the_others_go_
         assert batch.checkpoint is not None
         assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["json"]
         await owner.offer(99)
-        assert owner.store.offsets[-1] == len(_RECORDS) - 1
+        assert owner.store.offsets[-1] == len(RECORDS) - 1
         assert owner.sink.topics == ["plain"] * 8
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_a_feed_that_is_refused_in_the_middle_keeps_what_it_has_written() -> None:
     async def scenario() -> None:
-        owner = await _begun()
-        await owner.ids.give(_KEY, _VALUE)
+        owner = await begun()
+        await owner.ids.give(KEY, VALUE)
         await owner.ids.refuse(_NEW_VALUE, "409")
         await owner.offer(99)
         assert owner.sink.topics.count("s-plain") == 4
         assert owner.sink.topics.count("plain") == 8
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_letting_go_of_a_partition_gives_the_waiting_batch_up_at_once() -> None:
     async def scenario() -> None:
-        owner = await _begun()
+        owner = await begun()
         await asyncio.wait_for(owner.pipeline.drain(), 5)
         assert owner.store.offsets[-1] == 1
         assert owner.sink.rows == []
@@ -247,13 +166,13 @@ def test_letting_go_of_a_partition_gives_the_waiting_batch_up_at_once() -> None:
         assert owner.ids.open == [], "nobody asks for the lost partition any more"
         assert not owner.pipeline.waiting
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_what_was_in_flight_before_the_waiting_batch_becomes_durable_when_the_partition_is_let_go() -> None:
     async def scenario() -> None:
-        owner = await _begun(waits=True, inflight=9)
-        await owner.ids.give(_KEY, _VALUE)
+        owner = await begun(waits=True, inflight=9)
+        await owner.ids.give(KEY, VALUE)
         await owner.offer(5)  # the last one waits for the new version
         draining = asyncio.ensure_future(owner.pipeline.drain())
         await settle()
@@ -262,154 +181,29 @@ def test_what_was_in_flight_before_the_waiting_batch_becomes_durable_when_the_pa
         await draining
         assert owner.store.offsets[-1] == 6
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_a_successor_repeats_the_batch_that_was_given_up() -> None:
     async def scenario() -> None:
-        owner = await _begun()
+        owner = await begun()
         await owner.pipeline.drain()
-        successor = _Owner(HandIds(lambda _: True), owner.sink, owner.store)
+        successor = Owner(HandIds(lambda _: True), owner.sink, owner.store)
         assert successor.next == 2
         await successor.offer(99)
         assert _written(owner.sink) == _expected()
         await successor.pipeline.drain()
 
-    _run(scenario)
-
-
-def test_a_feed_that_is_removed_while_it_waits_lets_the_others_go_on() -> None:
-    """Its registry may never come back, and dropping the feed must help then."""
-
-    async def scenario() -> None:
-        owner = await _begun()
-        await owner.tell(Remove(_SCHEMED.feed_id, _SCHEMED.definition.epoch))
-        await owner.offer(99)
-        assert owner.sink.topics == ["plain"] * 8
-        assert [type(ack) for ack in owner.store.acks if ack.feed_id == "schemed"][-1] is Removed
-        assert owner.ids.open == []
-        await owner.pipeline.drain()
-
-    _run(scenario)
-
-
-@pytest.mark.parametrize(
-    "message", [Remove(_JSON.feed_id, FeedEpoch(1)), Remove(_SCHEMED.feed_id, FeedEpoch(0))]
-)
-def test_no_other_removal_ends_the_wait_of_a_feed(message: Remove) -> None:
-    async def scenario() -> None:
-        owner = await _begun()
-        await owner.tell(message)
-        assert owner.pipeline.waiting
-        await owner.ids.give(_KEY, _VALUE)
-        await settle()
-        assert owner.sink.topics.count("s-plain") == 1
-        await owner.pipeline.drain()
-
-    _run(scenario)
-
-
-def test_messages_about_feeds_are_taken_up_behind_the_batch_that_waits() -> None:
-    async def scenario() -> None:
-        owner = await _begun()
-        third = activation([_OLD.descriptor], feed_id="third").definition
-        await owner.tell(Register(third))
-        assert not any(isinstance(ack, Registered) for ack in owner.store.acks)
-        await owner.ids.give(_KEY, _VALUE)
-        await settle()
-        (answer,) = (ack for ack in owner.store.acks if isinstance(ack, Registered))
-        assert answer.position == 3
-        await owner.pipeline.drain()
-
-    _run(scenario)
-
-
-def test_what_is_repeated_while_a_batch_waits_is_kept_once() -> None:
-    """The jobs agent repeats every 5 s what has no answer, and a registry may be away for days."""
-
-    async def scenario() -> None:
-        owner = await _begun()
-        third = activation([_OLD.descriptor], feed_id="third")
-        fourth = activation([_OLD.descriptor], feed_id="fourth")
-        for _ in range(50):
-            await owner.tell(Register(third.definition), Register(fourth.definition))
-        assert len(owner.pipeline._input._controls) == 2
-        await owner.ids.give(_KEY, _VALUE)
-        await settle()
-        answers = [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)]
-        assert answers == ["third", "fourth"]
-        assert owner.processor.next_control_offset == 102
-        await owner.pipeline.drain()
-
-    _run(scenario)
-
-
-def test_a_repeated_message_does_not_pass_one_that_came_between() -> None:
-    async def scenario() -> None:
-        owner = await _begun()
-        third = activation([_OLD.descriptor], start=at(9), feed_id="third")
-        await owner.tell(Register(third.definition), third, Register(third.definition))
-        await owner.ids.give(_KEY, _VALUE)
-        await settle()
-        answers = [type(ack) for ack in owner.store.acks if ack.feed_id == "third"]
-        assert answers == [Registered, Active, Active], "never an activation before the registration"
-        await owner.pipeline.drain()
-
-    _run(scenario)
-
-
-def test_a_message_of_another_epoch_is_no_repetition() -> None:
-    async def scenario() -> None:
-        owner = await _begun()
-        third = activation([_OLD.descriptor], feed_id="third").definition
-        newer = replace(third, epoch=FeedEpoch(2))
-        await owner.tell(Register(newer), Register(third))
-        await owner.ids.give(_KEY, _VALUE)
-        await settle()
-        answers = [ack.epoch for ack in owner.store.acks if isinstance(ack, Registered)]
-        assert answers == [2, 2], "the stale one is answered by the newer"
-        await owner.pipeline.drain()
-
-    _run(scenario)
-
-
-def test_the_control_position_passes_over_nothing_that_still_waits() -> None:
-    """A registration waits for the present, others do not: it is the last repetition that is read again."""
-
-    async def scenario() -> None:
-        owner = _Owner(HandIds(), HandSink(), HandStore(), present=3)
-        third = activation([_OLD.descriptor], feed_id="third")
-        await owner.tell(Register(third.definition), _JSON, Register(third.definition))
-        assert owner.processor.next_control_offset == 2, "behind the one, before the other"
-        await owner.die()
-        successor = _Owner(HandIds(), owner.sink, owner.store)
-        successor.pipeline.control([ControlRecord(Offset(2), Register(third.definition))])
-        await settle()
-        assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
-        await successor.pipeline.drain()
-
-    _run(scenario)
-
-
-def test_a_registration_that_was_overtaken_is_taken_up_where_it_was_repeated() -> None:
-    async def scenario() -> None:
-        owner = _Owner(HandIds(), HandSink(), HandStore(), present=3)
-        third = activation([_OLD.descriptor], feed_id="third")
-        await owner.tell(Register(third.definition), _JSON, Register(third.definition))
-        await owner.offer(4)
-        assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
-        await owner.pipeline.drain()
-
-    _run(scenario)
+    run(scenario)
 
 
 def _unwritable() -> tuple[Record, ...]:
     """A row of the schemed feed that is fine, and one behind it that no feed of the table can read."""
     log = HandLog(partitions=1)
-    log.describe(_OLD, _OTHER)
-    rows, others = log.open_range(1, _OLD.span), log.open_range(2, _OTHER.span)
-    rows.apply(_OLD.put(1, 1, "fine"), close=1)
-    rows.apply(_OLD.put(2, 2, "x")._replace(value=b"\x00\x00\x00\x00\x0agarbage"), close=2)
+    log.describe(OLD, _OTHER)
+    rows, others = log.open_range(1, OLD.span), log.open_range(2, _OTHER.span)
+    rows.apply(OLD.put(1, 1, "fine"), close=1)
+    rows.apply(OLD.put(2, 2, "x")._replace(value=b"\x00\x00\x00\x00\x0agarbage"), close=2)
     others.apply(_OTHER.put(3, 1, "beside"), close=3)
     return log.partitions[0]
 
@@ -419,8 +213,8 @@ def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> No
     """Its rows before the fault are written only if that needs no question."""
 
     async def scenario() -> None:
-        owner = _Owner(HandIds(lambda _: known), HandSink(), HandStore())
-        await owner.tell(_SCHEMED, activation([_OTHER.descriptor], feed_id="beside"))
+        owner = Owner(HandIds(lambda _: known), HandSink(), HandStore())
+        await owner.tell(SCHEMED, activation([_OTHER.descriptor], feed_id="beside"))
         records = _unwritable()
         owner.pipeline.offer(FetchedBatch("log", 0, 0, len(records), len(records), records))
         await settle()
@@ -433,40 +227,40 @@ def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> No
         assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["beside"]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 def test_what_a_feed_waits_for_is_shown_without_its_registrys_password() -> None:
-    wanted = Wanted(_SCHEMED.feed_id, FeedEpoch(1), "http://user:hush@127.0.0.1:1", [])
+    wanted = Wanted(SCHEMED.feed_id, FeedEpoch(1), "http://user:hush@127.0.0.1:1", [])
     assert "hush" not in repr(wanted)
 
 
 def test_of_two_feeds_that_wait_each_has_its_own_answer() -> None:
     async def scenario() -> None:
         other_options = schemed_options("o-")
-        other = activation([_OLD.descriptor], other_options, feed_id="other")
-        owner = _Owner(HandIds(), HandSink(), HandStore())
-        await owner.tell(_SCHEMED, other)
+        other = activation([OLD.descriptor], other_options, feed_id="other")
+        owner = Owner(HandIds(), HandSink(), HandStore())
+        await owner.tell(SCHEMED, other)
         await owner.offer(3)
         assert {feed_id for _, feed_id, _ in owner.ids.asked} == {"schemed", "other"}, "both are asked for"
-        await owner.ids.refuse(schemas_for(_OLD.descriptor, other_options).key, "422")
+        await owner.ids.refuse(schemas_for(OLD.descriptor, other_options).key, "422")
         await settle()
         assert owner.pipeline.waiting
-        await owner.ids.give(_KEY, _VALUE)
+        await owner.ids.give(KEY, VALUE)
         await settle()
         assert owner.sink.topics == ["s-plain"]
         assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Failed)] == ["other"]
         await owner.pipeline.drain()
 
-    _run(scenario)
+    run(scenario)
 
 
 # ---- any interleaving
 
 
 def _expected() -> dict[tuple[str, int, bytes], list[bytes | None]]:
-    engine = ReferenceEngine(1, [_SCHEMED, _JSON])
-    engine.step(0, _RECORDS)
+    engine = ReferenceEngine(1, [SCHEMED, JSON])
+    engine.step(0, RECORDS)
     rows = (
         (place.topic, place.partition, record.key, record.value)
         for place, records in engine.output.items()
@@ -506,31 +300,31 @@ def test_whatever_comes_in_whatever_order_the_output_is_the_reference_engines(
 
     async def scenario() -> None:
         store, sink = HandStore(), HandSink(waits=True)
-        owner = _Owner(HandIds(), sink, store)
-        await owner.tell(_SCHEMED, _JSON)
+        owner = Owner(HandIds(), sink, store)
+        await owner.tell(SCHEMED, JSON)
         for action, number in actions:
             owner = await _act(owner, action, number)
         owner = await _act(owner, "die", 0)
-        await owner.ids.give(_KEY, _VALUE, _NEW_VALUE)
+        await owner.ids.give(KEY, VALUE, _NEW_VALUE)
         await owner.offer(99, batch=3)
-        for _ in _RECORDS:
+        for _ in RECORDS:
             sink.acknowledge()
             await settle()
         await owner.pipeline.drain()
-        assert store.offsets[-1] == len(_RECORDS) - 1
+        assert store.offsets[-1] == len(RECORDS) - 1
         assert store.offsets == sorted(store.offsets)
         assert _written(sink) == _expected()
 
-    _run(scenario)
+    run(scenario)
 
 
-async def _act(owner: _Owner, action: str, number: int) -> _Owner:
+async def _act(owner: Owner, action: str, number: int) -> Owner:
     ids, sink, store = owner.ids, owner.sink, owner.store
     match action:
         case "offer":
             await owner.offer(number, batch=2)
         case "give":
-            await ids.give((_KEY, _VALUE, _NEW_VALUE)[number])
+            await ids.give((KEY, VALUE, _NEW_VALUE)[number])
         case "acknowledge":
             sink.acknowledge()
         case "turn":
@@ -540,10 +334,10 @@ async def _act(owner: _Owner, action: str, number: int) -> _Owner:
             while not draining.done():
                 sink.acknowledge()
                 await asyncio.sleep(0)
-            return _Owner(HandIds(), sink, store)
+            return Owner(HandIds(), sink, store)
         case "die":
             await owner.die()
-            return _Owner(HandIds(), sink, store)
+            return Owner(HandIds(), sink, store)
     return owner
 
 
@@ -553,24 +347,24 @@ def test_whatever_is_refused_and_when_no_committed_checkpoint_names_a_feed_whose
 ) -> None:
     async def scenario() -> None:
         store, sink = HandStore(), HandSink()
-        owner = _Owner(HandIds(), sink, store)
-        await owner.tell(_SCHEMED, _JSON)
+        owner = Owner(HandIds(), sink, store)
+        await owner.tell(SCHEMED, JSON)
         for action, number in actions:
             if action == "refuse":
-                await owner.ids.refuse((_KEY, _VALUE, _NEW_VALUE)[number], "409")
+                await owner.ids.refuse((KEY, VALUE, _NEW_VALUE)[number], "409")
             else:
                 owner = await _act(owner, action, number)
             await settle()
             assert _uncovered(sink, store) == []
         await owner.die()
 
-    _run(scenario)
+    run(scenario)
 
 
 def _uncovered(sink: HandSink, store: HandStore) -> list[tuple[str, int]]:
     """The rows, as topic and second, that a committed checkpoint speaks of and that nobody wrote."""
     written = {(row.topic, row.timestamp_ms) for row in sink.rows}
-    topics = {_SCHEMED.feed_id: "s-plain", _JSON.feed_id: "plain"}
+    topics = {SCHEMED.feed_id: "s-plain", JSON.feed_id: "plain"}
     promised = {
         (topics[feed.feed_id], second)
         for result in store.results
