@@ -38,6 +38,7 @@ from tidegate.raftlog.request import (
 from tidegate.spans import Span
 
 _RANGE = RangeId(7)
+
 _KEY = encode_key(_RANGE)
 
 
@@ -92,6 +93,7 @@ def _timestamp(field: int, wall: int, logical: int = 0) -> bytes:
 
 
 _OP = _bytes(1, _bytes(1, b"key") + _timestamp(2, 10, 3) + _bytes(3, b"value"))
+
 _OP_LOG = _bytes(15, _bytes(1, _OP))
 
 

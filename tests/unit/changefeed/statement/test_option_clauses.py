@@ -17,7 +17,9 @@ from tidegate.errors import StatementError
 from tidegate.hlc import Timestamp
 
 REGISTRY = "http://127.0.0.1:8081"
+
 NOW_NS = 1_700_000_000_000_000_000
+
 SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, cursor, diff, "
     "encode_json_value_null_as_object, enriched_properties, envelope, existing_topics, extra_headers, "
@@ -279,6 +281,7 @@ EMPTY_VALUES_THAT_MEAN_SOMETHING: list[tuple[dict[str, str | None], str]] = [
     )
     for name in ("row", "key_only", "upsert", "debezium")
 ]
+
 CONFLICTS: list[tuple[dict[str, str | None], str]] = [
     ({"max_row_bytes": "5"}, "max_row_bytes is only usable with on_oversize='key_only'"),
     ({"max_row_bytes": "5", "on_oversize": "fail"}, "max_row_bytes is only usable with on_oversize"),
