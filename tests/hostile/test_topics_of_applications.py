@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tests.unit.client.test_topic_preparation import Kafka
+from tests.unit.client.hand_kafka import Kafka
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState, TableName
 from tidegate.changefeed.definition.internal_topics import internal_kind
 from tidegate.changefeed.lifecycle.control import Active, KnownTable

@@ -8,7 +8,7 @@ from dataclasses import replace
 from agents.frontier import overlap_report
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at
-from tests.unit.client.why.test_explanation import evidence
+from tests.unit.client.why.hand_evidence import evidence
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Activate

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 import tidegate
+from tidegate import rows
 
 _SHELLS: Final = ("tidegate.cli",)  # a program, not a library: its surface is its commands
 
@@ -57,3 +58,8 @@ def test_what_users_begin_with_is_exported() -> None:
     from tidegate.verify import Verdict, audit
 
     assert all((Jobs, KafkaConnection, OutputTopics, Verdict, audit))
+
+
+def test_exported_names_exist_and_are_sorted() -> None:
+    assert rows.__all__ == sorted(rows.__all__)
+    assert all(hasattr(rows, name) for name in rows.__all__)

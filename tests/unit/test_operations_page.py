@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from tests.unit.metrics_on_page import text, written
 from tidegate.client.why.finding import Cause
 from tidegate.worker.operations.metrics import REGISTRY, ReportCollector
 from tidegate.worker.operations.report import (
@@ -19,12 +19,14 @@ from tidegate.worker.operations.report import (
     WorkerReport,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
-_ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
 _SAMPLE = re.compile(r"^(tidegate_\w+)(?:\{(.*)\})? ", re.MULTILINE)
+
 _LABEL = re.compile(r'(\w+)="')
+
 _HOLE = QuarantineReport(0, 1, 2, "3.0000000000", "an index is missing")
+
 _DELIVERY = DeliveryReport(0, "bank", "catching up", 1, 2)
+
 _REPORT = WorkerReport(
     "app",
     None,
@@ -48,16 +50,6 @@ _REPORT = WorkerReport(
 )
 
 
-def _text() -> str:
-    return PAGE.read_text(encoding="utf-8")
-
-
-def written() -> dict[str, set[str]]:
-    """Each metric of the page, with its labels."""
-    rows = _ROW.findall(_text())
-    return {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
-
-
 def test_every_gauge_is_on_the_page_with_its_labels() -> None:
     registry = CollectorRegistry()
     registry.register(ReportCollector(lambda: _REPORT))
@@ -68,7 +60,7 @@ def test_every_gauge_is_on_the_page_with_its_labels() -> None:
 
 
 def test_every_cause_that_why_may_find_is_on_the_page() -> None:
-    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[\w`, ]+) \| ", _text(), re.MULTILINE))))
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[\w`, ]+) \| ", text(), re.MULTILINE))))
     assert {cause.value for cause in Cause} <= named
 
 

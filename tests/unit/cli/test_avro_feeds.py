@@ -11,8 +11,8 @@ from stack.kafka import KafkaBroker
 from tests.registry_server import Mood, RegistryServer
 from tests.unit.cli.running import NOBODY, run
 from tests.unit.client.feeds import ID, tell
-from tests.unit.client.test_avro_feeds import LOGIN, Written, written
 from tests.unit.client.topics import create_topic, write
+from tests.unit.client.written_avro import LOGIN, Written, written
 from tests.unit.registry.certificates import Authority, parameter
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord

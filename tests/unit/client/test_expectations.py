@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
 from sim.log.history import HistoryVersion
-from sim.options import StoreOptions
-from sim.plan import OutcomeMix
-from sim.workloads.random import RandomOptions, RandomTransactions
 from stack.kafka import KafkaBroker
-from tests.feeds import activation
-from tests.logs import SimulatedLog, simulate
+from tests.unit.client.history_log import catalog, feed, log
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, InitialScan, OnOversize
 from tidegate.changefeed.encoding.decoder import decoder_for
@@ -23,7 +18,6 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import InputError, UnknownTable
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import ReferenceEngine
-from tidegate.rows import Catalog
 from tidegate.verify import (
     AuditOptions,
     AuditReport,
@@ -33,26 +27,6 @@ from tidegate.verify import (
     ViolationKind,
     audit,
 )
-
-
-@cache
-def log() -> SimulatedLog:
-    """A log of random tables with restarts, aborts, deletions, and deletions of nothing."""
-    options = RandomOptions(keys=6, outcomes=OutcomeMix(restart=0.2, abort=0.1))
-    store = StoreOptions(partitions=2, closed_lag_ms=100, heartbeat_ms=100)
-    return simulate(RandomTransactions(options, seed=7), store, seed=7, transactions=60)
-
-
-def catalog() -> Catalog:
-    known = Catalog()
-    for table in log().tables:
-        known.add(table)
-    return known
-
-
-def feed(options: FeedOptions) -> Activate:
-    times = sorted(version.timestamp for version in log().history)
-    return activation(log().tables, options, start=times[len(times) // 3])
 
 
 def output(feed: Activate) -> list[TopicRecord]:

@@ -1,13 +1,19 @@
-"""The lines of ``tidegate tail``, of records that need no broker."""
+"""``tidegate tail``: the lines of records, and which records of a real broker are read."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.unit.client.feeds import definition, failed
+from tests.unit.client.topic_texts import record, texts
+from tests.unit.client.topics import create_topic, delete_topic, write
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.definition.oversize import Oversize
 from tidegate.changefeed.encoding.record import JsonDecoder
-from tidegate.client.tail import line_of
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.followed_feed import SILENCE_S, FollowedFeed
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.tail import TailFrom, line_of, tail_topics
 from tidegate.hlc import Timestamp
 from tidegate.verify import TopicRecord
 
@@ -26,3 +32,90 @@ def test_a_row_that_was_too_large_says_so_and_which_version_it_is(deleted: bool,
 def test_an_empty_value_that_nothing_explains_is_shown_as_its_bytes() -> None:
     record = TopicRecord("pets", 2, 7, b"[1]", b"", 0)
     assert line_of(record, JsonDecoder(Envelope.WRAPPED)) == "pets[2]@7 unreadable: key b'[1]' value b''"
+
+
+@pytest.mark.broker
+def test_tail_from_the_beginning_ends_where_the_topic_ended(connection: KafkaConnection, topic: str) -> None:
+    write(connection.bootstrap_servers, [record(topic, 0, "a"), record(topic, 1, "b")])
+    read = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=False))
+    assert sorted(each.value or b"" for each in read) == [b"a", b"b"]
+
+
+@pytest.mark.broker
+def test_tail_from_the_end_without_following_is_empty(connection: KafkaConnection, topic: str) -> None:
+    write(connection.bootstrap_servers, [record(topic, 0, "a")])
+    assert list(tail_topics(connection, [topic], TailFrom.END, follow=False)) == []
+
+
+@pytest.mark.broker
+def test_tail_follows_from_the_end_on(connection: KafkaConnection, topic: str) -> None:
+    write(connection.bootstrap_servers, [record(topic, 0, "old")])
+    followed = tail_topics(connection, [topic], TailFrom.END, follow=True)
+    write(connection.bootstrap_servers, [record(topic, 1, "new")])
+    assert next(followed).value == b"new"
+    followed.close()
+
+
+@pytest.mark.broker
+def test_following_ends_behind_the_last_record_that_was_there_at_the_end(
+    connection: KafkaConnection, topic: str
+) -> None:
+    write(connection.bootstrap_servers, [record(topic, 0, "old"), record(topic, 1, "old")])
+    looks = 0
+
+    def ended() -> bool:
+        """Nothing is written any more once the reader has long been at its end, but for these records."""
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            write(connection.bootstrap_servers, [record(topic, place, "last") for place in (0, 2)])
+        return looks == 5
+
+    followed = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=ended))
+    assert [texts(followed, partition) for partition in range(3)] == [["old", "last"], ["old"], ["last"]]
+
+
+@pytest.mark.broker
+def test_of_topics_that_are_deleted_at_the_end_there_is_nothing_more(
+    connection: KafkaConnection, topic: str
+) -> None:
+    """And what has come to the others is read."""
+    write(connection.bootstrap_servers, [record(topic, 0, "old")])
+    create_topic(connection.bootstrap_servers, deleted := f"{topic}-deleted")
+    looks = 0
+
+    def ended() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            write(connection.bootstrap_servers, [record(deleted, 0, "gone"), record(topic, 1, "last")])
+            delete_topic(connection.bootstrap_servers, deleted)
+        return looks == 5
+
+    topics = [deleted, topic]
+    followed = list(tail_topics(connection, topics, TailFrom.BEGINNING, follow=True, ended=ended))
+    assert sorted(each.value or b"" for each in followed if each.topic == topic) == [b"last", b"old"]
+
+
+@pytest.mark.broker
+def test_rows_of_a_worker_that_has_not_heard_of_the_end_are_read(
+    connection: KafkaConnection, topic: str
+) -> None:
+    """Long after the failure is known it writes on; the clock stands still until what it wrote was read."""
+    looks = 0
+    now_s = 0.0
+
+    def look() -> FeedView:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            write(connection.bootstrap_servers, [record(topic, 1, "late")])
+        return FeedView(definition(), state=failed("no such column"))
+
+    feed = FollowedFeed(look, lambda: now_s)
+    read = []
+    for each in tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=feed.has_ended):
+        read.append(each)
+        feed.record_came()
+        now_s += SILENCE_S
+    assert texts(read, 1) == ["late"]

@@ -6,46 +6,29 @@ from dataclasses import replace
 
 import pytest
 
-from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tests.unit.client.topics import create_topic
+from tests.unit.client.feeds_of_one_topic import OTHER, definition
 from tidegate.changefeed.definition.feed import (
     Engine,
     FeedDefinition,
     FeedEpoch,
     FeedId,
     FeedState,
-    FeedTarget,
-    TableName,
 )
-from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions, OnOversize
-from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
-from tidegate.changefeed.lifecycle.control import KnownTable
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.changefeed.lifecycle.registration import Prepare
-from tidegate.client.kafka.record_limit import limit_of_workers
-from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_ownership import check_sink, check_topics, former_owner, wanted_topics
-from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError
-from tidegate.hlc import Timestamp
-from tidegate.worker.kafka.topology import WorkerTopicAdmin
-from tidegate.worker.process.settings import Settings
 
-_OTHER = activation([HandTable.of(104, "plain").descriptor], feed_id="other")
 _ASIDE = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")
 
 
-def definition(sink_uri: str) -> FeedDefinition:
-    return replace(_OTHER.definition, sink_uri=sink_uri)
-
-
-def view_of_other(*, dropped: bool = False, options: FeedOptions = _OTHER.definition.options) -> JobsView:
+def view_of_other(*, dropped: bool = False, options: FeedOptions = OTHER.definition.options) -> JobsView:
     """The jobs topic with a running feed on the topic ``plain``."""
-    view, feed = JobsView(), replace(_OTHER.definition, options=options)
-    state = StateRecord(feed.id, feed.epoch, FeedState.RUNNING, _OTHER.start, _OTHER.targets)
+    view, feed = JobsView(), replace(OTHER.definition, options=options)
+    state = StateRecord(feed.id, feed.epoch, FeedState.RUNNING, OTHER.start, OTHER.targets)
     for record in (DefinitionRecord(feed), state):
         view.apply(record.key, record.to_bytes())
     if dropped:
@@ -86,7 +69,7 @@ def test_a_topic_of_a_live_feed_is_taken() -> None:
 
 
 def test_of_two_feeds_that_wait_for_their_start_the_earlier_has_the_topic() -> None:
-    earlier, later = (replace(_OTHER.definition, id=FeedId(feed_id)) for feed_id in ("1", "2"))
+    earlier, later = (replace(OTHER.definition, id=FeedId(feed_id)) for feed_id in ("1", "2"))
     view = JobsView()
     for record in map(DefinitionRecord, (earlier, later)):
         view.apply(record.key, record.to_bytes())
@@ -110,14 +93,14 @@ def test_a_live_feed_is_no_former_owner() -> None:
 
 
 def test_a_feed_does_not_stand_in_its_own_way() -> None:
-    check_topics(_OTHER.definition, ["plain"], view_of_other(), set())
+    check_topics(OTHER.definition, ["plain"], view_of_other(), set())
 
 
 def test_topics_of_tidegate_and_shared_topics_are_refused() -> None:
     with pytest.raises(FeedError, match="tidegate's own"):
-        check_topics(_OTHER.definition, ["the-requests"], JobsView(), {"the-requests"})
+        check_topics(OTHER.definition, ["the-requests"], JobsView(), {"the-requests"})
     with pytest.raises(FeedError, match="two tables"):
-        check_topics(_OTHER.definition, ["a", "a"], JobsView(), set())
+        check_topics(OTHER.definition, ["a", "a"], JobsView(), set())
 
 
 def aside(feed_id: str, table: str, **options: str) -> FeedDefinition:
@@ -166,87 +149,12 @@ def test_a_topic_that_cannot_have_markers_is_refused(topic: str, sentence: str) 
         check_topics(feed, wanted_topics(feed), JobsView(), {"our-requests"})
 
 
-class Prepared:
-    """Feeds on two tables of a broker, prepared as the jobs agent does it."""
-
-    def __init__(self, broker: KafkaBroker, prefix: str) -> None:
-        self.broker = broker
-        self.prefix = prefix
-        self.admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
-
-    def create(self, name: str, partitions: int, **config: str) -> str:
-        create_topic(self.broker.bootstrap, self.prefix + name, partitions, **config)
-        return self.prefix + name
-
-    def targets(self, **options: object) -> tuple[FeedTarget, ...]:
-        chosen = FeedOptions(
-            **{  # type: ignore[arg-type]
-                "resolved_interval_ns": 0,
-                "topic_prefix": self.prefix,
-                "existing_topics": ExistingTopics.USE,
-                **options,
-            }
-        )
-        tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
-        known = [KnownTable(TableName.of(table), table.id) for table in tables]
-        step = Prepare(Timestamp(1), tuple(known), {})
-        definition = activation(tables, chosen).definition
-        limit = limit_of_workers(1_000_000)
-        return prepare_topics(definition, step, self.admin, "", 2, limit, OwnTopics()).targets
-
-
-@pytest.fixture
-def prepared(broker: KafkaBroker, topic_prefix: str) -> Prepared:
-    return Prepared(broker, topic_prefix)
-
-
-@pytest.mark.broker
-def test_the_topic_of_the_markers_is_created_with_as_many_partitions_as_the_greatest(
-    prepared: Prepared,
-) -> None:
-    prepared.create("a", 5)
-    topic = f"{prepared.prefix}markers"
-    assert [target.partitions for target in prepared.targets(resolved_topic=topic)] == [5, 2]
-    assert prepared.admin.partitions(topic) == 5
-    config = prepared.admin.config(topic)
-    assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "-1")
-
-
-@pytest.mark.broker
-def test_another_partition_count_of_the_markers_topic_is_refused(prepared: Prepared) -> None:
-    topic = prepared.create("markers", 3)
-    with pytest.raises(FeedError, match=f"{topic} has 3 partitions, and the feed needs 2 there"):
-        prepared.targets(resolved_topic=topic)
-
-
-@pytest.mark.broker
-def test_compaction_is_refused_where_markers_are_and_taken_where_they_are_not(prepared: Prepared) -> None:
-    prepared.create("a", 2, cleanup_policy="compact,delete")
-    with pytest.raises(FeedError, match="send them to a topic of their own by the option resolved_topic"):
-        prepared.targets()
-    assert len(prepared.targets(resolved_topic=f"{prepared.prefix}markers")) == 2
-    compacted = prepared.create("compacted", 2, cleanup_policy="compact")
-    with pytest.raises(FeedError, match=f"resolved_topic {compacted} has cleanup.policy=compact"):
-        prepared.targets(resolved_topic=compacted)
-
-
-@pytest.mark.broker
-def test_a_feed_that_leaves_large_rows_out_needs_room_for_all_others(prepared: Prepared) -> None:
-    key_only = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": DEFAULT_MAX_ROW_BYTES}
-    assert len(prepared.targets(**key_only)) == 2
-    with pytest.raises(FeedError, match=r"rows may have 999001 bytes.* above max_record_bytes, 1000000"):
-        prepared.targets(**key_only | {"max_row_bytes": DEFAULT_MAX_ROW_BYTES + 1})
-    prepared.create("small-a", 1, max_message_bytes="1000999")
-    with pytest.raises(FeedError, match=r"small-a has max.message.bytes=1000999, .* needs 1001000 there"):
-        prepared.targets(**key_only, topic_prefix=f"{prepared.prefix}small-")
-
-
 def test_topics_of_a_feed_that_was_moved_are_not_given_to_another() -> None:
     """Its former engine may be away, and come back with rows of it."""
     heir = activation([HandTable.of(104, "plain").descriptor], feed_id="heir").definition
     view = view_of_other()
-    moved = DefinitionRecord(replace(_OTHER.definition, epoch=FeedEpoch(2), engine=Engine.SPARK))
-    for record in (moved, DropRecord(_OTHER.definition.id, 0)):
+    moved = DefinitionRecord(replace(OTHER.definition, epoch=FeedEpoch(2), engine=Engine.SPARK))
+    for record in (moved, DropRecord(OTHER.definition.id, 0)):
         view.apply(record.key, record.to_bytes())
     assert former_owner(heir, ["plain"], view, lambda _: False) == "other"
     with pytest.raises(FeedError, match="feed other wrote to the topic plain and was moved between engines"):
@@ -257,8 +165,8 @@ def test_topics_of_a_feed_that_ended_in_a_backfill_are_not_given_to_another() ->
     """Nobody has a job that was cut off from its driver tell that it is over."""
     heir = activation([HandTable.of(104, "plain").descriptor], feed_id="heir").definition
     view = view_of_other()
-    job = DefinitionRecord(replace(_OTHER.definition, engine=Engine.BACKFILL))
-    for record in (job, DropRecord(_OTHER.definition.id, 0)):
+    job = DefinitionRecord(replace(OTHER.definition, engine=Engine.BACKFILL))
+    for record in (job, DropRecord(OTHER.definition.id, 0)):
         view.apply(record.key, record.to_bytes())
     with pytest.raises(
         FeedError, match="feed other wrote to the topic plain and was moved between engines or clusters, or"

@@ -8,77 +8,43 @@ from typing import Any, Final
 
 import pytest
 
+from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget, TableName
-from tidegate.changefeed.definition.options import ExistingTopics, OnOversize
+from tests.unit.client.hand_kafka import Kafka, id_of
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.definition.feed import (
+    FeedDefinition,
+    FeedTarget,
+    TableName,
+)
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions, OnOversize
+from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.lifecycle.control import KnownTable
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
 from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK, RecordLimit, limit_of_workers
-from tidegate.client.kafka.topic_admin import TopicSpec
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RetryError, SinkHeld
 from tidegate.hlc import Timestamp
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
+from tidegate.worker.process.settings import Settings
 
 _TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
+
 _FEED: Final = activation(_TABLES)
+
 _NEW: Final = Prepare(Timestamp(5), tuple(KnownTable(TableName.of(t), t.id) for t in _TABLES), {})
+
 _MOVED: Final = Prepare(Timestamp(5), (), {}, _FEED.targets, "c1")
+
 _ACCEPTED: Final = replace(_MOVED, topics_anew=True)
+
 _WIDE: Final = limit_of_workers(10_000_000)
+
 #: The application has created both topics before.
 _OWN: Final = OwnTopics(created=frozenset({("a", "id-of-a"), ("b", "id-of-b")}))
-
-
-class Kafka:
-    """Clusters that take turns at an address: each question goes to the one that is there then.
-
-    ``meant`` are the ids that the address means, one after the other; the last one stays.
-    """
-
-    servers = "there:9092"
-
-    def __init__(self, *meant: str, max_message_bytes: int = 6_000_000) -> None:
-        self._meant = list(meant)
-        self._max_message_bytes = max_message_bytes
-        self.topics: dict[str, int] = {}
-        self.written: set[str] = set()
-        self.made_anew: set[str] = set()
-        self.created_on: list[str] = []
-
-    def cluster_id(self) -> str:
-        if not self._meant:
-            raise RetryError("Kafka at there:9092 gives no answer")
-        return self._meant.pop(0) if len(self._meant) > 1 else self._meant[0]
-
-    def partitions(self, topic: str) -> int | None:
-        return self.topics.get(topic)
-
-    def create_unless_there(self, spec: TopicSpec) -> int | None:
-        if spec.name in self.topics:
-            return self.topics[spec.name]
-        self.topics[spec.name] = spec.partitions
-        self.created_on.append(self._meant[0] if self._meant else "")
-        return None
-
-    def ids(self, names: list[str]) -> dict[str, str]:
-        assert set(names) <= set(self.topics), "a broker would be asked again for half a minute"
-        return {name: id_of(name) + ("-anew" if name in self.made_anew else "") for name in names}
-
-    def is_empty(self, topic: str, partitions: int) -> bool:
-        assert partitions == self.topics[topic]
-        return topic not in self.written
-
-    def config(self, topic: str) -> dict[str, str]:
-        assert topic in self.topics, "a broker would be asked again for half a minute"
-        return {"cleanup.policy": "delete", "max.message.bytes": str(self._max_message_bytes)}
-
-
-def id_of(topic: str) -> str:
-    """The id of a topic of such a cluster, unless it was made anew."""
-    return f"id-of-{topic}"
 
 
 def _defined(max_row_bytes: int = 0) -> FeedDefinition:
@@ -190,6 +156,7 @@ def test_nothing_is_created_while_nobody_says_which_cluster_it_is(step: Prepare)
 # ---- whose topics they are (docs/security.md#where-a-feed-may-write) ----
 
 _NOBODYS: Final = OwnTopics()
+
 _USE: Final = replace(_FEED.definition.options, existing_topics=ExistingTopics.USE)
 
 
@@ -294,3 +261,78 @@ def test_brokers_without_ids_have_topics_known_by_name() -> None:
     kafka.ids = lambda names: dict.fromkeys(names, "A" * 22)  # type: ignore[method-assign]
     assert {topic.id for topic in _begin(kafka, _NOBODYS)} == {""}
     assert _begin(kafka, OwnTopics(created=frozenset({("a", ""), ("b", "")})))
+
+
+class Prepared:
+    """Feeds on two tables of a broker, prepared as the jobs agent does it."""
+
+    def __init__(self, broker: KafkaBroker, prefix: str) -> None:
+        self.broker = broker
+        self.prefix = prefix
+        self.admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+
+    def create(self, name: str, partitions: int, **config: str) -> str:
+        create_topic(self.broker.bootstrap, self.prefix + name, partitions, **config)
+        return self.prefix + name
+
+    def targets(self, **options: object) -> tuple[FeedTarget, ...]:
+        chosen = FeedOptions(
+            **{  # type: ignore[arg-type]
+                "resolved_interval_ns": 0,
+                "topic_prefix": self.prefix,
+                "existing_topics": ExistingTopics.USE,
+                **options,
+            }
+        )
+        tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
+        known = [KnownTable(TableName.of(table), table.id) for table in tables]
+        step = Prepare(Timestamp(1), tuple(known), {})
+        definition = activation(tables, chosen).definition
+        limit = limit_of_workers(1_000_000)
+        return prepare_topics(definition, step, self.admin, "", 2, limit, OwnTopics()).targets
+
+
+@pytest.fixture
+def prepared(broker: KafkaBroker, topic_prefix: str) -> Prepared:
+    return Prepared(broker, topic_prefix)
+
+
+@pytest.mark.broker
+def test_the_topic_of_the_markers_is_created_with_as_many_partitions_as_the_greatest(
+    prepared: Prepared,
+) -> None:
+    prepared.create("a", 5)
+    topic = f"{prepared.prefix}markers"
+    assert [target.partitions for target in prepared.targets(resolved_topic=topic)] == [5, 2]
+    assert prepared.admin.partitions(topic) == 5
+    config = prepared.admin.config(topic)
+    assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "-1")
+
+
+@pytest.mark.broker
+def test_another_partition_count_of_the_markers_topic_is_refused(prepared: Prepared) -> None:
+    topic = prepared.create("markers", 3)
+    with pytest.raises(FeedError, match=f"{topic} has 3 partitions, and the feed needs 2 there"):
+        prepared.targets(resolved_topic=topic)
+
+
+@pytest.mark.broker
+def test_compaction_is_refused_where_markers_are_and_taken_where_they_are_not(prepared: Prepared) -> None:
+    prepared.create("a", 2, cleanup_policy="compact,delete")
+    with pytest.raises(FeedError, match="send them to a topic of their own by the option resolved_topic"):
+        prepared.targets()
+    assert len(prepared.targets(resolved_topic=f"{prepared.prefix}markers")) == 2
+    compacted = prepared.create("compacted", 2, cleanup_policy="compact")
+    with pytest.raises(FeedError, match=f"resolved_topic {compacted} has cleanup.policy=compact"):
+        prepared.targets(resolved_topic=compacted)
+
+
+@pytest.mark.broker
+def test_a_feed_that_leaves_large_rows_out_needs_room_for_all_others(prepared: Prepared) -> None:
+    key_only = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": DEFAULT_MAX_ROW_BYTES}
+    assert len(prepared.targets(**key_only)) == 2
+    with pytest.raises(FeedError, match=r"rows may have 999001 bytes.* above max_record_bytes, 1000000"):
+        prepared.targets(**key_only | {"max_row_bytes": DEFAULT_MAX_ROW_BYTES + 1})
+    prepared.create("small-a", 1, max_message_bytes="1000999")
+    with pytest.raises(FeedError, match=r"small-a has max.message.bytes=1000999, .* needs 1001000 there"):
+        prepared.targets(**key_only, topic_prefix=f"{prepared.prefix}small-")

@@ -11,19 +11,14 @@ import pytest
 from hypothesis import settings
 
 from tests.examples import USUAL
-from tests.feeds import activation
 from tests.unit.processor.driving import Driven, StoredState, vouched, without_digests
-from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
-from tests.unit.processor.test_stored_bytes import states
+from tests.unit.processor.stored_states import STATES
 from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateTable
-from tidegate.processor.bounds import RecordBounds
-from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
-from tidegate.processor.state.row_pieces import is_later_piece
 
 _SEED: Final = 8
+
 #: How many bits of a state are flipped in `make test`; in longer runs all of them are.
 _SAMPLE: Final = 2_000
 
@@ -61,19 +56,6 @@ def _flips(state: StoredState) -> list[Flip]:
     if settings().max_examples > USUAL:
         return flips
     return random.Random(_SEED).sample(flips, min(_SAMPLE, len(flips)))
-
-
-def _in_pieces() -> StoredState:
-    """A state with rows that are larger than a record may be."""
-    config = ProcessorConfig(bounds=RecordBounds(400))
-    driven = Driven(PartitionProcessor(0, 1, config))
-    driven.control(activation([PLAIN.descriptor, OTHER.descriptor]))
-    driven.run(eventful_log()[:8], batch=1)
-    assert any(is_later_piece(key, value) for (_, key), value in driven.state.items())
-    return driven.state
-
-
-STATES: Final = {**states(), "pieces": _in_pieces()}
 
 
 def test_the_states_have_every_kind_of_row() -> None:

@@ -9,20 +9,18 @@ changelog. What an older version wrote keeps a file of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
-from tests.feeds import activation
-from tests.hand_log import HandLog, at, txn
-from tests.unit.processor.driving import Driven, StoredState, active
-from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
+from tests.hand_log import at, txn
+from tests.unit.processor.driving import Driven, StoredState
+from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.stored_states import FEED, GOLDEN, LOG, amid_a_snapshot, healing, held, stepped
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, TableName
 from tidegate.changefeed.lifecycle.control import (
     Ack,
-    Activate,
     Active,
     ControlMessage,
     Failed,
@@ -38,42 +36,37 @@ from tidegate.changefeed.lifecycle.control import (
 )
 from tidegate.processor.batch import StateTable
 from tidegate.processor.checkpoint import encode_checkpoint
-from tidegate.processor.state.state_codec import is_chunk_key, read_range
+from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId
-from tidegate.raftlog.request import Push, PushedTxn, Scan, encode_request
-from tidegate.rows.table_key import index_span
+from tidegate.raftlog.request import Push, PushedTxn, encode_request
 
-GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
 #: The same records while a definition had fewer options.
 GOLDEN_V1: Final = GOLDEN.with_name("stored_v1.tsv")
+
 #: The same records before feeds could start in the past or with a scan.
 GOLDEN_V2: Final = GOLDEN.with_name("stored_v2.tsv")
+
 #: The same records before feeds could have another engine.
 GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
+
 #: The same records before partitions stored what their logs had shown of the time, and ranges which history
 #: mutations are accounted for; and while what a range tells others stood in its own row.
 GOLDEN_V4: Final = GOLDEN.with_name("stored_v4.tsv")
+
 #: The same records before a definition said what becomes of rows that are too large.
 GOLDEN_V5: Final = GOLDEN.with_name("stored_v5.tsv")
+
 #: The same records before a definition said whether a feed takes topics that stand there.
 GOLDEN_V6: Final = GOLDEN.with_name("stored_v6.tsv")
+
 _OLDER: Final = pytest.mark.parametrize(
     "file",
     [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4, GOLDEN_V5, GOLDEN_V6],
     ids=["version 1", "version 2", "version 3", "version 4", "version 5", "version 6"],
 )
 
-
-def _with_primary_keys(feed: Activate) -> Activate:
-    targets = (replace(target, spans=(index_span(target.table_id, 1),)) for target in feed.targets)
-    return replace(feed, targets=tuple(targets))
-
-
-#: Its targets have the keys that were stored with it: those of the primary indexes.
-_FEED: Final = _with_primary_keys(activation([PLAIN.descriptor, OTHER.descriptor]))
-_ID: Final = FeedId(_FEED.feed_id)
-_LOG: Final = eventful_log()
+_ID: Final = FeedId(FEED.feed_id)
 
 
 class Line(NamedTuple):
@@ -87,61 +80,13 @@ class Line(NamedTuple):
         return f"{self.place}\t{self.key.hex()}\t{self.value.hex()}"
 
 
-def _held() -> Driven:
-    """A partition that has read nothing, with a feed that runs and one that waits for its start."""
-    driven = active(_FEED)
-    driven.control(Register(replace(_FEED.definition, id=FeedId("waits"))))
-    return driven
-
-
-def _stepped(records: int) -> Driven:
-    driven = active(_FEED)
-    driven.run(_LOG[:records])
-    return driven
-
-
-def _amid_a_snapshot() -> Driven:
-    """The last moment at which a snapshot is incomplete."""
-    cuts = (_stepped(count) for count in range(len(_LOG), 0, -1))
-    return next(cut for cut in cuts if any(is_chunk_key(key) for _, key in cut.state))
-
-
-def _healing() -> Driven:
-    """A range that has split while it was scanned: keys that no scan came to, and keys that one did."""
-    log = HandLog(partitions=1)
-    log.describe(PLAIN)
-    broken = log.open_range(1, PLAIN.span)
-    broken.apply(PLAIN.put(5, 1, "before"), close=6)
-    broken.index += 1  # index lost: a hole
-    broken.apply(PLAIN.put(8, 1, "lost"), close=6)
-    broken.snapshot(close=9, high=8)
-    driven = active(_FEED)
-    driven.run(log.partitions[0])
-    (scan,) = (request for request in driven.results[-1].requests if isinstance(request, Scan))
-    broken.scanned(scan, span=PLAIN.split(50)[0], last=False)
-    broken.apply(PLAIN.put(10, 1, "after"), close=9)
-    broken.split(PLAIN.key(100), 2, close=11)
-    driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
-    return driven
-
-
-def states() -> dict[str, StoredState]:
-    """The states of the golden file, by place."""
-    return {
-        "held": _held().state,
-        "amid": _amid_a_snapshot().state,
-        "end": _stepped(len(_LOG)).state,
-        "healing": _healing().state,
-    }
-
-
 def _state(place: str, driven: Driven) -> Iterator[Line]:
     rows = (Line(f"{place}/{table.value}", key, value) for (table, key), value in driven.state.items())
     yield from sorted(rows)
 
 
 def _messages() -> Iterator[Line]:
-    messages: list[ControlMessage] = [Register(_FEED.definition), _FEED, Remove(_ID, FIRST_EPOCH)]
+    messages: list[ControlMessage] = [Register(FEED.definition), FEED, Remove(_ID, FIRST_EPOCH)]
     for message in messages:
         yield Line("control", control_key(message.feed_id), message.to_bytes())
     table = TableName.of(PLAIN.descriptor)
@@ -157,11 +102,11 @@ def _messages() -> Iterator[Line]:
 
 def stored() -> Iterator[Line]:
     """What the code writes now."""
-    amid, end = _amid_a_snapshot(), _stepped(len(_LOG))
-    yield from _state("held", _held())
+    amid, end = amid_a_snapshot(), stepped(len(LOG))
+    yield from _state("held", held())
     yield from _state("amid", amid)
     yield from _state("end", end)
-    yield from _state("healing", _healing())
+    yield from _state("healing", healing())
     yield Line("checkpoints", b"", encode_checkpoint(end.processor.full_checkpoint()))
     yield Line("requests", *encode_request(Push(RangeId(1), (PushedTxn(txn(2), b"anchor"),), at(5))))
     yield from _messages()
@@ -186,9 +131,9 @@ def test_what_is_stored_is_as_it_was() -> None:
 
 
 def test_a_state_that_was_stored_is_taken_up_where_it_was() -> None:
-    run, restored = _amid_a_snapshot(), Driven.restored(_golden_state("amid"))
+    run, restored = amid_a_snapshot(), Driven.restored(_golden_state("amid"))
     assert restored.processor.status() == run.processor.status()
-    rest = _LOG[int(run.processor.next_offset or 0) :]
+    rest = LOG[int(run.processor.next_offset or 0) :]
     assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
     assert restored.state == run.state
 
@@ -205,9 +150,9 @@ def test_a_range_that_was_stored_while_it_heals_knows_what_has_not_come() -> Non
 @_OLDER
 def test_a_state_of_an_older_version_is_taken_up_where_it_was(file: Path) -> None:
     """Rows are not written anew for their form alone, so some stay as they are stored."""
-    run, restored = _amid_a_snapshot(), Driven.restored(_golden_state("amid", file))
+    run, restored = amid_a_snapshot(), Driven.restored(_golden_state("amid", file))
     assert restored.processor.status() == run.processor.status()
-    rest = _LOG[int(run.processor.next_offset or 0) :]
+    rest = LOG[int(run.processor.next_offset or 0) :]
     assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
     assert Driven.restored(restored.state).processor.status() == run.processor.status()
 

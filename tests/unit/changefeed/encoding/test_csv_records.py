@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.changefeed.encoding.json.test_golden import EVERY_TYPE, KEY
+from tests.unit.changefeed.encoding.json.row_of_every_type import EVERY_TYPE, KEY
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table, with_virtual
 from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan, VirtualColumns
 from tidegate.changefeed.encoding.csv_records import csv_field

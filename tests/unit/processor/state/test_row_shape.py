@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.processor.test_flipped_bits import STATES
-from tests.unit.processor.test_stored_bytes import GOLDEN
+from tests.unit.processor.stored_states import GOLDEN, STATES
 from tidegate.processor.batch import StateTable
 from tidegate.processor.state.row_shape import is_shaped
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,9 +15,8 @@ from tidegate.errors import EncodingError
 from tidegate.rows import Kind, SqlType
 from tidegate.rows.valueside.bare import bare_codec
 from tidegate.rows.valueside.datums import value_codec
-from tidegate.rows.valueside.decimals import decode_decimal_body, encode_decimal_body
-from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag, skip_datum
-from tidegate.rows.valueside.varints import decode_length, encode_length
+from tidegate.rows.valueside.tags import WireType, encode_tag, skip_datum
+from tidegate.rows.valueside.varints import encode_length
 
 typed_datums = st.sampled_from(VALUE_TYPES).flatmap(lambda t: st.tuples(st.just(t), datums(t)))
 
@@ -73,26 +71,6 @@ def test_a_noisy_bare_value_is_decoded_or_refused(sql_type: SqlType, noise: byte
         bare_codec(sql_type).decode(noise)
 
 
-@given(delta=st.integers(0, 2**50), wire_type=st.sampled_from(WireType))
-def test_a_tag_comes_back(delta: int, wire_type: WireType) -> None:
-    tag = encode_tag(delta, wire_type)
-    assert decode_tag(tag, 0) == (delta, wire_type, len(tag))
-    assert len(tag) == 1 or delta > 7 or wire_type > 14
-
-
-@given(value=st.integers(0, 2**64 - 1))
-def test_a_length_is_most_significant_group_first(value: int) -> None:
-    encoded = encode_length(value)
-    assert decode_length(encoded, 0) == (value, len(encoded))
-    assert encoded[-1] == value & 0x7F
-    assert all(byte & 0x80 for byte in encoded[:-1])
-
-
-@pytest.mark.parametrize("text", ["0", "0.00", "-0", "-0.0", "0E+5", "10", "10.0", "1E+1", "26.30", "-1.500"])
-def test_the_scale_and_sign_of_a_decimal_survive(text: str) -> None:
-    assert str(decode_decimal_body(encode_decimal_body(Decimal(text)))) == str(Decimal(text))
-
-
 def test_a_tuple_is_passed_over_with_all_that_it_holds() -> None:
     inner = encode_tag(0, WireType.INT) + b"\x02" + encode_tag(0, WireType.JSON) + b"\x01\x00"
     nested = encode_length(2) + inner
@@ -129,11 +107,6 @@ def test_an_announced_length_costs_nothing_before_it_is_believed() -> None:
     for kind, wire_type in ((Kind.STRING, WireType.BYTES), (Kind.BIT, WireType.BIT_ARRAY)):
         with pytest.raises(EncodingError):
             value_codec(SqlType(kind)).decoders[wire_type](huge + b"\x00" * 20, 0)
-
-
-def test_a_long_decimal_is_refused_rather_than_computed() -> None:
-    with pytest.raises(EncodingError, match="out of range"):
-        decode_decimal_body(b"\x34\x89" + b"\xff" * 5000)
 
 
 def test_enum_values_are_labels_in_rows_and_bytes_in_values() -> None:

@@ -12,7 +12,7 @@ from hypothesis import settings
 from pyarrow import fs
 
 from tests.examples import USUAL
-from tests.unit.processor.test_stored_bytes import GOLDEN
+from tests.unit.processor.stored_states import GOLDEN
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateTable
 from tidegate.spark.changefeed.checkpoint import QueryIdentity, checkpoint_at

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
 import tidegate.spark.changefeed.progress
-from tests.unit.test_operations_page import written
+from tests.unit.metrics_on_page import written
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp

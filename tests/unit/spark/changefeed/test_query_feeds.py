@@ -39,6 +39,7 @@ from tidegate.client.foreign_records import passed_over
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
+from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.answers import Answer
@@ -287,3 +288,27 @@ def test_a_feed_that_is_to_be_taken_over_keeps_the_state_that_says_where_it_bega
             assert state is not None
             assert state.epoch == FeedEpoch(2 if taken else 1)
             assert feeds._jobs.view[feed.feed_id].targets == feed.targets
+
+
+def test_whoever_wrote_markers_is_fenced_when_partitions_are_told_to_forget_a_feed(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    connection, topics = KafkaConnection(broker.bootstrap), Topics(f"{topic_prefix}app", topic_prefix)
+    for topic in (topics.log, topics.jobs, topics.control_acks):
+        create_topic(broker.bootstrap, topic)
+    feed = activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{broker.bootstrap}")
+    definition = replace(feed.definition, engine=Engine.SPARK)
+    ended = StateRecord(feed.feed_id, definition.epoch, FeedState.FAILED, Timestamp(1), feed.targets)
+    owner = open_producer(connection, f"{topics.app_id}-feed-{feed.feed_id}")
+    owner.commit(
+        [
+            Record(topics.jobs, 0, record.key, record.to_bytes())
+            for record in (DefinitionRecord(definition), ended)
+        ]
+    )
+    query = Query("query", connection, topics.log, 1, "", ProcessorConfig())
+    with closing(owner), closing(QueryFeeds(query, topics, 1)) as feeds:
+        ((message, partitions),) = feeds.announcements()
+        assert (message, partitions) == (Remove(feed.feed_id, definition.epoch), (0,))
+        with pytest.raises(DeliveryError):
+            owner.commit([Record(topics.jobs, 0, b"feed", b"")])

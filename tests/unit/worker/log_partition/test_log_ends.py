@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 
-from tests.unit.worker.kafka.test_intake import Consumer, settled
+from tests.unit.worker.kafka.hand_consumer import Consumer, settled
 from tidegate.worker.kafka.intake import Intake
 from tidegate.worker.log_partition import log_ends
 from tidegate.worker.log_partition.log_ends import ask_for_ends, watch_ends

@@ -3,134 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
 from stack.kafka import KafkaBroker
-from tests.feeds import activation
-from tests.hand_log import HandTable
-from tests.unit.client.topics import create_topic
+from tests.unit.worker.markers.publishing import FEED, SPAN, Held, Publishing, checkpoint, part, until
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.job_records import (
-    DefinitionRecord,
-    ProgressRecord,
     SpansRecord,
-    StateRecord,
 )
-from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.kafka.topics import Topics
-from tidegate.client.kafka.transaction import Record
-from tidegate.client.output import OutputTopics
-from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
-from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionProgress
-from tidegate.raftlog.entry import Offset
 from tidegate.spans import Span
-from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers import feed_publisher, marker_records
-from tidegate.worker.markers.feed_publisher import FeedPublisher
-from tidegate.worker.markers.marker_records import MarkerRecords
-from tidegate.worker.process.settings import Settings
 
 pytestmark = pytest.mark.broker
 
-_FEED = activation([HandTable.of(104, "plain").descriptor], output_partitions=1)
-(_SPAN,) = _FEED.targets[0].spans
-_LEFT, _RIGHT = Span(_SPAN.start, _SPAN.start + b"m"), Span(_SPAN.start + b"m", _SPAN.end)
-
-
-class Held:
-    """Markers that can be made once ``prepared`` is set, and fail so often before they succeed."""
-
-    def __init__(self, topic: str, failures: int = 0) -> None:
-        self.prepared = asyncio.Event()
-        self.failures = failures
-        self.waits = False
-        self.goes_on = asyncio.Event()
-        self.goes_on.set()
-        self._topic = topic
-
-    @property
-    def ready(self) -> bool:
-        return self.prepared.is_set()
-
-    async def prepare(self) -> None:
-        await self.prepared.wait()
-
-    async def of(self, marker: ResolvedTimestamp) -> list[Record]:
-        if self.failures:
-            self.failures -= 1
-            raise RetryError("the ends are not known")
-        self.waits = not self.goes_on.is_set()
-        await self.goes_on.wait()
-        return [Record(self._topic, 0, None, str(marker.wall).encode())]
-
-
-class Publishing:
-    """A running feed on a broker; its publisher is the one under test."""
-
-    def __init__(self, broker: KafkaBroker, prefix: str, threads: ThreadPoolExecutor) -> None:
-        self.settings = Settings(
-            bootstrap_servers=broker.bootstrap, app_id=f"{prefix}app", topic_prefix=prefix
-        )
-        self.jobs = Topics.of(self.settings).jobs
-        self.topic = f"{prefix}markers"
-        self.state = StateRecord(
-            _FEED.feed_id, _FEED.definition.epoch, FeedState.RUNNING, Timestamp(1), _FEED.targets
-        )
-        self._threads = threads
-        for topic in (self.jobs, self.topic):
-            create_topic(broker.bootstrap, topic)
-        self.tell(DefinitionRecord(_FEED.definition), self.state)
-
-    def tell(self, *records: DefinitionRecord | StateRecord | ProgressRecord | SpansRecord) -> None:
-        producer = WorkerTransactionalProducer(self.settings, f"{self.settings.app_id}-test")
-        producer.open()
-        producer.commit([Record(self.jobs, 0, record.key, record.to_bytes()) for record in records])
-        producer.close()
-
-    def fence(self) -> None:
-        """Somebody else opens the feed's producer."""
-        producer = WorkerTransactionalProducer(self.settings, f"{self.settings.app_id}-feed-{_FEED.feed_id}")
-        producer.open()
-        producer.close()
-
-    def persisted(self, wall: int) -> None:
-        """What a former owner left."""
-        at = ResolvedTimestamp(Timestamp(wall))
-        self.tell(ProgressRecord(_FEED.feed_id, _FEED.definition.epoch, at, {}))
-
-    @asynccontextmanager
-    async def publisher(
-        self, markers: MarkerRecords, scan: InitialScan = InitialScan.NO
-    ) -> AsyncIterator[tuple[FeedPublisher, JobsFollower]]:
-        follower = JobsFollower(self.settings)
-        try:
-            async with asyncio.timeout(60):
-                await follower.read_to_stable_end()
-                options = replace(_FEED.definition.options, initial_scan=scan)
-                definition = replace(_FEED.definition, options=options)
-                publisher = FeedPublisher(
-                    self.settings, definition, self.state, follower, markers, self._threads
-                )
-                try:
-                    yield publisher, follower
-                finally:
-                    await asyncio.wait_for(publisher.close(), 20)
-        finally:
-            await asyncio.to_thread(follower.close)
-
-    def written(self) -> list[int]:
-        """The markers on their topic."""
-        records = OutputTopics.now(KafkaConnection(self.settings.bootstrap_servers), [self.topic]).records()
-        return [int(record.value or b"") for record in records]
+_LEFT, _RIGHT = Span(SPAN.start, SPAN.start + b"m"), Span(SPAN.start + b"m", SPAN.end)
 
 
 @pytest.fixture
@@ -145,32 +38,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_publisher, "_SPANS_S", 0.05)
 
 
-def checkpoint(wall: int) -> PartitionProgress:
-    """The feed's only range is complete up to ``wall``."""
-    return part(_SPAN, wall)
-
-
-def part(span: Span, wall: int, partition: int = 0) -> PartitionProgress:
-    """A span of it is."""
-    resolved = ResolvedTimestamp(Timestamp(wall))
-    active = ActiveFeed(_FEED.feed_id, _FEED.definition.epoch)
-    return PartitionProgress(partition, Offset(wall), (active,), [span.start], [span.end], [resolved])
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while True:
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-
-
 def test_progress_is_persisted_while_markers_wait(publishing: Publishing) -> None:
     async def main() -> None:
         held = Held(publishing.topic)
         async with publishing.publisher(held) as (publisher, follower):
             for wall in (10, 20):
                 publisher.apply(checkpoint(wall))
-                await until(lambda: follower.view[_FEED.feed_id].high_water == Timestamp(wall))  # noqa: B023
+                await until(lambda: follower.view[FEED.feed_id].high_water == Timestamp(wall))  # noqa: B023
             assert publishing.written() == []
             held.prepared.set()
             await until(lambda: publishing.written() == [20])  # the newest says all
@@ -203,7 +77,7 @@ def test_an_owner_that_is_fenced_because_the_feed_has_ended_goes_quietly(publish
             await asyncio.to_thread(publishing.fence)
             publisher.apply(checkpoint(20))
             await asyncio.wait_for(asyncio.shield(publisher._task), 30)
-            assert follower.view[_FEED.feed_id].high_water == Timestamp(10)
+            assert follower.view[FEED.feed_id].high_water == Timestamp(10)
 
     asyncio.run(main())
     assert publishing.written() == [10]
@@ -280,7 +154,7 @@ def test_markers_that_fail_do_not_hold_progress_back(publishing: Publishing) -> 
         async with publishing.publisher(held) as (publisher, follower):
             for wall in (10, 20):
                 publisher.apply(checkpoint(wall))
-                await until(lambda: follower.view[_FEED.feed_id].high_water == Timestamp(wall))  # noqa: B023
+                await until(lambda: follower.view[FEED.feed_id].high_water == Timestamp(wall))  # noqa: B023
         assert publishing.written() == []
 
     asyncio.run(main())
@@ -295,9 +169,7 @@ def leave_a_laggard(publishing: Publishing) -> None:
             publisher.apply(part(_LEFT, 20))
             publisher.apply(part(_RIGHT, 3_600 * NANOS_PER_SECOND, partition=1))
             view = follower.view
-            await until(
-                lambda: bool(view[_FEED.feed_id].ahead) and view[_FEED.feed_id].high_water is not None
-            )
+            await until(lambda: bool(view[FEED.feed_id].ahead) and view[FEED.feed_id].high_water is not None)
 
     asyncio.run(owner())
 
@@ -313,8 +185,8 @@ def next_owner(publishing: Publishing, *reports: PartitionProgress) -> tuple[int
             view = follower.view
             frontier = publisher.frontier
             assert frontier is not None
-            await until(lambda: view[_FEED.feed_id].high_water == frontier.high_water)
-            progress = view[_FEED.feed_id].progress
+            await until(lambda: view[FEED.feed_id].high_water == frontier.high_water)
+            progress = view[FEED.feed_id].progress
             assert progress is not None
             return progress.high_water.wall, progress.positions
 
@@ -342,12 +214,12 @@ def test_a_high_water_that_only_the_spans_tell_is_persisted_before_its_marker(pu
     """The spans were committed a moment before the high-water that follows from them was due."""
     publishing.persisted(20)
     at = ResolvedTimestamp(Timestamp(_CAUGHT_UP))
-    publishing.tell(SpansRecord(_FEED.feed_id, _FEED.definition.epoch, ((_SPAN, at),)))
+    publishing.tell(SpansRecord(FEED.feed_id, FEED.definition.epoch, ((SPAN, at),)))
 
     async def owner() -> None:
         held = Held(publishing.topic)
         async with publishing.publisher(held) as (_, follower):
-            await until(lambda: follower.view[_FEED.feed_id].high_water == at)
+            await until(lambda: follower.view[FEED.feed_id].high_water == at)
             assert publishing.written() == []
             held.prepared.set()
             await until(lambda: publishing.written() == [20, _CAUGHT_UP])
@@ -357,7 +229,7 @@ def test_a_high_water_that_only_the_spans_tell_is_persisted_before_its_marker(pu
 
 def test_a_lost_record_of_spans_costs_time_only(publishing: Publishing) -> None:
     leave_a_laggard(publishing)
-    publishing.tell(SpansRecord(_FEED.feed_id, _FEED.definition.epoch, ()))
+    publishing.tell(SpansRecord(FEED.feed_id, FEED.definition.epoch, ()))
     assert next_owner(publishing, part(_LEFT, _CAUGHT_UP))[0] == 20
     everything = (part(_LEFT, _CAUGHT_UP), part(_RIGHT, 3_600 * NANOS_PER_SECOND, partition=1))
     assert next_owner(publishing, *everything)[0] == _CAUGHT_UP
@@ -366,7 +238,7 @@ def test_a_lost_record_of_spans_costs_time_only(publishing: Publishing) -> None:
 def test_spans_of_an_earlier_epoch_are_nobody_s(publishing: Publishing) -> None:
     leave_a_laggard(publishing)
     later = ResolvedTimestamp(Timestamp(3_600 * NANOS_PER_SECOND))
-    publishing.tell(SpansRecord(_FEED.feed_id, FeedEpoch(7), ((_RIGHT, later),)))
+    publishing.tell(SpansRecord(FEED.feed_id, FeedEpoch(7), ((_RIGHT, later),)))
     assert next_owner(publishing, part(_LEFT, _CAUGHT_UP))[0] == 20
 
 
@@ -376,7 +248,7 @@ def test_spans_that_are_no_longer_ahead_are_taken_away(publishing: Publishing) -
     async def owner() -> None:
         async with publishing.publisher(Held(publishing.topic)) as (publisher, follower):
             publisher.apply(part(_LEFT, 3_601 * NANOS_PER_SECOND))
-            await until(lambda: follower.view[_FEED.feed_id].ahead == ())
+            await until(lambda: follower.view[FEED.feed_id].ahead == ())
 
     asyncio.run(owner())
 
@@ -388,16 +260,16 @@ def test_a_scan_that_is_not_done_persists_no_high_water_and_claims_none(publishi
         async with publishing.publisher(held, InitialScan.YES) as (publisher, follower):
             publisher.apply(part(_LEFT, 3_600 * NANOS_PER_SECOND))
             view = follower.view
-            await until(lambda: bool(view[_FEED.feed_id].ahead))
+            await until(lambda: bool(view[FEED.feed_id].ahead))
             report = publisher.report()
             assert report is not None
             assert (report.high_water, report.resolved_lag_ms, report.persisted) == (None, None, None)
             assert report.laggard_resolved == str(publishing.state.start)
-            assert view[_FEED.feed_id].high_water is None
+            assert view[FEED.feed_id].high_water is None
             assert publishing.written() == []
             publisher.apply(part(_RIGHT, 20, partition=1))
             await until(lambda: publishing.written() == [20])
-            await until(lambda: view[_FEED.feed_id].high_water == Timestamp(20))  # the view may lag
+            await until(lambda: view[FEED.feed_id].high_water == Timestamp(20))  # the view may lag
 
     asyncio.run(main())
 
@@ -411,7 +283,7 @@ def test_a_scan_that_is_done_is_persisted_at_its_start_and_goes_no_further(publi
         async with publishing.publisher(held, InitialScan.ONLY) as (publisher, follower):
             publisher.apply(first)
             publisher.apply(second)
-            await until(lambda: follower.view[_FEED.feed_id].high_water == publishing.state.start)
+            await until(lambda: follower.view[FEED.feed_id].high_water == publishing.state.start)
             await until(lambda: publisher.report() is not None)
             report = publisher.report()
             assert report is not None
@@ -429,15 +301,15 @@ def test_a_scan_whose_end_was_not_persisted_is_told_again_by_its_partitions(publ
         async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, _):
             await until(lambda: publisher.frontier is not None)
             assert publisher.frontier is not None
-            reported = [_SPAN.start], [_SPAN.end], [ResolvedTimestamp(Timestamp(20))]
+            reported = [SPAN.start], [SPAN.end], [ResolvedTimestamp(Timestamp(20))]
             publisher.frontier.apply_columns(0, 20, *reported)
 
     async def successor() -> None:
         async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, follower):
             await until(lambda: publisher.frontier is not None)
-            assert follower.view[_FEED.feed_id].high_water is None
+            assert follower.view[FEED.feed_id].high_water is None
             publisher.apply(checkpoint(30))
-            await until(lambda: follower.view[_FEED.feed_id].high_water == publishing.state.start)
+            await until(lambda: follower.view[FEED.feed_id].high_water == publishing.state.start)
 
     asyncio.run(dies())
     asyncio.run(successor())

@@ -15,7 +15,7 @@ import pytest
 import tidegate.worker.process.ending
 from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic
-from tests.unit.worker.markers.test_feed_publisher import _FEED, Held, Publishing, checkpoint, until
+from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
 from tidegate.client.kafka import transaction
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.transaction import GivenUpError, Record
@@ -49,9 +49,9 @@ class Elsewhere(Publishing):
         self._other = other.bootstrap
         create_topic(other.bootstrap, self.topic)
         sinks = WorkerSinks(self.settings, WorkerTopicAdmin(self.settings), threads)
-        self.sink: SinkCluster = sinks.of(replace(_FEED.definition, sink_uri=f"kafka://{other.bootstrap}"))
+        self.sink: SinkCluster = sinks.of(replace(FEED.definition, sink_uri=f"kafka://{other.bootstrap}"))
         self.state = replace(self.state, sink_cluster=self.sink.admin.cluster_id())
-        self.ids = MarkerIds.of(self.settings.app_id, _FEED.feed_id, self.state.sink_cluster)
+        self.ids = MarkerIds.of(self.settings.app_id, FEED.feed_id, self.state.sink_cluster)
         self.close = sinks.close
 
     @asynccontextmanager
@@ -64,7 +64,7 @@ class Elsewhere(Publishing):
                 await follower.read_to_stable_end()
                 publisher = FeedPublisher(
                     self.settings,
-                    _FEED.definition,
+                    FEED.definition,
                     self.state,
                     follower,
                     markers,
@@ -109,7 +109,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def persisted(follower: JobsFollower, wall: int) -> None:
-    await until(lambda: follower.view[_FEED.feed_id].high_water == Timestamp(wall))
+    await until(lambda: follower.view[FEED.feed_id].high_water == Timestamp(wall))
 
 
 def test_progress_stays_at_home_and_markers_go_to_the_sink(elsewhere: Elsewhere) -> None:

@@ -15,7 +15,7 @@ from rocksdict import Cache, Rdict, WriteBatch
 from tables import TABLES
 from tests.examples import USUAL
 from tests.unit.processor.driving import Driven
-from tests.unit.processor.test_stored_bytes import states
+from tests.unit.processor.stored_states import states
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.worker.state.store import ChangelogPosition, PartitionStore, RocksOptions

@@ -1,12 +1,16 @@
-"""The database of open transactions beyond memory: what it cannot read it says, and never leaves out."""
+"""The store of open transactions beyond memory, in RocksDB."""
 
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
+from tests.examples import examples
+from tests.unit.ranges.two_levels import Run, coming_back, histories
 from tidegate.errors import StateError
 from tidegate.worker.state.spill import RocksSpill, SpillOptions
 
@@ -32,6 +36,44 @@ def _damage(path: Path) -> int:
             opened.seek(8_000)
             opened.write(b"\xff" * 4_000)
     return len(files)
+
+
+@given(histories)
+@examples(12)
+def test_two_levels_answer_as_one_over_rocksdb(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[object, ...]]
+) -> None:
+    with closing(RocksSpill(tmp_path_factory.mktemp("spill"))) as store, coming_back(2):
+        plain, two_level = Run(None), Run(store)
+        for name, *arguments in history:
+            assert two_level.do(str(name), *arguments) == plain.do(str(name), *arguments)
+            assert two_level.seen() == plain.seen()
+
+
+def test_the_store_beyond_memory_is_made_by_the_first_write_and_deleted_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "spill"
+    path.mkdir()
+    (path / "left by a worker that was killed").write_text("")
+    store = RocksSpill(path)
+    assert (store.get(b"a"), list(store.scan(b"", b"z")), store.disk_bytes) == (None, [], 0)
+    store.write([(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], [b"b"])
+    assert list(store.scan(b"a", b"c")) == [(b"a", b"1")]
+    assert store.disk_bytes > 0
+    store.delete_range(b"a", b"c")
+    assert list(store.scan(b"", b"z")) == [(b"c", b"3")]
+    assert not (path / "left by a worker that was killed").exists()
+    store.close()
+    assert not path.exists()
+    store.write([(b"d", b"4")], [])
+    assert list(store.scan(b"", b"z")) == [(b"d", b"4")]
+    store.close()
+
+
+def test_a_store_that_cannot_be_written_says_where_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = RocksSpill(tmp_path / "file" / "spill")
+    with pytest.raises(StateError, match=r"cannot be moved out of memory to .*file/spill.*make room there"):
+        store.write([(b"a", b"1")], [])
 
 
 def test_a_scan_gives_every_key_in_order(tmp_path: Path) -> None:
