@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
-
 _ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
 
 

@@ -20,13 +20,9 @@ from tidegate.worker.operations.report import (
 )
 
 _SAMPLE = re.compile(r"^(tidegate_\w+)(?:\{(.*)\})? ", re.MULTILINE)
-
 _LABEL = re.compile(r'(\w+)="')
-
 _HOLE = QuarantineReport(0, 1, 2, "3.0000000000", "an index is missing")
-
 _DELIVERY = DeliveryReport(0, "bank", "catching up", 1, 2)
-
 _REPORT = WorkerReport(
     "app",
     None,

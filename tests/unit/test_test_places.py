@@ -15,7 +15,6 @@ UNIT: Final = Path("tests/unit")
 LINES_OF_A_FILE: Final = 600
 #: Folders that mirror no package, and what their tests are about.
 OUTSIDE: Final = {"deploy": "Dockerfile and docker-compose.yml"}
-
 #: Tests of several modules: why they stand under the name of a subject, and the subjects, as paths below
 #: ``tests/unit`` without ``test_`` and ``.py``. Their folder is that of the highest module that they use.
 SUBJECTS: Final = {

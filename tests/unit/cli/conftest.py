@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""The topics of feeds on a real broker, for the commands that read them."""
 
 from __future__ import annotations
 

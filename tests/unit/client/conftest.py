@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""A topic of three partitions on a real broker, and a connection to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds that want topics which another feed has."""
+"""A feed that has the topic ``plain``, on any sink."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.definition.feed import (
-    FeedDefinition,
-)
+from tidegate.changefeed.definition.feed import FeedDefinition
 
 OTHER = activation([HandTable.of(104, "plain").descriptor], feed_id="other")
 

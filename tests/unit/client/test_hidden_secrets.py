@@ -18,9 +18,7 @@ from tidegate.client.feed_rows import feed_row, redacted_sink
 from tidegate.errors import StatementError
 
 SECRET: Final = "hunter2q"
-
 NOW_NS: Final = 1_700_000_000_000_000_000
-
 STATEMENTS: Final = (
     f"CREATE CHANGEFEED FOR TABLE t INTO 'kafka://h:1?sasl_enabled=true&sasl_user=u&sasl_password={SECRET}'",
     f"CREATE CHANGEFEED FOR t INTO 'kafka://h:1?sasl_password={SECRET}&sasl_user=u' WITH updated",
@@ -32,13 +30,10 @@ STATEMENTS: Final = (
     f" confluent_schema_registry = 'https://reg?client_key={SECRET}', envelope='wrapped'",
     """CREATE CHANGEFEED FOR t INTO 'kafka://h:1' WITH extra_headers='{"X-Api-Key":"hunter2q"}', diff""",
 )
-
 #: Parts of a statement: quotes stand alone, so that what they enclose is cut, too.
 _TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
-
 #: What follows ``//`` in a URI: a user with a password, and hosts.
 _AUTHORITY: Final = re.compile(r"//([^/?#'\"]*)")
-
 _WORD: Final = re.compile(r"'[^']*'|\w+|\s+|[^\w\s]")
 
 

@@ -9,13 +9,7 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.feeds_of_one_topic import OTHER, definition
-from tidegate.changefeed.definition.feed import (
-    Engine,
-    FeedDefinition,
-    FeedEpoch,
-    FeedId,
-    FeedState,
-)
+from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import JobsView

@@ -13,11 +13,7 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.hand_kafka import Kafka, id_of
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.definition.feed import (
-    FeedDefinition,
-    FeedTarget,
-    TableName,
-)
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget, TableName
 from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions, OnOversize
 from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.lifecycle.control import KnownTable
@@ -32,17 +28,11 @@ from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.process.settings import Settings
 
 _TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
-
 _FEED: Final = activation(_TABLES)
-
 _NEW: Final = Prepare(Timestamp(5), tuple(KnownTable(TableName.of(t), t.id) for t in _TABLES), {})
-
 _MOVED: Final = Prepare(Timestamp(5), (), {}, _FEED.targets, "c1")
-
 _ACCEPTED: Final = replace(_MOVED, topics_anew=True)
-
 _WIDE: Final = limit_of_workers(10_000_000)
-
 #: The application has created both topics before.
 _OWN: Final = OwnTopics(created=frozenset({("a", "id-of-a"), ("b", "id-of-b")}))
 
@@ -156,7 +146,6 @@ def test_nothing_is_created_while_nobody_says_which_cluster_it_is(step: Prepare)
 # ---- whose topics they are (docs/security.md#where-a-feed-may-write) ----
 
 _NOBODYS: Final = OwnTopics()
-
 _USE: Final = replace(_FEED.definition.options, existing_topics=ExistingTopics.USE)
 
 

@@ -8,12 +8,7 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.processor.batch import StateTable
 from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    HistoryMutation,
-    RangeId,
-    SnapshotReason,
-    Trigger,
-)
+from tidegate.raftlog.entry import HistoryMutation, RangeId, SnapshotReason, Trigger
 from tidegate.ranges.mutated_keys import MutatedKeys
 
 _LOW_KEYS, HIGH_KEYS = PLAIN.split(100)

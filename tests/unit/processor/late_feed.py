@@ -18,13 +18,10 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import (
-    KeyValue,
-)
+from tidegate.raftlog.entry import KeyValue
 from tidegate.raftlog.request import Scan
 
 LATE = FeedId("late")
-
 LIVE = activation([PLAIN.descriptor], feed_id="live")
 
 

@@ -13,16 +13,11 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import (
-    KeyValue,
-    Offset,
-    RangeId,
-)
+from tidegate.raftlog.entry import KeyValue, Offset, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.handoff import Exchange, receiver_of
 
 FEED = activation([PLAIN.descriptor])
-
 MIDDLE, UPPER = PLAIN.key(100), PLAIN.key(200)
 
 

@@ -11,10 +11,7 @@ from tests.hand_log import HandLog
 from tests.unit.processor.driving import Driven, StoredState, active
 from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.lifecycle.control import (
-    Activate,
-    Register,
-)
+from tidegate.changefeed.lifecycle.control import Activate, Register
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
@@ -33,7 +30,6 @@ def _with_primary_keys(feed: Activate) -> Activate:
 
 #: Its targets have the keys that were stored with it: those of the primary indexes.
 FEED: Final = _with_primary_keys(activation([PLAIN.descriptor, OTHER.descriptor]))
-
 LOG: Final = eventful_log()
 
 

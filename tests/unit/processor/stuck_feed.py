@@ -13,15 +13,11 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.batch import StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import (
-    KeyValue,
-)
+from tidegate.raftlog.entry import KeyValue
 from tidegate.raftlog.request import Scan
 
 STUCK, OTHER = FeedId("stuck"), FeedId("other")
-
 WATCHED = PLAIN.span
-
 MIDDLE = PLAIN.key(100)
 
 

@@ -35,7 +35,6 @@ from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
 _MIDDLE = PLAIN.key(100)
-
 _WATCHED = PLAIN.span
 
 

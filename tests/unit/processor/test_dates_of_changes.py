@@ -15,13 +15,7 @@ from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.processor.state.state_codec import position_row, read_position
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    NEVER_MUTATED,
-    HistoryMutation,
-    RaftIndex,
-    RangeId,
-    Trigger,
-)
+from tidegate.raftlog.entry import NEVER_MUTATED, HistoryMutation, RaftIndex, RangeId, Trigger
 from tidegate.ranges.mutated_keys import MutatedKeys
 
 

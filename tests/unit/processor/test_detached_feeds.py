@@ -20,13 +20,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import (
-    Generation,
-    Offset,
-    Parent,
-    RaftIndex,
-    RangeId,
-)
+from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId
 from tidegate.ranges.gap import Gap
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span

@@ -19,11 +19,7 @@ from tidegate.processor.batch import ExchangeRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    Offset,
-    RangeId,
-    SnapshotReason,
-)
+from tidegate.raftlog.entry import Offset, RangeId, SnapshotReason
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
@@ -107,7 +103,6 @@ class _NeededAgain:
 
 
 _GONE = activation([PLAIN.descriptor], feed_id="g")
-
 _ROW = PLAIN.key(150)
 
 

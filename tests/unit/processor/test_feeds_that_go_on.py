@@ -25,21 +25,12 @@ from tidegate.processor.batch import StateTable
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    HistoryMutation,
-    Parent,
-    RaftIndex,
-    RangeId,
-    SnapshotReason,
-    Trigger,
-)
+from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, SnapshotReason, Trigger
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
 _FIRST: Final = activation([PLAIN.descriptor], feed_id="plain")
-
 _SECOND: Final = FeedEpoch(2)
-
 _HIGH: Final = at(6)
 
 

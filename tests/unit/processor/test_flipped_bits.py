@@ -18,7 +18,6 @@ from tidegate.processor.batch import StateTable
 from tidegate.processor.state.position_hash import POSITION_KEY
 
 _SEED: Final = 8
-
 #: How many bits of a state are flipped in `make test`; in longer runs all of them are.
 _SAMPLE: Final = 2_000
 

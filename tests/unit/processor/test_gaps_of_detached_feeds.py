@@ -18,15 +18,7 @@ from tidegate.processor.batch import ExchangeRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    Generation,
-    Offset,
-    Parent,
-    RaftIndex,
-    RangeId,
-    SnapshotReason,
-    Trigger,
-)
+from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason, Trigger
 from tidegate.ranges.gap import Gap, Lag
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span

@@ -16,11 +16,7 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import (
-    Offset,
-    OpenIntent,
-    RangeId,
-)
+from tidegate.raftlog.entry import Offset, OpenIntent, RangeId
 from tidegate.ranges.handoff import Claim
 from tidegate.spans import Span
 

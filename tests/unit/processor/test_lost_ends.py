@@ -24,15 +24,7 @@ from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    Entry,
-    RaftIndex,
-    RangeEnd,
-    RangeId,
-    Snapshot,
-    SnapshotReason,
-    Trigger,
-)
+from tidegate.raftlog.entry import Entry, RaftIndex, RangeEnd, RangeId, Snapshot, SnapshotReason, Trigger
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.claim_answer import HEIRS_MAX
 from tidegate.ranges.handoff import Claim

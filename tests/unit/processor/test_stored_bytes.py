@@ -43,29 +43,22 @@ from tidegate.raftlog.request import Push, PushedTxn, encode_request
 
 #: The same records while a definition had fewer options.
 GOLDEN_V1: Final = GOLDEN.with_name("stored_v1.tsv")
-
 #: The same records before feeds could start in the past or with a scan.
 GOLDEN_V2: Final = GOLDEN.with_name("stored_v2.tsv")
-
 #: The same records before feeds could have another engine.
 GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
-
 #: The same records before partitions stored what their logs had shown of the time, and ranges which history
 #: mutations are accounted for; and while what a range tells others stood in its own row.
 GOLDEN_V4: Final = GOLDEN.with_name("stored_v4.tsv")
-
 #: The same records before a definition said what becomes of rows that are too large.
 GOLDEN_V5: Final = GOLDEN.with_name("stored_v5.tsv")
-
 #: The same records before a definition said whether a feed takes topics that stand there.
 GOLDEN_V6: Final = GOLDEN.with_name("stored_v6.tsv")
-
 _OLDER: Final = pytest.mark.parametrize(
     "file",
     [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4, GOLDEN_V5, GOLDEN_V6],
     ids=["version 1", "version 2", "version 3", "version 4", "version 5", "version 6"],
 )
-
 _ID: Final = FeedId(FEED.feed_id)
 
 

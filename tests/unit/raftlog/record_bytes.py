@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from tidegate.hlc import ClosedTimestamp, Timestamp
-from tidegate.raftlog.entry import (
-    Command,
-    Generation,
-    RaftIndex,
-    RangeId,
-    Trigger,
-    WriteValue,
-)
+from tidegate.raftlog.entry import Command, Generation, RaftIndex, RangeId, Trigger, WriteValue
 
 RANGE = RangeId(7)
 

@@ -60,7 +60,6 @@ def timestamp_field(field: int, wall: int, logical: int = 0) -> bytes:
 
 
 _OP = bytes_field(1, bytes_field(1, b"key") + timestamp_field(2, 10, 3) + bytes_field(3, b"value"))
-
 _OP_LOG = bytes_field(15, bytes_field(1, _OP))
 
 

@@ -9,11 +9,7 @@ from tests.entries import entries
 from tests.unit.raftlog.record_bytes import expected
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
-from tidegate.raftlog.entry import (
-    Entry,
-    RangeId,
-    Trigger,
-)
+from tidegate.raftlog.entry import Entry, RangeId, Trigger
 from tidegate.spans import Span
 
 

@@ -12,10 +12,7 @@ from tidegate.errors import MalformedEntry
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    RangeId,
-    TxnId,
-)
+from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import (
     AdminMerge,
     AdminSplit,

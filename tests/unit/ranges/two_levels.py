@@ -15,13 +15,9 @@ from tidegate.ranges.intent_queue import IntentQueue, TrackedTxn
 from tidegate.ranges.spilled_txns import SpilledTxns, SpillStore
 
 TXNS = [TxnId(bytes([i]) * 16) for i in (0, 1, 2, 3, 4, 5, 254, 255)]
-
 _times = st.builds(Timestamp, st.integers(1, 6), st.integers(0, 1))
-
 _txns = st.sampled_from(TXNS)
-
 _increments = st.tuples(st.just("increment"), _txns, st.sampled_from([b"", b"a"]), _times, _times)
-
 _ops = st.one_of(
     _increments,
     _increments,
@@ -33,9 +29,7 @@ _ops = st.one_of(
     st.tuples(st.just("freeze and spill"), st.integers(1, 8)),
     st.tuples(st.just("restart")),
 )
-
 _MOVED = ("freeze and spill", 8)
-
 #: Counts may be negative up to the op that initialises. Most histories begin with transactions that have left
 #: memory, for that is where the two levels could differ.
 histories = st.one_of(
@@ -50,7 +44,6 @@ histories = st.one_of(
     ]
     * 4,
 )
-
 _Rows = dict[TxnId, tuple[object, ...]]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Why the process would have ended, for tests of what ends it."""
 
 from __future__ import annotations
 

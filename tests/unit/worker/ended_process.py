@@ -1,4 +1,4 @@
-"""What ends the process ends the test."""
+"""What stands for the end of the process, which tests would not outlive."""
 
 from __future__ import annotations
 

@@ -42,7 +42,6 @@ from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 _PARTITIONS = 2
-
 MOVED = FeedEpoch(2)
 
 

@@ -23,11 +23,7 @@ from tidegate.changefeed.lifecycle.control import (
     read_ack,
     read_control,
 )
-from tidegate.changefeed.lifecycle.job_records import (
-    DefinitionRecord,
-    JobRecord,
-    ProgressRecord,
-)
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, ProgressRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,
@@ -42,9 +38,7 @@ from tidegate.changefeed.lifecycle.registration import (
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 PENDING = FeedView(defined=DEFINITION)
-
 SCAN_ONLY = replace(DEFINITION, options=replace(DEFINITION.options, initial_scan=InitialScan.ONLY))
-
 KNOWN = (KnownTable(ORDERS, 104),)
 
 

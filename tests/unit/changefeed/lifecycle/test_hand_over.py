@@ -12,10 +12,7 @@ from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET
 from tests.unit.changefeed.lifecycle.engine_by_hand import MOVED, OneEngine, World, moved, view
 from tidegate.changefeed.definition.feed import Engine, FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.changefeed.lifecycle.control import (
-    Remove,
-    Removed,
-)
+from tidegate.changefeed.lifecycle.control import Remove, Removed
 from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
@@ -124,7 +121,6 @@ def taken_over(feed: FeedView) -> FeedView:
 
 
 _STATE = StateRecord(FEED, DEFINITION.epoch, FeedState.RUNNING, Timestamp(9), (TARGET,), sink_cluster="q1")
-
 _PROGRESS = ProgressRecord(FEED, DEFINITION.epoch, ResolvedTimestamp(Timestamp(20)), {})
 
 

@@ -32,10 +32,7 @@ from tidegate.changefeed.lifecycle.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.lifecycle.job_records import (
-    DropRecord,
-    StateRecord,
-)
+from tidegate.changefeed.lifecycle.job_records import DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,

@@ -11,19 +11,8 @@ import pytest
 from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET
 from tests.unit.changefeed.lifecycle.hand_cluster import ACTIVE, PENDING, by_partition, folded, registered
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch, FeedState
-from tidegate.changefeed.lifecycle.control import (
-    Ack,
-    Active,
-    Failed,
-    Register,
-    Registered,
-    Remove,
-    Removed,
-)
-from tidegate.changefeed.lifecycle.job_records import (
-    DropRecord,
-    StateRecord,
-)
+from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Register, Registered, Remove, Removed
+from tidegate.changefeed.lifecycle.job_records import DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
     Announce,

@@ -19,18 +19,8 @@ from tests.unit.changefeed.lifecycle.hand_cluster import (
 )
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.changefeed.lifecycle.control import (
-    Active,
-    Failed,
-    Remove,
-    Removed,
-    read_ack,
-)
-from tidegate.changefeed.lifecycle.job_records import (
-    DropRecord,
-    ProgressRecord,
-    StateRecord,
-)
+from tidegate.changefeed.lifecycle.control import Active, Failed, Remove, Removed, read_ack
+from tidegate.changefeed.lifecycle.job_records import DropRecord, ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,

@@ -10,7 +10,6 @@ from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS, Takes
 from tidegate.errors import StatementError
 
 REGISTRY = "http://127.0.0.1:8081"
-
 NOW_NS = 1_700_000_000_000_000_000
 
 

@@ -78,7 +78,6 @@ EMPTY_VALUES_THAT_MEAN_SOMETHING: list[tuple[dict[str, str | None], str]] = [
     )
     for name in ("row", "key_only", "upsert", "debezium")
 ]
-
 CONFLICTS: list[tuple[dict[str, str | None], str]] = [
     ({"max_row_bytes": "5"}, "max_row_bytes is only usable with on_oversize='key_only'"),
     ({"max_row_bytes": "5", "on_oversize": "fail"}, "max_row_bytes is only usable with on_oversize"),

@@ -39,15 +39,10 @@ from tidegate.spans import Span
 from tidegate.verify import TopicPartition
 
 NOW: Final = 100.0
-
 FEED: Final = activation([PLAIN.descriptor], feed_id="bank")
-
 (SPAN,) = FEED.targets[0].spans
-
 LOW, HIGH = (Span(max(part.start, SPAN.start), min(part.end, SPAN.end)) for part in PLAIN.split(100))
-
 STUCK: Final = at(20)
-
 URL: Final = "http://127.0.0.1:9464"
 
 

@@ -6,12 +6,7 @@ import json
 
 from tests.hand_log import at
 from tests.unit.client.why.hand_evidence import FEED, URL
-from tidegate.client.why.evidence import (
-    DeliveryEvidence,
-    ForeignEvidence,
-    LaggingEvidence,
-    read_workers,
-)
+from tidegate.client.why.evidence import DeliveryEvidence, ForeignEvidence, LaggingEvidence, read_workers
 from tidegate.raftlog.entry import RangeId
 from tidegate.worker.operations.report import (
     DeliveryReport,

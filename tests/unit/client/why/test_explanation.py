@@ -32,11 +32,7 @@ from tests.unit.client.why.hand_evidence import (
 )
 from tests.unit.processor.logs import OTHER
 from tidegate.changefeed.definition.feed import FeedState
-from tidegate.client.why.evidence import (
-    Evidence,
-    FrontierEvidence,
-    OverlapEvidence,
-)
+from tidegate.client.why.evidence import Evidence, FrontierEvidence, OverlapEvidence
 from tidegate.client.why.finding import Cause
 from tidegate.hlc import ZERO
 from tidegate.processor.range_facts import Condition, OpenTxn, ScanFacts

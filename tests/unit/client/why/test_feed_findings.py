@@ -22,9 +22,7 @@ from tests.unit.client.why.hand_evidence import (
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.job_records import DropRecord
 from tidegate.client.kafka.cluster import GroupMember
-from tidegate.client.why.evidence import (
-    FrontierEvidence,
-)
+from tidegate.client.why.evidence import FrontierEvidence
 from tidegate.client.why.finding import Cause
 from tidegate.verify import TopicPartition
 

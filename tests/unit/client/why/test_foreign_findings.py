@@ -17,9 +17,7 @@ from tests.unit.client.why.hand_evidence import (
     view,
 )
 from tidegate.changefeed.definition.feed import FeedState
-from tidegate.client.why.evidence import (
-    FrontierEvidence,
-)
+from tidegate.client.why.evidence import FrontierEvidence
 from tidegate.client.why.explanation import Explanation
 from tidegate.client.why.finding import Cause
 

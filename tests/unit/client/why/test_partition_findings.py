@@ -17,9 +17,7 @@ from tests.unit.client.why.hand_evidence import (
     partition,
     text,
 )
-from tidegate.client.why.evidence import (
-    RegistryEvidence,
-)
+from tidegate.client.why.evidence import RegistryEvidence
 from tidegate.client.why.finding import Cause
 from tidegate.hlc import Timestamp
 

@@ -24,9 +24,7 @@ from tests.unit.client.why.hand_evidence import (
     text,
 )
 from tidegate.client.kafka.cluster import GroupMember
-from tidegate.client.why.evidence import (
-    FrontierEvidence,
-)
+from tidegate.client.why.evidence import FrontierEvidence
 from tidegate.client.why.finding import Cause
 from tidegate.hlc import Timestamp
 from tidegate.processor.range_facts import Condition, OpenTxn, ScanFacts

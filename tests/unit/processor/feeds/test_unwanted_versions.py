@@ -18,11 +18,8 @@ from tidegate.rows import Row, TableCodec
 from tidegate.rows.table_key import index_prefix
 
 PLAIN = HandTable.of(104, "plain")
-
 OTHER = HandTable.of(105, "other")
-
 _DIFF = FeedOptions(diff=True, resolved_interval_ns=0)
-
 _NOTHING: dict[int, Timestamp] = {}
 
 

@@ -13,7 +13,6 @@ from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
 
 FEED = activation([PLAIN.descriptor])
-
 MIDDLE = PLAIN.key(100)
 
 

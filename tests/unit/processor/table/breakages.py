@@ -8,14 +8,9 @@ from typing import Final
 from tests.hand_log import HandLog, HandRange, at, intent
 from tests.unit.processor.logs import PLAIN
 from tidegate.raftlog.encode import encode_entry, encode_key
-from tidegate.raftlog.entry import (
-    DeleteRange,
-    RangeId,
-    Trigger,
-)
+from tidegate.raftlog.entry import DeleteRange, RangeId, Trigger
 
 LOW, HIGH = PLAIN.split(100)
-
 FAR_AHEAD: Final = 86_400 + 30  # seconds
 
 Breakage = Callable[[HandLog, HandRange], None]

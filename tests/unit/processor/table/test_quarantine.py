@@ -12,15 +12,7 @@ from tests.unit.processor.table.breakages import BREAKAGES, FAR_AHEAD, HIGH, LOW
 from tidegate.changefeed.lifecycle.control import Register, Registered
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import (
-    Generation,
-    KeyValue,
-    Offset,
-    RaftIndex,
-    RangeId,
-    ScanChunk,
-    Trigger,
-)
+from tidegate.raftlog.entry import Generation, KeyValue, Offset, RaftIndex, RangeId, ScanChunk, Trigger
 from tidegate.raftlog.request import Scan
 
 _FEED = activation([PLAIN.descriptor])

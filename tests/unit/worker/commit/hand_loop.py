@@ -21,9 +21,7 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.row_producer import Barrier
 
 TABLE: Final = HandTable.of(104, "plain")
-
 _FEED: Final = activation([TABLE.descriptor])
-
 _SETTLED: Final = 200  # turns of the loop: with everything run in place, far more than any reaction takes
 
 

@@ -43,19 +43,12 @@ from tidegate.worker.output.outlet import OpenSink, OutletLimits, OutletReport, 
 from tidegate.worker.output.row_producer import Barrier
 
 FAST: Final = FeedId("fast")
-
 SLOW: Final = FeedId("slow")
-
 _KEYS: Final = 3
-
 VALUE_BYTES: Final = 100
-
 STALL_S: Final = 8.0
-
 DRAIN_S: Final = 10.0
-
 POSITION: Final = b"position"
-
 _SETTLED: Final = 60  # turns of the loop, for a few batches and what they bring about
 
 

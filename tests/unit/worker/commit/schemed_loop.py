@@ -10,17 +10,12 @@ from typing import Any, Final
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.logs import Record
-from tests.unit.processor.schemed import (
-    schemas_for,
-    schemed_options,
-)
+from tests.unit.processor.schemed import schemas_for, schemed_options
 from tests.unit.worker.commit.hand_loop import InPlace, settle
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_limits import PATIENT
 from tests.unit.worker.hand_store import HandSink, HandStore, HandValve
-from tidegate.changefeed.lifecycle.control import (
-    ControlMessage,
-)
+from tidegate.changefeed.lifecycle.control import ControlMessage
 from tidegate.processor.batch import ControlRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
@@ -29,15 +24,10 @@ from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
 
 OLD: Final = HandTable.of(104, "plain")
-
 NEW: Final = HandTable(replace(OLD.descriptor, version=2, modified=at(5)))
-
 OPTIONS: Final = schemed_options("s-")
-
 SCHEMED: Final = activation([OLD.descriptor], OPTIONS, feed_id="schemed")
-
 JSON: Final = activation([OLD.descriptor], feed_id="json")
-
 KEY, VALUE = schemas_for(OLD.descriptor, OPTIONS)
 
 

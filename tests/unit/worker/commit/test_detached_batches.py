@@ -20,9 +20,7 @@ from tests.unit.worker.commit.judged_commits import (
     started,
 )
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.processor.batch import (
-    StepResult,
-)
+from tidegate.processor.batch import StepResult
 from tidegate.worker.output.outlet import OutletState
 
 

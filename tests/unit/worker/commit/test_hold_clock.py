@@ -16,11 +16,8 @@ from tidegate.raftlog.entry import Offset
 from tidegate.worker.commit.hold_clock import HoldClock
 
 _A: Final = FeedId("a")
-
 _B: Final = FeedId("b")
-
 _LATE: Final = activation([TABLE.descriptor], feed_id="late")
-
 _LATER: Final = activation([TABLE.descriptor], feed_id="later")
 
 

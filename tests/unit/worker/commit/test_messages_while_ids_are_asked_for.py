@@ -8,22 +8,13 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import at
-from tests.unit.processor.schemed import (
-    COMPILE_ENCODER,
-    compile_schemed,
-)
+from tests.unit.processor.schemed import COMPILE_ENCODER, compile_schemed
 from tests.unit.worker.commit.hand_loop import settle
 from tests.unit.worker.commit.schemed_loop import JSON, KEY, OLD, SCHEMED, VALUE, Owner, begun, run
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_store import HandSink, HandStore
 from tidegate.changefeed.definition.feed import FeedEpoch
-from tidegate.changefeed.lifecycle.control import (
-    Active,
-    Register,
-    Registered,
-    Remove,
-    Removed,
-)
+from tidegate.changefeed.lifecycle.control import Active, Register, Registered, Remove, Removed
 from tidegate.processor.batch import ControlRecord
 from tidegate.raftlog.entry import Offset
 

@@ -37,15 +37,12 @@ from tests.unit.worker.commit.schemed_loop import (
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_store import HandSink, HandStore
 from tidegate.changefeed.definition.feed import FeedEpoch
-from tidegate.changefeed.lifecycle.control import (
-    Failed,
-)
+from tidegate.changefeed.lifecycle.control import Failed
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.worker.commit.framing import Wanted
 from tidegate.worker.kafka.fetched import FetchedBatch
 
 _OTHER: Final = HandTable.of(105, "other")
-
 _NEW_VALUE: Final = schemas_for(NEW.descriptor, OPTIONS).value
 
 

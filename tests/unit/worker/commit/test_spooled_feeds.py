@@ -22,9 +22,7 @@ from tests.unit.worker.commit.judged_commits import (
     offset_of,
     started,
 )
-from tidegate.processor.batch import (
-    OutputRecord,
-)
+from tidegate.processor.batch import OutputRecord
 from tidegate.worker.output.outlet import OutletReport, OutletState
 
 

@@ -37,7 +37,6 @@ from tidegate.worker.markers.marker_records import MarkerRecords
 from tidegate.worker.process.settings import Settings
 
 FEED = activation([HandTable.of(104, "plain").descriptor], output_partitions=1)
-
 (SPAN,) = FEED.targets[0].spans
 
 

@@ -13,16 +13,13 @@ from stack.kafka import KafkaBroker
 from tests.unit.worker.markers.publishing import FEED, SPAN, Held, Publishing, checkpoint, part, until
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.changefeed.lifecycle.job_records import (
-    SpansRecord,
-)
+from tidegate.changefeed.lifecycle.job_records import SpansRecord
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
 from tidegate.worker.markers import feed_publisher, marker_records
 
 pytestmark = pytest.mark.broker
-
 _LEFT, _RIGHT = Span(SPAN.start, SPAN.start + b"m"), Span(SPAN.start + b"m", SPAN.end)
 
 

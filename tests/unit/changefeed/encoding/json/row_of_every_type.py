@@ -13,7 +13,6 @@ from tidegate.rows.ewkb import Shape, ShapeType, write_ewkb
 from tidegate.rows.types import Box2D, Datum, Interval, Json, Kind, SqlType, TimeTz
 
 HOUR_NANOS = 3_600_000_000_000
-
 POLYGON = write_ewkb(
     Shape(ShapeType.POLYGON, (((0.0, 0.0), (1e-7, 0.0), (0.1, 123_456_789.25), (0.0, 0.0)),), srid=26918)
 )
@@ -50,5 +49,4 @@ EVERY_TYPE: dict[str, tuple[SqlType, Datum]] = {
     "vector": (SqlType(Kind.VECTOR), (1.0, -0.5, 1e6)),
     "uuid": (SqlType(Kind.UUID), uuid.UUID("27f4f4c9-e35a-45dd-9b79-5ff0f9b5fbb0")),
 }
-
 KEY = ("string", "float", "timestamp")

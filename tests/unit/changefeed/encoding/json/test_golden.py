@@ -17,9 +17,7 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.types import Kind
 
 GOLDEN = Path(__file__).parent / "golden" / "every_type.tsv"
-
 AT = Timestamp(1_743_530_146_812_942_001, 7)
-
 NO_VALUE = b"(no value)"
 
 
