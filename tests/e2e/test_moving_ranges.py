@@ -10,7 +10,7 @@ import pytest
 
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
-from tests.e2e.test_rebalance import wait_for_all
+from tests.e2e.shared_partitions import wait_for_all
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.raftlog.entry import RaftIndex, RangeId, Snapshot

@@ -8,26 +8,11 @@ import pytest
 
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import live_load
-from tests.e2e.scenario import PARTITIONS, Scenario
-from tests.e2e.worker_process import WorkerProcess
+from tests.e2e.scenario import Scenario
+from tests.e2e.shared_partitions import wait_for_all
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
-
-def partitions_of(worker: WorkerProcess) -> set[int]:
-    running = [row for row in worker.ask("/status")["partitions"] if row["state"] == "running"]
-    return {row["partition"] for row in running}
-
-
-def wait_for_all(*workers: WorkerProcess) -> None:
-    """Until these workers have every partition between them, each at least one."""
-
-    def shared() -> bool:
-        held = [partitions_of(worker) for worker in workers]
-        return all(held) and sorted(p for some in held for p in some) == list(range(PARTITIONS))
-
-    workers[0].wait_until(shared, "all partitions to be held", 90)
 
 
 def test_two_workers_share_and_hand_over(scenario: Scenario) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -126,6 +127,16 @@ def too_long(root: Path) -> list[str]:
     ]
 
 
+def taken_from_tests(root: Path) -> list[str]:
+    """Imports of one test file in another file of the tests: moving the one would break the other."""
+    return [
+        f"{file.relative_to(root)}: {node.module}"
+        for file in sorted((root / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module and ".test_" in node.module
+    ]
+
+
 def test_a_test_file_has_the_name_of_its_module_or_of_a_listed_subject() -> None:
     assert strays(CHECKOUT, subjects()) == []
 
@@ -143,6 +154,10 @@ def test_every_folder_of_tests_mirrors_one_of_the_product() -> None:
 
 def test_no_test_file_has_more_than_one_subject_by_its_length() -> None:
     assert too_long(CHECKOUT) == []
+
+
+def test_nothing_is_imported_from_a_test_file() -> None:
+    assert taken_from_tests(CHECKOUT) == []
 
 
 @pytest.mark.parametrize(
@@ -166,6 +181,13 @@ def test_a_test_file_in_another_place_is_found(tmp_path: Path, file: str, stray:
 
 def test_a_test_file_that_is_too_long_is_found(tmp_path: Path) -> None:
     (tmp_path / UNIT).mkdir(parents=True)
-    for name, lines in (("test_short.py", LINES_OF_A_FILE), ("test_long.py", LINES_OF_A_FILE + 1)):
+    for name, lines in (("test_names.py", LINES_OF_A_FILE), ("test_layers.py", LINES_OF_A_FILE + 1)):
         (tmp_path / UNIT / name).write_text("\n" * lines)
-    assert too_long(tmp_path) == ["test_long.py"]
+    assert too_long(tmp_path) == ["test_layers.py"]
+
+
+def test_an_import_from_a_test_file_is_found(tmp_path: Path) -> None:
+    file = tmp_path / UNIT / "test_names.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("from tests.unit.test_layers import made\nfrom tests.unit.made import other\n")
+    assert taken_from_tests(tmp_path) == ["tests/unit/test_names.py: tests.unit.test_layers"]
