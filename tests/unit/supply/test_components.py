@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sim import nycflights
 from stack.coordinate import Coordinate
 from stack.pinned import Pinned
 from supply import components
@@ -55,7 +56,7 @@ def test_an_archive_is_told_from_the_jar_beside_it() -> None:
 
 def test_the_data_has_the_hash_that_its_reader_asks_for() -> None:
     flights = components.data()
-    assert [each.content for each in flights.hashes] == [components.nycflights.SHA256]
+    assert [each.content for each in flights.hashes] == [nycflights.SHA256]
 
 
 def test_a_license_is_the_expression_before_the_older_name(monkeypatch: pytest.MonkeyPatch) -> None:
