@@ -1,4 +1,4 @@
-"""Every page can be found from docs/README.md, and every link of a page leads somewhere."""
+"""Every page can be found from the index of its folder, and every link of a page leads somewhere."""
 
 from __future__ import annotations
 
@@ -64,12 +64,17 @@ def _broken(link: Link) -> bool:
     return not target.exists() or bool(link.anchor and link.anchor not in anchors(target.read_text()))
 
 
-def test_every_page_is_linked_from_the_index() -> None:
-    linked = {link.target for link in _links(_INDEX)}
-    pages = {_relative(page) for page in _DOCS.glob("*.md")} - {_relative(_INDEX)}
+@pytest.mark.parametrize("index", [_INDEX, _DOCS / "protocols" / "README.md"], ids=_relative)
+def test_every_page_is_linked_from_the_index_of_its_folder(index: Path) -> None:
+    linked = {link.target for link in _links(index)}
+    pages = {_relative(page) for page in index.parent.glob("*.md")} - {_relative(index)}
     assert pages
     assert pages - linked == set()
-    assert "docs/design" in linked
+
+
+def test_every_folder_is_linked_from_the_index() -> None:
+    linked = {link.target for link in _links(_INDEX)}
+    assert {"docs/design", "docs/protocols/README.md"} <= linked
 
 
 def test_every_link_leads_to_a_file_and_a_heading_that_are_there() -> None:

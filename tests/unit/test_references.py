@@ -15,7 +15,7 @@ from stack.places import CHECKOUT
 _DOCUMENT: Final = re.compile(r"(?<![\w/-])docs/[\w./-]+\.md")
 #: A module with the folder that it is in. Changelog and design notes tell what was.
 _MODULE: Final = re.compile(r"`((?:\w+/)+\w+\.py)`")
-_PAGE: Final = re.compile(r"(?:README|CONTRIBUTING)\.md|docs/[\w-]+\.md")
+_PAGE: Final = re.compile(r"(?:README|CONTRIBUTING)\.md|docs/(?:protocols/)?[\w-]+\.md")
 _TEST: Final = re.compile(r"(?<![\w/])((?:tests/[\w/]+/)?test_\w+\.py)(?:::(\w+))?")
 
 pytestmark = pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="git lists the files of the tree")
@@ -87,7 +87,7 @@ def test_every_module_that_a_page_names_exists() -> None:
 @pytest.mark.parametrize(
     ("text", "ours"),
     [
-        ("see docs/delivery.md", True),
+        ("see docs/protocols/batches.md", True),
         ("CockroachDB has it otherwise (docs/log-contract.md)", True),
         ("Source: CockroachDB docs/tech-notes/encoding.md", False),
         ("Source: CockroachDB\ndocs/RFCS/20200331_enums.md", False),

@@ -39,6 +39,7 @@ class Written(NamedTuple):
 def _pages() -> Iterator[Path]:
     yield from (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md")
     yield from sorted((CHECKOUT / "docs").glob("*.md"))
+    yield from sorted((CHECKOUT / "docs" / "protocols").glob("*.md"))
 
 
 def _words(text: str) -> tuple[str, ...]:
