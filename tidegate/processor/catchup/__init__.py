@@ -1,1 +1,1 @@
-"""What feeds have not been given yet, and the scans that bring it."""
+"""The versions that feeds have not been given yet, and the scans that bring them."""

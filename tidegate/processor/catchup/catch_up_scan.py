@@ -1,4 +1,4 @@
-"""A scan by which a feed catches up in one range, and what waits for it (docs/catch-up.md, C2 to C5)."""
+"""A scan by which a feed catches up in one range, and what is held for it (docs/catch-up.md, C2 to C5)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tidegate.ranges.range_state import RangeState
 from tidegate.ranges.scan import RangeScan, ScanPart
 from tidegate.ranges.version import Version
 
-_VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
+_VERSION_BYTES: Final = 200  # what a held version takes in memory beside its key and values
 _NOWHERE: Final = Offset(0)
 
 
 class CatchUpScan:
-    """A scan of one gap of one feed, which began, or went on last, at ``went_on_ms`` of elapsed log time.
+    """A scan of one gap of one feed, and the versions that wait for its chunks.
 
-    Until its chunks come, versions of its keys above it are held.
-
-    Not ``holding``: versions above it have passed that are not held, so another scan has to follow.
+    While it is ``holding``, it keeps newly committed versions of its keys that are above what it reads, until
+    the chunk with their key comes. When it is not ``holding``, some versions above what it reads were not
+    kept, so another scan has to follow. ``went_on_ms`` is the elapsed log time at which the scan began or its
+    last chunk came.
     """
 
     __slots__ = ("_held", "_held_keys", "feed", "gap", "held_bytes", "holding", "scan", "taken", "went_on_ms")
@@ -42,18 +43,22 @@ class CatchUpScan:
             newest=newest,
         )
         self.holding = not feed.scans_only and upto >= state.high
-        #: By key; a heap of the keys tells those that a chunk covers without a look at all others.
+        #: The held versions by key. ``_held_keys`` is a heap of the same keys: it finds the keys that a chunk
+        #: covers without a look at all the others.
         self._held: dict[bytes, list[Version]] = {}
         self._held_keys: list[bytes] = []
         self.held_bytes = 0
         self.taken = state.snapshots_taken
 
     def is_of(self, state: RangeState) -> bool:
-        """Whether the range has taken no other snapshot since, and is whole."""
+        """Whether the range can give checkpoints, and has taken no snapshot since the scan began."""
         return self.taken == state.snapshots_taken and state.checkpointable
 
     def hold(self, version: Version) -> None:
-        """Keep a version until the chunk that covers its key, unless it is in the scan, or its key was."""
+        """Keep a version until the chunk with its key comes.
+
+        Versions that the scan reads itself, and versions of keys that chunks have covered, are not kept.
+        """
         if self.holding and version.timestamp > self.scan.upto and self._is_ahead(version.key):
             versions = self._held.get(version.key)
             if versions is None:
@@ -64,11 +69,11 @@ class CatchUpScan:
             self.held_bytes += _size(version)
 
     def hold_nothing(self) -> None:
-        """Let go of what is held, and hold no more."""
+        """Drop all held versions, and hold none from here on."""
         self.holding, self._held, self._held_keys, self.held_bytes = False, {}, [], 0
 
     def release(self) -> list[Version]:
-        """What was held of the keys that are covered now, key by key."""
+        """Return the held versions of all keys that chunks have covered by now, key by key."""
         released: list[Version] = []
         while self._held_keys and self._held_keys[0] < self.scan.next_key:
             released += self._held.pop(heappop(self._held_keys))

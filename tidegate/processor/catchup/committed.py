@@ -1,4 +1,4 @@
-"""Versions on their way from ranges to feeds: what all are given, and what single feeds are given instead."""
+"""Versions on their way from ranges to feeds: those for all feeds, and those for single feeds instead."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ _OPLESS: Final = RaftIndex(0)
 
 
 class Delivery(NamedTuple):
-    """Versions for one feed, in order; ``scanned_at`` is the time of the initial scan that found them."""
+    """Versions for one feed, in order.
+
+    ``scanned_at`` is the timestamp of the initial scan that found them, ``None`` for all other versions.
+    """
 
     versions: list[Version]
     scanned_at: Timestamp | None
 
 
 class CommittedVersions:
-    """Collects versions until they are taken out.
+    """The versions that ranges have committed since the last ``take_out``.
 
-    ``shared`` are those of all feeds but the ``parted`` ones, which lag, or lagged since the last
-    ``take_out``.
+    ``shared`` are for every feed that is not in ``parted``. ``parted`` has the feeds that miss versions, or
+    missed some at any time since the last ``take_out``: each has its own deliveries.
     """
 
     def __init__(self) -> None:
@@ -32,7 +35,10 @@ class CommittedVersions:
         self.parted: dict[FeedId, list[Delivery]] = {}
 
     def part(self, feed_id: FeedId) -> None:
-        """Give the feed its own versions from here on; so far it had what all have."""
+        """Give the feed its own deliveries from here on.
+
+        They begin with the versions that are shared so far.
+        """
         if feed_id not in self.parted:
             self.parted[feed_id] = [Delivery([*self.shared], None)]
 
@@ -49,7 +55,10 @@ class CommittedVersions:
     def take_out(
         self, lagging: Iterable[FeedId]
     ) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
-        """What came since the last call; only the feeds that are ``lagging`` stay parted."""
+        """Return the versions since the last call: the shared ones, and the deliveries of parted feeds.
+
+        Only the ``lagging`` feeds, which still miss versions, stay parted.
+        """
         shared, parted = self.shared, self.parted
         self.shared = []
         self.parted = {feed_id: [] for feed_id in lagging}
@@ -57,7 +66,7 @@ class CommittedVersions:
 
 
 def scanned_version(range_id: RangeId, row: KeyValue) -> Version:
-    """A version that a scan found."""
+    """Make a version of a row that a scan found."""
     return Version(
         row.key, row.timestamp, row.value, row.prev_value, row.omit_in_rangefeeds, range_id, _OPLESS, 0
     )

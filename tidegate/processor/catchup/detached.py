@@ -1,4 +1,4 @@
-"""Feeds whose sinks do not follow are detached, and attached again (docs/catch-up.md, K2 to K6)."""
+"""Detaches feeds whose sinks are stalled, and attaches them again (docs/catch-up.md, K2 to K6)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from tidegate.spans import Span
 
 
 class Detached(enum.Enum):
-    """How a feed is given what its ranges commit while its sink does not follow."""
+    """What a detached feed is given of the versions that its ranges commit."""
 
-    SPOOLING = 1  # as if it were live; the gaps are for the case that what comes out is lost
-    STALLED = 2  # nothing
+    SPOOLING = 1  # all of them, like a live feed; its gaps count only if these rows are lost
+    STALLED = 2  # none
 
 
 class DetachedFeeds:
-    """Detaches feeds of the ranges of ``table``; what they lack from then on goes to ``lagging``."""
+    """The detached feeds of one log partition, and the mode of each.
+
+    ``table`` has the partition's ranges. The gaps of a detached feed go to ``lagging``.
+    """
 
     def __init__(self, table: RangeTable, lagging: FeedGaps) -> None:
         self._ranges = table.states
@@ -36,18 +39,19 @@ class DetachedFeeds:
         self._detached: dict[FeedId, Detached] = {}
 
     def mode(self, feed_id: FeedId) -> Detached | None:
-        """How a feed is given what ranges commit; ``None`` for one that is not detached."""
+        """Return the mode of a detached feed, ``None`` for a feed that is not detached."""
         return self._detached.get(feed_id)
 
     @property
     def feeds(self) -> frozenset[FeedId]:
-        """All that are detached."""
+        """The ids of all detached feeds."""
         return frozenset(self._detached)
 
     def detach(self, feed: PartitionFeed, certain: Certainty) -> None:
-        """Take the feed's rows for lost but for what is ``certain`` (K2).
+        """Give the feed gaps for all rows that are not ``certain`` to be acknowledged (K2).
 
-        They go on coming out, unless it was catching up.
+        The feed is spooling from here on, so its rows still come out. A feed that has gaps already, or had
+        some before the steps that are not committed, is stalled instead.
         """
         then = certain.then
         whole = feed.id not in self._lagging.feeds and not any(
@@ -61,7 +65,10 @@ class DetachedFeeds:
             self._tell_heirs(state, certain, then[state.range_id])
 
     def _tell_heirs(self, state: RangeState, certain: Certainty, then: Earlier) -> None:
-        """What was noted since then for ranges that go on from here is true no more."""
+        """Amend what this range has noted for its children in the steps that are not committed.
+
+        Its promises, holes and hand-offs of these steps do not name the feed's new gaps yet.
+        """
         promises = [
             promise
             if promise in then.promises
@@ -81,7 +88,10 @@ class DetachedFeeds:
             state.promises, state.holes, state.hand_offs = promises, holes, hand_offs
 
     def amended(self, hand_off: HandOff, certain: Certainty) -> HandOff:
-        """The hand-off as its parent would give it now; unchanged when that is of another partition."""
+        """Return the hand-off with the gaps that its parent would name now.
+
+        It stays as it is when the parent is in another partition, or noted it before these steps.
+        """
         parent = self._ranges.get(hand_off.claim.parent)
         if parent is None or certain.was_told(hand_off):
             return hand_off
@@ -89,27 +99,27 @@ class DetachedFeeds:
         return hand_off._replace(lags=certain.amended(parent, span, hand_off.lags))
 
     def is_spooling(self, feed_id: FeedId) -> bool:
-        """Whether all rows of a detached feed come out, so that it may be attached."""
+        """Whether the feed is detached and all its rows still come out, so that it may be attached."""
         return self._detached.get(feed_id) is Detached.SPOOLING
 
     def stall(self, feed_id: FeedId) -> None:
-        """Let nothing of a detached feed come out (K5)."""
+        """Give a detached feed no more versions (K5)."""
         if feed_id in self._detached:
             self._detached[feed_id] = Detached.STALLED
 
     def attach(self, feed_id: FeedId) -> None:
-        """Every row of a feed that is spooling was acknowledged: it lacks nothing (K4)."""
+        """Make a spooling feed live again, and close its gaps (K4): its sink has acknowledged every row."""
         del self._detached[feed_id]
         for state in list(self._ranges.values()):
             if feed_id in state.lags:
                 self._lagging.set(self._touch(state.range_id), feed_id, ())
 
     def resume(self, feed_id: FeedId) -> None:
-        """The sink of a detached feed takes rows again: let it catch up (K6)."""
+        """Let a detached feed catch up from its gaps (K6): its sink takes rows again."""
         self._detached.pop(feed_id, None)
 
     def forget_but(self, active: Container[FeedId]) -> None:
-        """The active feeds are others than before: those that are gone are not detached either."""
+        """Forget the detached feeds that are not ``active`` any more."""
         for feed_id in [feed_id for feed_id in self._detached if feed_id not in active]:
             del self._detached[feed_id]
 
@@ -117,7 +127,10 @@ class DetachedFeeds:
 def lost_above(
     feed: PartitionFeed, spans: Iterable[Span], gaps: Iterable[Gap], certain: Timestamp
 ) -> Iterator[Gap]:
-    """What a detached feed may lack of the keys of ``spans`` beside ``gaps``: all above ``certain``."""
+    """Yield gaps for the keys of ``spans`` that a detached feed watches and that are in none of its ``gaps``.
+
+    Such a gap is complete up to ``certain``, or up to the feed's start if that is higher.
+    """
     if feed.scans_only:
         return
     lacking = [gap.span for gap in gaps]
@@ -128,8 +141,10 @@ def lost_above(
 
 
 def _lost_of_keys_to_come(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
-    """What a detached feed may lack of keys that its range has not yet: what it lacked before, and all that a
-    scan has brought."""
+    """Yield the gaps of a detached feed in keys that its range does not have yet.
+
+    These are the gaps that it had there before, and all versions that the range's scan has brought.
+    """
     lacking = [gap for part in keys_to_come(state) for gap in clipped(state.lags.get(feed.id, ()), part)]
     yield from lacking
     if state.scan is not None:

@@ -1,4 +1,4 @@
-"""Which feeds lag in which ranges of a log partition: an index over the gaps in the ranges' state."""
+"""Which feeds have gaps in which ranges of a log partition: an index over the gaps in the ranges' state."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from tidegate.ranges.range_state import RangeState, RangeStatus
 
 @dataclass(slots=True)
 class FeedWithGaps:
-    """A feed, and the ranges in which it lags, those that waited longest first."""
+    """A feed, and the ranges in which it has gaps. The range that has waited longest for a scan is first."""
 
     feed: PartitionFeed
     ranges: dict[RangeId, None] = field(default_factory=dict)
 
 
 class FeedGaps:
-    """Of the ranges of ``table``; ``is_behind`` says whether one has entries that it has not applied. Feeds
-    that lag part from the others in ``committed``."""
+    """The index of the feeds that have gaps, for the ranges of ``table``.
+
+    ``is_behind`` says whether a range has entries that it has not applied. A feed with gaps parts from the
+    others in ``committed``.
+    """
 
     def __init__(
         self,
@@ -44,20 +47,23 @@ class FeedGaps:
 
     @property
     def feeds(self) -> Mapping[FeedId, FeedWithGaps]:
-        """The feeds that have a gap in any range: no checkpoint may name them."""
+        """The feeds that have a gap in any range. No checkpoint of the partition may name them."""
         return self._lagging
 
     def comes_last(self, feed_id: FeedId) -> None:
-        """All others have their turns first."""
+        """Move the feed behind all others, so that they have their turns first."""
         self._lagging[feed_id] = self._lagging.pop(feed_id)
 
     def has_nothing_above(self, state: RangeState, timestamp: Timestamp) -> bool:
-        """Whether a range is whole, and no version of it stands above a timestamp."""
+        """Whether a range surely has no version above ``timestamp``.
+
+        That is so only if it can give checkpoints and has applied all its entries.
+        """
         whole = state.checkpointable and not self.is_behind(state.range_id)
         return whole and state.high <= timestamp
 
     def set(self, state: RangeState, feed_id: FeedId, gaps: Gaps) -> None:
-        """The feed lacks this of a range."""
+        """Set the gaps that a feed has in a range. An empty tuple closes them all."""
         if gaps:
             state.lags[feed_id] = gaps
             if state.heard_ms is None:
@@ -69,12 +75,15 @@ class FeedGaps:
             self._note(feed, state, {} if self._is_over(state) else state.lags)
 
     def restore(self) -> None:
-        """Note the gaps of restored ranges."""
+        """Index the gaps of restored ranges."""
         for state in self._table:
             self._index(state)
 
     def settle(self, touched: Iterable[RangeState]) -> bool:
-        """Note which of the changed ranges still have gaps; whether a feed has come to have none (C6)."""
+        """Index the changed ranges anew.
+
+        Returns whether any feed has closed its last gap in the partition since the last call (C6).
+        """
         for state in touched:
             if state.lags or self._lagging:
                 self._index(state)
@@ -82,7 +91,7 @@ class FeedGaps:
         return caught_up
 
     def forget_but(self, active: Container[FeedId]) -> None:
-        """The active feeds are others than before: those that are gone lack nothing."""
+        """Drop the gaps of all feeds that are not ``active`` any more."""
         for feed_id in [feed_id for feed_id in self._lagging if feed_id not in active]:
             del self._lagging[feed_id]
         for state in list(self._table):
@@ -90,13 +99,13 @@ class FeedGaps:
                 del self._table.touch(state.range_id).lags[name]
 
     def _index(self, state: RangeState) -> None:
-        """Note the range with the feeds that lag in it, and with no other."""
+        """Index the range with the feeds that have gaps in it, and with no other feed."""
         lags = {} if self._is_over(state) else state.lags
         for feed in self._feeds.active:
             self._note(feed, state, lags)
 
     def _note(self, feed: PartitionFeed, state: RangeState, lags: Mapping[str, Gaps]) -> None:
-        """Note the range with the feed if it is among ``lags``, and forget it there if it is not."""
+        """Index the range with the feed if ``lags`` has gaps of the feed; otherwise take it out there."""
         if feed.id in lags:
             if feed.id not in self._lagging:
                 self._lagging[feed.id] = FeedWithGaps(feed)
@@ -109,7 +118,10 @@ class FeedGaps:
                 self._caught_up = True
 
     def _is_over(self, state: RangeState) -> bool:
-        """Whether nothing is lacking here: it has ended, or broke, and may never come back; then others have
-        its keys. When it does come back its gaps count again, and until then it gives no checkpoint."""
+        """Whether the gaps of a range do not count: it has ended, or is quarantined without a backlog.
+
+        Such a quarantined range may never come back, and then others have its keys. It gives no checkpoint
+        until a Snapshot heals it. From then on its gaps count again.
+        """
         broken = state.status is RangeStatus.QUARANTINED and not self.is_behind(state.range_id)
         return broken or state.status is RangeStatus.ENDED

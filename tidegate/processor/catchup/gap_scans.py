@@ -1,7 +1,7 @@
-"""The scans by which the lagging feeds of one log partition catch up (docs/catch-up.md).
+"""The scans by which feeds of one log partition catch up (docs/catch-up.md).
 
-What a feed lacks is part of the ranges' state, as gaps (``lags.py``). All here, the scans that are under way
-and the versions that they hold, ends with the process: scans are asked for again, from the gaps.
+The gaps of feeds are part of the ranges' state (``missing_versions.py``). The scans that are under way, and
+the versions that they hold, are in memory alone: after a restart scans are asked for again, from the gaps.
 """
 
 from __future__ import annotations
@@ -29,22 +29,27 @@ from tidegate.ranges.scan import SCAN_REPEAT_MS
 from tidegate.ranges.version import Version
 from tidegate.spans import Span
 
-#: So many of a feed's ranges are looked at in a step for one that can be scanned.
+#: How many of a feed's ranges a step looks at, at most, to find one that can be scanned.
 _LOOKED_AT: Final = 256
-#: A silent range is not left before it was asked for rows, and has had so much elapsed log time to answer.
+#: A silent range that is scanned is waited for until its scan has brought nothing for so long, in elapsed log
+#: time.
 _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimits:
-    """How many scans a partition has under way, and how many bytes of versions they may hold."""
+    """How many scans a partition may have under way, and how many bytes of versions these may hold."""
 
     scans: int = 4
     held_bytes: int = 64 << 20
 
 
 class Overtaken(NamedTuple):
-    """The source has removed versions up to ``threshold``, and the feed lacks those above ``complete_to``."""
+    """A feed that may never be given all its missing versions.
+
+    It misses versions above ``complete_to``, which is its start where it waits for an initial scan. The
+    source may have removed versions below ``threshold``, the range's GC threshold, which is higher.
+    """
 
     feed_id: FeedId
     range_id: RangeId
@@ -64,13 +69,13 @@ class StandingScan(NamedTuple):
 
 
 class FeedLag(NamedTuple):
-    """A feed that lags in ``ranges`` ranges of a partition.
+    """The status of a feed that has gaps in ``ranges`` ranges of a partition.
 
-    ``complete_to`` is the lowest of what it has of their keys, ``None`` as long as its initial scan has not
-    come everywhere. ``waiting`` is one of the ranges, ``scans`` are under way, and hold ``held_bytes``.
-    ``reserve_ns`` is how far what it has is above its range's GC threshold, where that is nearest; ``None``
-    while no Snapshot of these ranges has told of a threshold. ``standing`` is the scan that has brought
-    nothing for longest.
+    ``complete_to`` is the lowest one of its gaps there, ``None`` while any of them waits for the initial
+    scan. ``waiting`` is the range with that gap. ``scans`` scans of the feed are under way, and hold versions
+    of ``held_bytes``. ``reserve_ns`` is the smallest distance, in nanoseconds, from a range's GC threshold up
+    to where a gap is complete; ``None`` while no Snapshot of these ranges has told a threshold. ``standing``
+    is the scan that has brought nothing for the longest time, ``None`` when none is under way.
     """
 
     feed_id: FeedId
@@ -84,8 +89,11 @@ class FeedLag(NamedTuple):
 
 
 class GapScans:
-    """In the ranges of ``table``, for the feeds that are ``lagging`` and not ``detached``. Versions go to
-    ``committed``."""
+    """The catch-up scans of one log partition, one in a range at most.
+
+    They are for the feeds that are in ``lagging`` and not in ``detached``, in the ranges of ``table``. The
+    versions that they bring go to ``committed``.
+    """
 
     def __init__(
         self,
@@ -112,7 +120,7 @@ class GapScans:
     # ---- versions ----
 
     def take(self, state: RangeState, versions: Sequence[Version]) -> None:
-        """Give versions that a range committed to the feeds that have parted from the others (C3)."""
+        """Give versions that a range has committed to the parted feeds, or hold them for their scans (C3)."""
         scan = self._valid_scan(state)
         for feed_id in self._committed.parted:
             gaps, mode = state.lags.get(feed_id), self._detached.mode(feed_id)
@@ -132,7 +140,7 @@ class GapScans:
             self._bound_held()
 
     def take_chunk(self, chunk: ScanChunk) -> bool:
-        """Take a chunk of a catch-up scan (C4); whether it was one."""
+        """Take a chunk of a catch-up scan (C4). Returns whether the range has such a scan under way."""
         state = self._ranges.get(chunk.range_id)
         scan = None if state is None else self._valid_scan(state)
         if state is None or scan is None or chunk.generation != state.generation:
@@ -159,14 +167,17 @@ class GapScans:
         self._lagging.set(state, scan.feed.id, joined(gaps))
 
     def _bound_held(self) -> None:
-        """What is too much is scanned for again."""
+        """Keep the held versions within their bound: the scan that holds most holds no more (C5)."""
         while sum(scan.held_bytes for scan in self._scans.values()) > self._limits.held_bytes:
             max(self._scans.values(), key=lambda scan: scan.held_bytes).hold_nothing()
 
     # ---- scans ----
 
     def due(self, touched: Iterable[RangeState], offset: Offset) -> list[Scan]:
-        """The scans to ask for now (C2). Of ranges that were ``touched`` the source may have removed more."""
+        """Return the requests to send now (C2), for scans that begin, go on, or were not answered.
+
+        The GC thresholds of ``touched`` ranges may have risen, so their feeds are checked first.
+        """
         self._look_for_removed(touched)
         for range_id in list(self._scans):
             self._valid_scan(self._ranges[range_id])
@@ -180,7 +191,7 @@ class GapScans:
         ]
 
     def _begin_one(self) -> bool:
-        """Begin a scan of the feed whose turn it is, if any can begin."""
+        """Begin a scan of the feed whose turn it is. Returns whether any feed had a range to scan."""
         lost = {item.feed_id for item in self._overtaken}
         for feed_id, lagging in [*self._lagging.feeds.items()]:
             if feed_id in lost or not self._is_catching_up(lagging.feed):
@@ -193,7 +204,7 @@ class GapScans:
         return False
 
     def _next_of(self, lagging: FeedWithGaps) -> RangeId | None:
-        """A range that can be scanned, of the next few; those that were looked at come last next time."""
+        """Return one of the feed's next few ranges that can be scanned. Ranges looked at move to the end."""
         for range_id in [*islice(lagging.ranges, _LOOKED_AT)]:
             del lagging.ranges[range_id]
             lagging.ranges[range_id] = None
@@ -210,7 +221,7 @@ class GapScans:
         gap = min(state.lags[feed.id], key=_completeness)
         if gap.complete_to is not None and gap.complete_to >= state.high:
             gaps = (other for other in state.lags[feed.id] if other is not gap)
-            self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # there is nothing
+            self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # no version is above it
             return
         if not self._is_overtaken(feed, state, gap):
             self._scans[state.range_id] = CatchUpScan(feed, state, gap, self._clock.elapsed_ms)
@@ -219,11 +230,11 @@ class GapScans:
         for state in touched if self._lagging.feeds else ():
             for feed_id, lagging in self._lagging.feeds.items():
                 if self._detached.is_spooling(feed_id):
-                    continue  # its rows are on their way
+                    continue  # it still has its rows, in the spool or in the producer
                 any(self._is_overtaken(lagging.feed, state, gap) for gap in state.lags.get(feed_id, ()))
 
     def _is_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
-        """Whether the source may have removed versions that the feed lacks; it fails then."""
+        """Whether the source may have removed missing versions of a gap. The feed is noted then, to fail."""
         lowest = feed.start if gap.complete_to is None else gap.complete_to
         if lowest >= state.gc_threshold or self._is_empty(gap, state):
             return False
@@ -231,17 +242,20 @@ class GapScans:
         return True
 
     def _is_empty(self, gap: Gap, state: RangeState) -> bool:
-        """Whether there is no version that the feed lacks."""
+        """Whether the range has no version that belongs into the gap."""
         return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
 
     def _leave_silent(self, offset: Offset) -> None:
-        """Wait no more for ranges of which nothing is read (C7); their next snapshot would heal them."""
+        """Quarantine the ranges that feeds wait for and of which nothing is read (C7).
+
+        The next Snapshot of such a range heals it.
+        """
         now_ms = self._clock.elapsed_ms
         for range_id in {*self._scans, *self._passed_by}:
             state = self._ranges[range_id]
             if not self._is_waited_for(state, now_ms):
                 continue
-            if state.heard_ms is None:  # an earlier version has stored it without
+            if state.heard_ms is None:  # an earlier version of tidegate did not store when it was heard
                 self._touch(range_id).heard_ms = now_ms
             elif is_silent(state.heard_ms, now_ms):
                 cause = (
@@ -251,7 +265,7 @@ class GapScans:
                 self._quarantines.begin_at(state, offset, cause)
 
     def _is_waited_for(self, state: RangeState, now_ms: int) -> bool:
-        """Whether the range does not answer its scan, or cannot be scanned before its next snapshot."""
+        """Whether the range does not answer its scan, or cannot be scanned before its next Snapshot."""
         if state.status is not RangeStatus.LIVE or self._lagging.is_behind(state.range_id):
             return False
         scan = self._scans.get(state.range_id)
@@ -260,12 +274,15 @@ class GapScans:
         return now_ms - scan.went_on_ms >= _ASKED_MS
 
     def take_overtaken(self) -> Sequence[Overtaken]:
-        """The feeds since the last call that can never be given what they lack, each once."""
+        """Return, once each, the feeds that were noted since the last call as overtaken."""
         overtaken, self._overtaken = self._overtaken, []
         return [*{item.feed_id: item for item in overtaken}.values()]
 
     def _valid_scan(self, state: RangeState) -> CatchUpScan | None:
-        """The scan of the range that is under way; one whose range broke or changed is given up."""
+        """Return the scan of the range that is under way.
+
+        A scan is given up when its range broke or took another snapshot, or its feed is not catching up.
+        """
         scan = self._scans.get(state.range_id)
         if scan is not None and not (scan.is_of(state) and self._is_catching_up(scan.feed)):
             del self._scans[state.range_id]
@@ -273,19 +290,19 @@ class GapScans:
         return scan
 
     def _is_catching_up(self, feed: PartitionFeed) -> bool:
-        """Whether it lags, and its sink takes rows."""
+        """Whether the feed has gaps, and is not detached."""
         lagging = self._lagging.feeds.get(feed.id)
         return lagging is not None and lagging.feed is feed and self._detached.mode(feed.id) is None
 
     def give_up(self, feed_id: FeedId) -> None:
-        """Pass over answers to the feed's scans: what it lacks is not what they were asked for."""
+        """Give up the feed's scans, so that their answers are passed over: its gaps have changed."""
         for range_id in [range_id for range_id, scan in self._scans.items() if scan.feed.id == feed_id]:
             del self._scans[range_id]
 
     # ---- what an operator sees ----
 
     def status(self) -> tuple[FeedLag, ...]:
-        """The feeds that lag."""
+        """Return the status of each feed that has gaps, in the order of feed ids."""
         return tuple(self._status(lagging) for _, lagging in sorted(self._lagging.feeds.items()))
 
     def _status(self, lagging: FeedWithGaps) -> FeedLag:
@@ -319,5 +336,5 @@ class GapScans:
 
 
 def _completeness(gap: Gap) -> tuple[bool, Timestamp, Span]:
-    """Gaps that are complete to the lowest come first, so that none waits for another for ever."""
+    """Sort key for gaps: the least complete one comes first, so that no gap waits for ever."""
     return gap.complete_to is not None, gap.complete_to or ZERO, gap.span

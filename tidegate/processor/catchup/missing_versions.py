@@ -1,6 +1,7 @@
-"""What feeds lack of keys that come to the ranges of a log partition: from the past, or from other ranges.
+"""How feeds get gaps, and how gaps move with their keys (docs/catch-up.md#ranges-that-move).
 
-How gaps come and move (docs/catch-up.md#ranges-that-move); those of detached feeds in ``detached.py``.
+A feed gets gaps when it is activated, and when keys come to a range of its log partition. ``detached.py``
+makes the gaps of feeds that are detached.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from tidegate.spans import Span
 
 
 class MissingVersions:
-    """Of the ranges of ``table``. What feeds lack goes to ``lagging``; ``detached`` are those whose sinks do
-    not follow."""
+    """Works out the gaps that feeds get in the ranges of ``table``, and puts them into ``lagging``.
+
+    ``detached`` has the feeds whose rows may be lost: they get gaps where other feeds get none.
+    """
 
     def __init__(
         self, feeds: PartitionFeeds, table: RangeTable, lagging: FeedGaps, detached: DetachedFeeds
@@ -38,7 +41,7 @@ class MissingVersions:
         self._detached = detached
 
     def begin(self, feed: PartitionFeed) -> None:
-        """The feed was activated, and lacks everything that its ranges have passed and that it wants (C1)."""
+        """Give an activated feed gaps for the versions that it wants and that ranges have passed (C1)."""
         for state in list(self._ranges.values()):
             if is_gone(state):
                 continue
@@ -47,8 +50,11 @@ class MissingVersions:
                 self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
 
     def inherit(self, state: RangeState, before: Iterable[Span], hand_offs: Iterable[HandOff]) -> None:
-        """The range has taken a snapshot. Of the keys ``before`` it is known what feeds lack; the others came
-        to it."""
+        """Give feeds the gaps in keys that came to a range with the snapshot that it has taken.
+
+        The gaps in the keys ``before`` are known. All other keys of the range are new to it, and
+        ``hand_offs`` of its parents tell what feeds miss there.
+        """
         assert state.span is not None
         new, told = remainder(state.span, before), list(hand_offs)
         if self._table.journal is not None:
@@ -60,8 +66,11 @@ class MissingVersions:
             self._lagging.set(state, feed.id, joined(clipped(gaps, state.span)))
 
     def foresee(self, state: RangeState, scan: RangeScan) -> None:
-        """The range is going to scan for what was missed. A feed that lacks more of its keys than the scan
-        brings must not be given the scan's rows first. Of keys that it has scanned before that is known."""
+        """Give feeds the gaps in keys that a range is going to scan to heal.
+
+        A feed that misses more versions of these keys than the scan brings must not be given the scan's rows
+        first. In keys that the range has, or has scanned before, the gaps are known.
+        """
         new, told = remainder(scan.span, keys_known(state)), list(state.hand_offs.values())
         for feed in self._feeds.active:
             gaps = self._with_inherited(feed, state, new, told)
@@ -71,26 +80,32 @@ class MissingVersions:
     def _lost_if_detached(
         self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp
     ) -> list[Gap]:
-        """What a feed may lack of ``new`` keys beside ``gaps`` because it is detached."""
+        """Return the gaps, beside ``gaps``, that a feed gets in ``new`` keys because it is detached."""
         return [] if self._detached.mode(feed.id) is None else [*lost_above(feed, new, gaps, certain)]
 
     def _with_inherited(
         self, feed: PartitionFeed, state: RangeState, new: Sequence[Span], hand_offs: Sequence[HandOff]
     ) -> list[Gap]:
-        """What a feed lacks in a range that is given ``new`` keys, some of them in its gaps already."""
+        """Return all gaps of a feed in a range that gets ``new`` keys.
+
+        A feed that is spooling is stalled if it misses versions of these keys that were never spooled.
+        """
         gaps = state.lags.get(feed.id, ())
         lacking = [gap.span for gap in gaps]
         parts = [part for span in new for part in remainder(span, lacking)]
         inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
         spooling = bool(inherited) and self._detached.is_spooling(feed.id)
         if spooling and self._lacks_others_rows(feed, state, parts, hand_offs):
-            self._detached.stall(feed.id)  # what is lacking here was never spooled
+            self._detached.stall(feed.id)  # it cannot be attached: the spool does not have these rows
         return [*gaps, *inherited]
 
     def _lacks_others_rows(
         self, feed: PartitionFeed, state: RangeState, parts: Iterable[Span], hand_offs: Iterable[HandOff]
     ) -> bool:
-        """Whether a feed lacks more of new keys than ranges here have told: rows of those came out."""
+        """Whether a feed misses versions of new keys beside those that ranges of this partition have told.
+
+        Rows of ranges of this partition came out while the feed was spooling, so they are not missing.
+        """
         own = [
             hand_off._replace(lags=amended(hand_off.lags, feed.told_as, ()))
             if hand_off.claim.parent in self._ranges
@@ -102,9 +117,11 @@ class MissingVersions:
     def _inherited(
         self, feed: PartitionFeed, state: RangeState, part: Span, hand_offs: Sequence[HandOff]
     ) -> Iterator[Gap]:
-        """What a feed lacks of keys that came to a range: what it was told, and all that nobody spoke of.
+        """Yield the gaps of a feed in keys that came to a range.
 
-        A parent that has forgotten what it promised may have had gaps of any feed.
+        Where a hand-off names the feed, its gaps are those that the hand-off tells. In all other keys the
+        feed gets the gaps of C1. A parent that has forgotten its promise may have had gaps of any feed: then
+        a feed to which C1 gives no gaps gets some too, from its start on.
         """
         silent = [part]
         for hand_off in hand_offs:
@@ -114,12 +131,12 @@ class MissingVersions:
                 silent = [rest for span in silent for rest in remainder(span, (shared,))]
                 yield from _wanted(feed, clipped(told, shared))
         if not feed.can_lag and any(map(_is_forgotten, hand_offs)):
-            # It may have been detached there, and nobody knows any more.
+            # The feed may have been detached in the parent's partition, and nobody knows that any more.
             yield from (Gap(part, feed.start) for span in silent for part in watched_parts(span, feed.spans))
         yield from self._unseen(feed, state, silent)
 
     def _unseen(self, feed: PartitionFeed, state: RangeState, spans: Iterable[Span]) -> list[Gap]:
-        """Gaps of all keys in ``spans`` that the feed watches, if it wants versions that have passed."""
+        """Return gaps of the keys in ``spans`` that the feed watches, if it wants versions from before."""
         if not feed.can_lag or (
             not feed.begins_with_scan and self._lagging.has_nothing_above(state, feed.start)
         ):
@@ -128,7 +145,7 @@ class MissingVersions:
         return [Gap(part, complete_to) for span in spans for part in watched_parts(span, feed.spans)]
 
     def look_at_feeds(self) -> None:
-        """The active feeds are others than before: those that are gone lack nothing."""
+        """Take in that other feeds are active than before. Feeds that are not active lose their gaps."""
         self._table.serves = ServedFeeds(self._feeds.active)
         active = {feed.id for feed in self._feeds.active}
         self._lagging.forget_but(active)
@@ -136,8 +153,10 @@ class MissingVersions:
 
 
 def _wanted(feed: PartitionFeed, gaps: Iterable[Gap]) -> Iterator[Gap]:
-    """What a feed wants of gaps that it was told to have: a partition that failed it before its start names
-    keys that it does not watch, and times below its start."""
+    """Yield the parts of told gaps that a feed wants: of keys that it watches, and above its start.
+
+    A partition in which the feed failed before its start tells more than that.
+    """
     for gap in gaps:
         complete_to = None if gap.complete_to is None else max(gap.complete_to, feed.start)
         for part in watched_parts(gap.span, feed.spans):
@@ -145,8 +164,9 @@ def _wanted(feed: PartitionFeed, gaps: Iterable[Gap]) -> Iterator[Gap]:
 
 
 def _is_forgotten(hand_off: HandOff) -> bool:
-    """Whether a parent knows that its rows are complete, and not for which keys, or for which feeds.
+    """Whether the parent has forgotten the promise behind this hand-off.
 
-    What has no span may have lags all the same: those of a feed that was detached since.
+    It knows that its rows are complete, but not for which keys or for which feeds. A hand-off without a span
+    may have ``lags`` all the same: those of a feed that was detached since.
     """
     return hand_off.complete and (hand_off.span is None or hand_off.lags is None)
