@@ -1,1 +1,1 @@
-"""Entries on their way to ranges that split, merge, wait and heal."""
+"""How entries reach their ranges, while ranges split, merge, wait and heal."""

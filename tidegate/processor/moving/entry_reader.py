@@ -1,4 +1,4 @@
-"""Records of the log to entries, as a partition takes them."""
+"""Decodes records of the log into entries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from tidegate.ranges.backlog import RawEntry
 
 
 class EntryReader:
-    """Decodes records; one that is ``refused`` stands as malformed, whatever it says."""
+    """The decoder of one partition's records.
+
+    It takes a record whose place is in ``refused`` for malformed.
+    """
 
     def __init__(self) -> None:
         self.refused: Refused = {}
         self._broken: list[RefusedRecord] = []
 
     def read(self, records: Sequence[LogRecord]) -> list[Entry | MalformedEntry]:
-        """The entry of each record, or why there is none."""
+        """Return, for each record, its entry, or the error that says why it has none."""
         try:
             entries = decode_batch((record.key, record.value) for record in records)
         except Exception:
@@ -32,14 +35,17 @@ class EntryReader:
         return entries
 
     def read_again(self, raw: RawEntry) -> Entry:
-        """The entry of a record that was put off. Raises ``MalformedEntry``."""
+        """Return the entry of a record from a backlog. Raises ``MalformedEntry`` where it has none."""
         refusal = self._refusal(raw)
         if refusal is not None:
             raise refusal
         return decode_entry(raw.key, raw.value)
 
     def take_broken(self) -> list[RefusedRecord]:
-        """Records that met an exception nobody foresaw since the last call; some, where there are many."""
+        """Return the records that met an unforeseen exception since the last call.
+
+        There are ``KEPT_OF_A_STEP`` at most.
+        """
         broken, self._broken = self._broken, []
         return broken
 

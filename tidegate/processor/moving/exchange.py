@@ -1,6 +1,7 @@
 """Claims and hand-offs of one log partition (docs/ranges.md#hand-off).
 
-Those between two of its own ranges take effect at once; the others go to the partition of their receiver.
+A message between two ranges of this partition takes effect at once. Any other message goes to the partition
+of its receiver.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from tidegate.ranges.range_state import RangeState
 
 
 class Exchanges:
-    """Between the ranges of ``table`` and others; ``deliver`` gives a hand-off to its child."""
+    """The claims and hand-offs that the ranges of ``table`` send and get.
+
+    ``deliver`` is called with each hand-off for a range of this partition.
+    """
 
     def __init__(
         self,
@@ -41,15 +45,15 @@ class Exchanges:
         self._out: list[Exchange] = []
 
     def restore(self, state: RangeState) -> None:
-        """Put back the claims of a range as it was stored."""
+        """Look after the claims on a restored range again."""
         if state.claims or state.heirs:
             self._open[state.range_id] = None
 
     def claim(self, claims: Iterable[Claim]) -> None:
-        """Ask parents for their hand-offs, and say what time it is here.
+        """Send claims to parents, each with the log time here (G1).
 
-        A claim brings what its Snapshot has closed: that is one range's word, and counts as far as log time
-        follows one range.
+        A claim comes with the time that its Snapshot has closed. That is the word of a single range, so it
+        may raise the claim's time to ``LEAD_MS`` above log time at most, as in the log clock.
         """
         now_ms = self._table.clock.time_ms
         for claim in sorted(claims):
@@ -57,17 +61,23 @@ class Exchanges:
             self._route(replace(claim, told_ms=told_ms))
 
     def take(self, message: Exchange) -> None:
-        """Take a message of another partition; one that is not for this partition is passed over."""
+        """Take a message that came by the hand-off topic.
+
+        One for a range of another partition is passed over.
+        """
         if self._is_here(receiver_of(message)):
             self._route(message)
 
     @property
     def claimed(self) -> list[RangeState]:
-        """The ranges with claims on them that have no answer yet, or that they remember."""
+        """The ranges with claims on them that they have not answered yet, or that they remember."""
         return [self._ranges[range_id] for range_id in self._open]
 
     def settle(self) -> bool:
-        """Answer the claims that can be answered; returns whether any was, or let a range end."""
+        """Answer the claims that can be answered.
+
+        Returns whether any was answered, or any range has ended.
+        """
         answered = False
         for range_id in list(self._open):
             state = self._ranges[range_id]
@@ -92,7 +102,7 @@ class Exchanges:
         return True
 
     def answer_as_lost(self, state: RangeState, claim: Claim) -> None:
-        """Tell a child that what its parent's log had up to the claim's index does not come."""
+        """Answer a claim when the parent's log, up to the claim's index, is lost (G4)."""
         self._answer(state, claim, answer_as_lost(state, claim))
 
     def _answer(self, state: RangeState, claim: Claim, answer: HandOff) -> None:
@@ -102,15 +112,18 @@ class Exchanges:
         self._route(answer)
 
     def _look_at_heirs(self, state: RangeState) -> bool:
-        """Find out whether the range is over; returns whether it is by this."""
+        """End the range if a claim that it remembers is for all of its keys.
+
+        Returns whether it has ended now.
+        """
         if not state.heirs or state.range_id not in self._table.touched:
-            return False  # only what changes in the range itself decides it
+            return False  # nothing can have changed: only the range's own state decides
         status = state.status
         look_at_heirs(state)
         return state.status is not status
 
     def take_out(self) -> list[Exchange]:
-        """The messages for other partitions since the last call."""
+        """Return the messages for other partitions since the last call."""
         out, self._out = self._out, []
         return out
 

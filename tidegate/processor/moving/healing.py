@@ -1,4 +1,4 @@
-"""How ranges come out of holes: scans for what they missed (docs/ranges.md#healing, Q2 to Q4)."""
+"""How ranges come out of holes: by scans for what they missed (docs/ranges.md#healing, Q2 to Q4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from tidegate.ranges.version import Version
 
 
 class Healing:
-    """The scans of parked ranges; feeds that lack more of their keys than a scan brings are in ``lags``."""
+    """The scans that parked ranges wait for.
+
+    ``lags`` notes the feeds that miss more versions of a range's keys than its scan brings.
+    """
 
     def __init__(
         self, table: RangeTable, backlogs: Backlogs, lags: MissingVersions, mutations: Mutations
@@ -35,9 +38,10 @@ class Healing:
         self.leave_behind(state, backlog)
 
     def leave_behind(self, state: RangeState, backlog: Backlog) -> None:
-        """A scan of keys that the range has no more is never answered: go on where its span changed.
+        """Go on where the range's span changed, if it changed behind the Snapshot that the range waits at.
 
-        What lies between becomes part of the hole. The scan stays in the state, for what it has brought.
+        Nobody answers a scan of keys that the range does not have any more. The entries up to the change
+        become part of the hole. The scan stays in the state, since what it has brought counts.
         """
         left_out = backlog.skip_to_move()
         if left_out:
@@ -48,7 +52,10 @@ class Healing:
             self._backlogs.let_go_on(state.range_id)
 
     def take(self, backlog: Backlog, chunk: ScanChunk) -> Sequence[Version]:
-        """The versions of a chunk that a range waits for (Q3). With the last one it goes on (Q4)."""
+        """Return the versions in a chunk that the range waits for (Q3).
+
+        After the last chunk it goes on (Q4).
+        """
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:
             return ()
@@ -58,7 +65,7 @@ class Healing:
         return [scanned_version(chunk.range_id, row) for row in rows]
 
     def due(self, state: RangeState, backlog: Backlog, offset: Offset) -> Sequence[Scan]:
-        """What to ask for now, if the range waits for a scan."""
+        """Return the request to send now, if the range waits for a scan that is not asked for or answered."""
         now_ms = self._table.clock.elapsed_ms
         if backlog.scan is None or not backlog.scan.is_due(now_ms):
             return ()

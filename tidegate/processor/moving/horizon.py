@@ -1,7 +1,8 @@
-"""Timestamps that are too far ahead to be believed (docs/log-contract.md#record-time).
+"""Refuses timestamps that are too far in the future to be true (docs/log-contract.md#record-time).
 
-A feed that begins later starts above the highest timestamp that was applied. A range that closes a time
-resolves everything up to it. So both would wait for a time that has not come.
+Such a timestamp does harm when it is applied. A feed that is created later starts above the highest timestamp
+that was applied, so it would have no changes until that time. A range that closes it resolves everything up
+to it, so it would not move on until then.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from tidegate.processor.batch import LogRecord
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, Entry, Heartbeat, ScanChunk, Snapshot, Trigger
 
-#: How far a timestamp may be above its record's time and above log time, whichever is later: a day. Clocks
-#: of a store are apart by half a second; the rest is for record times that are wrong.
+#: How far a timestamp may be above the later one of its record's time and log time: a day. The clocks of a
+#: store differ by half a second. The rest is for record times that are wrong.
 AHEAD_MAX_MS: Final = 86_400_000
 
 
 class Horizon:
-    """Of one log partition, whose ``clock`` it looks at: one record time that is behind does no harm.
+    """The check of one log partition's timestamps against its ``clock`` and the times of their records.
 
-    ``believed`` is a wall time, nanoseconds since 1970, up to which nothing has to be looked at.
+    Since log time counts too, a record time that is far behind does no harm. ``believed`` is a wall time in
+    nanoseconds since 1970: a timestamp at or below it needs no check.
     """
 
     def __init__(self, clock: LogClock) -> None:
@@ -30,7 +32,10 @@ class Horizon:
         self.believed = 0
 
     def fault(self, entry: Entry, record: LogRecord) -> MalformedEntry | None:
-        """Why an entry is not believed: what it says as a whole is too far ahead, its ops aside."""
+        """Return why an entry is not believed, ``None`` if it is: a timestamp of it is too far ahead.
+
+        The timestamps of its ops are not looked at here.
+        """
         if type(entry) is Command and entry.trigger is Trigger.NONE:  # most are
             closed = entry.closed
             if closed is None or closed[0] <= self.believed:
@@ -42,7 +47,7 @@ class Horizon:
         return None
 
     def require_entry(self, entry: Entry, record: LogRecord) -> None:
-        """Raises ``MalformedEntry`` for what `fault` tells of."""
+        """Raises ``MalformedEntry`` where a timestamp of the entry, its ops aside, is too far ahead."""
         if isinstance(entry, Command | Heartbeat) and entry.closed is not None:
             self.require(entry.closed, "what it closes", record)
         if isinstance(entry, Command) and entry.write_timestamp is not None:
@@ -51,13 +56,13 @@ class Horizon:
             self._require_snapshot(entry, record)
 
     def require_chunk(self, chunk: ScanChunk, record: LogRecord) -> None:
-        """Raises ``MalformedEntry`` where a version that a scan has found is too far ahead."""
+        """Raises ``MalformedEntry`` where the timestamp of a version in the chunk is too far ahead."""
         for row in chunk.rows:
             if row.timestamp[0] > self.believed:
                 self.require(row.timestamp, "a version of a ScanChunk", record)
 
     def require(self, timestamp: Timestamp, what: str, record: LogRecord) -> None:
-        """Raises ``MalformedEntry`` where a timestamp of the record is too far ahead."""
+        """Raises ``MalformedEntry`` if ``timestamp``, which is ``what`` in the record, is too far ahead."""
         self.believed = (self._clock.time_ms + AHEAD_MAX_MS) * NANOS_PER_MS
         known_ms = max(record.timestamp, self._clock.time_ms)
         if timestamp.wall > (known_ms + AHEAD_MAX_MS) * NANOS_PER_MS:

@@ -1,7 +1,6 @@
-"""Ranges that wait before a snapshot: for the hand-offs of their parents, or for a scan (docs/ranges.md).
+"""Parks ranges before a snapshot until parents have handed off, or until a scan is done (docs/ranges.md).
 
-Only the range is parked, never its partition: its entries stay in its backlog until what it waits for has
-come, or is waited for no more.
+Only the range is parked, never its partition. Its entries stay in its backlog until it stops waiting.
 """
 
 from __future__ import annotations
@@ -27,13 +26,16 @@ from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.ranges.range_snapshot import passes_over
 from tidegate.ranges.range_state import RangeState, RangeStatus
 
-#: A range that is claimed, and of which nothing is read for so long behind the claim, has lost what it is
-#: claimed for. A child that waits claims again after so long.
+#: A parent has lost the entries that a claim is for when nothing of it is read for so long after the claim's
+#: time (G4). A child that waits sends its claims again after so long (G2).
 HAND_OFF_LIMIT_MS: Final = 600_000
 
 
 class Parking:
-    """Parks ranges of ``table``, lets them go on, and answers claims on them by ``exchanges``."""
+    """The parked ranges of ``table``: what parks them, what they wait for, and what lets them go on.
+
+    Claims and hand-offs go by ``exchanges``.
+    """
 
     def __init__(
         self,
@@ -50,13 +52,15 @@ class Parking:
         self._healing = healing
         self._quarantines = quarantines
         self._mutations = mutations
-        #: Claims and hand-offs; those for ranges here take effect at once.
         self.exchanges = Exchanges(table, self._receive)
 
     def parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
-        """Park the range before the snapshot that begins here, if it has to wait for anything.
+        """Park the range before the snapshot that begins with ``head``, if it has to wait.
 
-        One that was let go on comes here again with its backlog, and other feeds may need it by then.
+        Returns whether it was parked.
+
+        A range that was let go on comes to the same snapshot again with its backlog. Other feeds may need it
+        by then, so it may be parked again.
         """
         if state.status is RangeStatus.ENDED and head.generation > state.generation:  # its heir was ahead
             self.exchanges.claim(claims_told_by(state, head))
@@ -84,7 +88,7 @@ class Parking:
     def _hold(
         self, state: RangeState, head: Snapshot, record: LogRecord, missing: frozenset[Claim]
     ) -> Backlog:
-        """Let the range wait; one that waited when the partition was restored goes on waiting."""
+        """Let the range wait. After a restart its wait goes on from the times that were stored."""
         since_ms = heard_ms = self._table.clock.elapsed_ms
         begins = state.range_id not in self._backlogs
         if begins and state.behind is not None:
@@ -100,13 +104,13 @@ class Parking:
         claim = hand_off.claim
         state, backlog = self._table.touch(claim.child), self._backlogs.get(claim.child)
         if backlog is None and state.status is not RangeStatus.UNINITIALISED and not state.awaits_snapshot:
-            return  # it has gone on without it
+            return  # the range has gone on without this hand-off
         head = _head_of(state, backlog)
         if head is not None and claim not in claims_told_by(state, head):
-            return  # it was claimed for a snapshot that was left out
+            return  # this hand-off was claimed for a snapshot that was left out
         is_missing = backlog is not None and claim in backlog.missing
         if len(state.hand_offs) >= HAND_OFFS_MAX and not is_missing and claim not in state.hand_offs:
-            return  # it is claimed when it is needed
+            return  # the range has enough that came early; it claims this one when it needs it
         state.hand_offs[claim] = hand_off
         if backlog is not None and is_missing:
             backlog.missing -= {claim}
@@ -114,7 +118,7 @@ class Parking:
                 self._come_to_scan(state, backlog)
 
     def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
-        """Every parent has answered: scan what they could not give, or go on."""
+        """Scan for what the parents did not hand off, now that all have answered, or let the range go on."""
         scan = self._waiting.scan_for(state, backlog.head, backlog.start)
         if scan is None:
             self._backlogs.clear(state.range_id)
@@ -124,7 +128,10 @@ class Parking:
     # ---- what lets ranges go on ----
 
     def settle(self) -> bool:
-        """Answer the claims that can be answered; returns whether any was."""
+        """Answer the claims that can be answered.
+
+        Returns whether any was answered, or any range has ended.
+        """
         self.exchanges.claim(self._backlogs.take_skipped())
         answered = self.exchanges.settle()
         if answered:
@@ -134,14 +141,18 @@ class Parking:
         return answered
 
     def release_unneeded(self) -> None:
-        """Let ranges go on that wait for the sake of feeds that are gone."""
+        """Let ranges go on that no feed needs any more."""
         for state, backlog in self._parked():
             if not self._waiting.is_needed(backlog.head):
                 self._table.touch(state.range_id).scan = None
                 self._backlogs.clear(state.range_id)
 
     def due(self, offset: Offset) -> Iterator[Scan]:
-        """The scans to ask for now. What is claimed here and does not come is waited for no more."""
+        """Yield the requests to send now, and end the waits that have lasted too long.
+
+        Silent ranges stop waiting. Claims that were not answered are sent again (G2). Claims on ranges here
+        whose entries are lost are given up (G3, G4).
+        """
         now_ms = self._table.clock.elapsed_ms
         for state, backlog in self._parked():
             if is_silent(backlog.heard_ms, now_ms):
@@ -156,10 +167,10 @@ class Parking:
                 self._look_for_lost(state, offset)
 
     def _look_for_lost(self, state: RangeState, offset: Offset) -> None:
-        """Give up waiting for entries that others claim, when this partition has read far beyond them.
+        """Give up claims on a range when this partition has read far beyond the claims' times (G3, G4).
 
-        Only here is it known how far the range's log was read: its children's partitions may be read at quite
-        another time. A range whose keys are all claimed has ended then.
+        Only this partition knows how far the range's log was read. The partitions of its children may be read
+        at quite another time.
         """
         clock = self._table.clock
         claims = [claim for claim in (*state.claims, *state.heirs) if claim.told_ms <= clock.time_ms]
@@ -173,7 +184,7 @@ class Parking:
             self._give_up(state, passed, offset)
 
     def _give_up(self, state: RangeState, claims: Sequence[Claim], offset: Offset) -> None:
-        """What these claims are for is lost. The range has ended when one of them is for all of its keys."""
+        """End the range if one of these claims is for all of its keys; otherwise answer them as lost."""
         self._table.touch(state.range_id).claimed_since_ms = None
         heir = next((claim for claim in claims if is_within(state, claim.span)), None)
         if heir is not None:
@@ -189,41 +200,44 @@ class Parking:
             self.exchanges.answer_as_lost(state, claim)
 
     def _parked(self) -> Iterable[tuple[RangeState, Backlog]]:
-        """The ranges that wait now, whatever becomes of them meanwhile."""
+        """Return the ranges that are parked now, as a list: callers drop backlogs while they read it."""
         states = self._table.states
         return [(states[range_id], backlog) for range_id, backlog in self._backlogs.items() if backlog.parked]
 
     def _leave(self, state: RangeState, offset: Offset) -> None:
-        """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
+        """Stop the wait of a range that has ended or fell silent, and drop its backlog.
 
-        The next snapshot heals a range that fell silent; one that has ended stays so. The keys that had left
-        it in its backlog have left it all the same.
+        A range that fell silent is quarantined at ``offset``, and its next snapshot heals it. Keys that leave
+        the range in the dropped backlog have left it all the same.
         """
         backlog = self._backlogs[state.range_id]
         if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
         self._table.touch(state.range_id).scan = None
         if state.status is not RangeStatus.ENDED:
-            state.behind = None  # of one that has ended the claims in its log are still to be sent
+            state.behind = None  # one that has ended stays behind: the claims in its log are still to be sent
         self._mutations.leave_out(state, backlog.spans())
         self.exchanges.claim(backlog.told)
         self._backlogs.drop(state.range_id)
 
     def take_unreachable(self) -> list[Unreachable]:
-        """The scans since the last call that cannot bring everything."""
+        """Return the scans that have begun since the last call and that may not bring everything."""
         unreachable, self._waiting.unreachable = self._waiting.unreachable, []
         return unreachable
 
 
 def _counting(hand_offs: Mapping[Claim, HandOff], told: frozenset[Claim]) -> dict[Claim, HandOff]:
-    """Those that answer what a snapshot tells of. The others were claimed for one that was left out: what
-    their parents said of keys may not be true any more, for these have been elsewhere since."""
+    """Return the hand-offs that answer a claim that the snapshot tells of.
+
+    The others were claimed for a snapshot that was left out. Their keys may have been with another range
+    since, so their parents' word may not be true of them any more.
+    """
     return {claim: hand_off for claim, hand_off in hand_offs.items() if claim in told}
 
 
 def _head_of(state: RangeState, backlog: Backlog | None) -> Snapshot | None:
-    """The first chunk of the snapshot that a range waits for or has begun to take; ``None`` when it reads on
-    to the next one."""
+    """Return the first chunk of the snapshot that a range waits at or has begun to take; ``None`` if there is
+    none."""
     if backlog is not None and backlog.parked:
         return backlog.head
     return state.chunks[0] if state.chunks else None

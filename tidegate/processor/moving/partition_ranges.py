@@ -1,18 +1,19 @@
-"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md). The parts are in
+"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md).
 
-    range_table.py        all ranges, which of them have changed, their rows of state
-    range_entries.py      how entries of the log reach their ranges
-    quarantine.py         what cannot be followed, and what there is to report of it
-    parking.py            ranges that wait before a snapshot; exchange.py has claims and hand-offs
-    healing.py            the scans of those that come out of a hole
-    mutations.py          changes of their data outside the op log
-    backlogs.py           the entries of those that wait, or waited
-    silence.py            how long nothing of one was read
-    range_checkpoints.py  how far they are resolved
-    lags.py               what feeds lack of them; catch_ups.py has the scans for it
-    lagging.py            which feeds lag, and where; detached.py has those whose sinks do not follow
+This module puts the parts together. They are in
 
-and put together here.
+    table/range_table.py         all ranges, which of them have changed, their rows of state
+    range_entries.py             how entries of the log reach their ranges
+    table/quarantine.py          ranges that cannot be followed, and what is reported of them
+    parking.py                   ranges that wait before a snapshot; exchange.py has claims and hand-offs
+    healing.py                   the scans of ranges that come out of a hole
+    feeds/mutations.py           changes of their data outside the op log
+    table/partition_backlogs.py  the entries of ranges that wait, or have waited
+    table/silence.py             when a range of which nothing is read counts as silent
+    range_checkpoints.py         how far the ranges are resolved
+    catchup/feed_gaps.py         which feeds have gaps in which ranges
+    catchup/missing_versions.py  how feeds get gaps; gap_scans.py has the scans that close them
+    catchup/detached.py          feeds that are detached because their sinks are stalled
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ from tidegate.spans import Span
 
 
 class PartitionRanges:
-    """All ranges of log partition ``partition`` of ``partitions``, for its ``feeds``, put together.
+    """All ranges of log partition ``partition`` of ``partitions``, and what its ``feeds`` are given of them.
 
-    ``committed`` are the versions that came since they were last taken out.
+    ``committed`` has the versions since they were last taken out.
     """
 
     def __init__(
@@ -131,16 +132,19 @@ class PartitionRanges:
         return self._backlogs.ready
 
     def settle_lags(self) -> bool:
-        """Note what the changes of this step mean for feeds that lag; whether any does not lag any more."""
+        """Index the gaps of the ranges that changed in this step.
+
+        Returns whether any feed has caught up (C6).
+        """
         return self.lagging.settle(self.table.touched.values())
 
     @property
     def lowest_behind(self) -> Offset | None:
-        """The lowest offset whose entry a range has not applied, as the state knows it."""
+        """The lowest ``behind`` of all ranges, ``None`` when no range is behind."""
         return min((state.behind for state in self if state.behind is not None), default=None)
 
     def is_behind(self, key: bytes | None, offset: int) -> bool:
-        """Whether a record that the partition has passed counts for any of its ranges."""
+        """Whether any range may have yet to apply a record that the partition has passed."""
         range_id = decode_key(key)
         if range_id is None:
             return True
@@ -148,14 +152,20 @@ class PartitionRanges:
         return state is not None and state.behind is not None and offset >= state.behind
 
     def due(self, offset: Offset) -> list[Scan]:
-        """The scans to ask for now. Hand-offs that did not come are waited for no more."""
+        """Return the requests to send now, to heal ranges and to catch up.
+
+        Also ends waits that last too long.
+        """
         healing = [*self.parking.due(offset)]
         catch_ups = self.catch_ups.due(self.table.touched.values(), offset)
         return [scan._replace(span=self._asked(scan.span)) for scan in healing + catch_ups]
 
     def _asked(self, span: Span) -> Span:
-        """The keys to ask for so that ``span`` comes, which may begin or end in the midst of what has: a key
-        that is too long for a record is cut, and what comes twice is passed over."""
+        """Return the span to ask for so that ``span`` comes: a bound that is too long for a record is cut.
+
+        The cut span is larger, never smaller. For example, with keys of 4 bytes at most, ``abcdef`` to
+        ``abcxyz`` becomes ``abcd`` to ``abcy``. Rows outside ``span`` are passed over when they come.
+        """
         most = self._bounds.key_bytes
         start, end = span
         return Span(start[:most], end if len(end) <= most else prefix_end(end[:most]))
@@ -163,17 +173,20 @@ class PartitionRanges:
     # ---- feeds ----
 
     def begin(self, feed: PartitionFeed) -> None:
-        """The feed was activated."""
+        """Give a feed that was activated its gaps, and note in the journal that it began."""
         if self.table.journal is not None:
             self.table.journal.begin(feed.id)
         self.lags.begin(feed)
 
     def mutated(self) -> Iterator[tuple[RangeId, MutatedKeys]]:
-        """The keys that were changed outside the op log, and the ranges whose log told it."""
+        """Yield the keys that were changed outside the op log, each with the range whose log told it."""
         return ((state.range_id, keys) for state in self.table for keys in state.mutated)
 
     def detach(self, feed: PartitionFeed) -> Certainty:
-        """Take the rows of the feed from all steps that are not committed for lost."""
+        """Detach a feed (K2): take its rows of all steps that are not committed for lost.
+
+        Returns up to where its rows are certain to be acknowledged.
+        """
         assert self.table.journal is not None
         certain = Certainty(feed, self.table.states, self.table.journal)
         self.detached.detach(feed, certain)
@@ -181,7 +194,7 @@ class PartitionRanges:
         return certain
 
     def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
-        """The versions since the last call: of all feeds, and of those that are given them alone."""
+        """Return the versions since the last call: the shared ones, and the deliveries of single feeds."""
         return self.committed.take_out(self.lagging.feeds)
 
     # ---- checkpoints and state ----
@@ -195,13 +208,16 @@ class PartitionRanges:
         return (each.range_id for each in self.table.touched.values() if each.status is RangeStatus.ENDED)
 
     def catch_up(self) -> None:
-        """The partition has read again all that it had passed: only backlogs are behind from here on."""
+        """Forget the ``behind`` of each range without a backlog: the partition has read everything again.
+
+        It calls this once after a restart, when it comes to its position.
+        """
         for state in self:
             if state.behind is not None and state.range_id not in self._backlogs:
                 self.table.touch(state.range_id).behind = None
 
     def freeze(self, offset: Offset, read: Offset) -> list[StateChange]:
-        """The rows of everything that changed since the last freeze; see `RangeTable.freeze`."""
+        """Return the state rows of everything that changed since the last freeze; see `RangeTable.freeze`."""
 
         def refuse(state: RangeState, cause: str) -> None:
             self.quarantines.begin(state, RawEntry(offset, None, None, 0), cause, state.resolved)

@@ -1,4 +1,4 @@
-"""What the ranges of a log partition promise to frontiers: how far each is resolved, key by key."""
+"""Checkpoints of the ranges of a log partition: they tell frontiers how far each span is resolved."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ class RangeCheckpoints:
 
     def __init__(self, table: RangeTable) -> None:
         self._table = table
-        #: Per range the span that its keys were last seen to have, and the same without tenant prefix.
+        #: For each range its span when it was last looked at, and the same span without tenant prefix.
         self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
-        #: Ranges that have lost all keys that are watched, and have not told so.
+        #: Ranges whose watched keys have all gone to others, and whose new span no checkpoint has told yet.
         self._moved_away: set[RangeId] = set()
 
     def of(self, spans: Iterable[Span], *, everything: bool) -> list[RangeCheckpoint]:
-        """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch.
+        """Return the checkpoints of touched ranges (with ``everything``, of all) that have keys of ``spans``.
 
-        Spans here and in the checkpoints have no tenant prefix, as the rows that come out have none.
-        The latest of each range; one that did not move since its last checkpoint gives none. A range that
-        was quarantined gives a last one: how far a feed comes must not depend on how the log was batched. One
-        that has ended gives none: feeds that were activated since had nothing from it. So does one that broke
-        where feeds lack rows. One whose watched keys have all gone to others tells its new span once.
+        Spans here and in the checkpoints have no tenant prefix, like the keys of the rows that come out.
+
+        * A range gives a checkpoint only if its resolved timestamp has risen since its last one. With
+          ``everything`` it repeats the last one.
+        * A range that was quarantined gives a last one: how far a feed comes must not depend on how the log
+          was divided into batches. It gives none if feeds have gaps in it.
+        * A range that has ended gives none: feeds that were activated since were given nothing from it.
+        * A range whose watched keys have all gone to others tells its new span once.
         """
         watched = tuple(spans)
         found = []
@@ -52,14 +55,17 @@ class RangeCheckpoints:
         return found
 
     def _table_span(self, range_id: RangeId, span: Span) -> Span:
-        """The range's ``span`` without tenant prefix, worked out once for each span that it has."""
+        """Return the range's ``span`` without tenant prefix.
+
+        It is worked out once for each span of a range.
+        """
         known = self._table_spans.get(range_id)
         if known is None or known[0] is not span:
             known = self._table_spans[range_id] = (span, without_tenant(span))
         return known[1]
 
     def _note_move(self, range_id: RangeId, before: Span, now: Span, watched: Sequence[Span]) -> None:
-        """The range's span has changed: note if all of its keys that are watched have left it."""
+        """Note the range in ``_moved_away`` if it had watched keys ``before`` and has none ``now``."""
         if _is_watched(before, watched) and not _is_watched(now, watched):
             self._moved_away.add(range_id)
 

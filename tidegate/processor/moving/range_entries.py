@@ -1,6 +1,6 @@
-"""How entries of a log partition reach their ranges: at once, into a backlog, or out of it (docs/ranges.md).
+"""Takes the entries of a log partition to their ranges: at once, or by way of a backlog (docs/ranges.md).
 
-One bad range never stops another: an entry that cannot be followed quarantines its range, and the rest of the
+One bad range never stops another. An entry that cannot be applied quarantines its range, and the rest of the
 batch goes on.
 """
 
@@ -49,14 +49,17 @@ from tidegate.ranges.version import Version
 from tidegate.rows.table_key import shortened
 from tidegate.spans import Span
 
-#: What a range's own log says of it.
+#: The kinds of entries that say something of the range in whose log they stand.
 OwnEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd
 RangeEntry: TypeAlias = OwnEntry | ScanChunk
 
 
 class RangeEntries:
-    """Applies entries to the ranges of ``table``; what they commit goes to ``committed``, or to feeds that
-    lag by ``catch_ups``."""
+    """Applies entries to the ranges of ``table``.
+
+    The versions that they commit go to ``committed``. ``catch_ups`` gives them to the feeds that miss
+    versions.
+    """
 
     def __init__(
         self,
@@ -86,10 +89,11 @@ class RangeEntries:
         self.horizon = Horizon(table.clock)
 
     def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
-        """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
+        """Take an entry to its range: apply it, or put it into the range's backlog.
 
-        A command whose op is forbidden commits nothing: its range is complete up to the resolved
-        timestamp from before it, and quarantined there.
+        ``passed``: the partition has passed the entry before, and its range, which is behind, has not. A
+        command with a forbidden op commits nothing: its range is quarantined, complete up to the resolved
+        timestamp from before it.
         """
         range_id = entry.range_id
         if not self._table.is_here(range_id):
@@ -108,7 +112,7 @@ class RangeEntries:
             self._put_off(state, backlog, entry, record)
 
     def _follow(self, state: RangeState, entry: OwnEntry, record: LogRecord) -> None:
-        """Apply an entry of a range that has applied all before it, or is in a hole."""
+        """Apply an entry to a range without a backlog: it has applied all entries before, or is in a hole."""
         if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
             place = MutationPlace(Offset(record.offset), state.span, state.resolver.closed, is_behind=False)
             self._mutations.note(state, entry, place)
@@ -117,7 +121,10 @@ class RangeEntries:
             self._mutations.account(state, entry, state.generation)
 
     def _put_off(self, state: RangeState, backlog: Backlog, entry: OwnEntry, record: LogRecord) -> None:
-        """Put an entry into the backlog; what counts where the partition passes it is noted now."""
+        """Put an entry into the backlog, and note what counts already when the partition passes it.
+
+        That is a change outside the op log, the index of a command, and the claims that a Snapshot tells.
+        """
         offset = Offset(record.offset)
         backlog.append(raw_entry(record), entry)
         if isinstance(entry, Command):
@@ -131,7 +138,7 @@ class RangeEntries:
             self._healing.leave_behind(state, backlog)
 
     def _hear_of(self, state: RangeState, backlog: Backlog | None) -> None:
-        """Note that the range's log goes on: it has not fallen silent, and its end may still come."""
+        """Note that the range's log goes on: it is not silent, and what others claim may still come."""
         state.claimed_since_ms = None
         if backlog is not None:
             backlog.heard_ms = self._table.clock.elapsed_ms
@@ -139,16 +146,16 @@ class RangeEntries:
             state.heard_ms = self._table.clock.elapsed_ms
 
     def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
-        """Give versions to the feeds."""
+        """Give committed versions to the feeds."""
         if versions:
             self._committed.shared += versions
             if self._committed.parted:
                 self._catch_ups.take(state, versions)
 
     def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
-        """A record that could not be read: a hole in its range, or in all when it names none.
+        """Make a hole in the range of a record that could not be read; in all ranges, if it names none.
 
-        ``passed``: the partition was told before, and only ranges that are behind were not.
+        ``passed``: the partition has passed the record before, so only ranges that are behind get a hole.
         """
         range_id = decode_key(record.key)
         if range_id is None or range_id == BROADCAST:
@@ -161,9 +168,9 @@ class RangeEntries:
             self._quarantines.report_stray(range_id, record)
 
     def cut(self, log_start: Offset, cause: str, *, passed: bool) -> None:
-        """Entries below ``log_start`` are gone that were to be read: a hole in every range.
+        """Make a hole in every range: the log was cut, and entries below ``log_start`` are gone unread.
 
-        ``passed``: the partition had passed them, and only ranges that are behind had not.
+        ``passed``: the partition had passed these entries, so only ranges that are behind get a hole.
         """
         gap = RawEntry(log_start, None, None, 0)
         for state in self._not_past(log_start, passed=passed):
@@ -172,13 +179,13 @@ class RangeEntries:
             self._hole(state, gap, cause)
 
     def _not_past(self, offset: Offset, *, passed: bool) -> list[RangeState]:
-        """The ranges that have not applied everything below ``offset``."""
+        """Return the ranges that have yet to apply entries below ``offset``: all, or those behind it."""
         if not passed:
             return list(self._table)
         return [state for state in self._table if state.behind is not None and state.behind < offset]
 
     def _hole(self, state: RangeState, record: LogRecord, cause: str) -> None:
-        """A hole here, or where the range comes to it when it applies its backlog."""
+        """Begin a hole at ``record``: at once, or when the range comes to it in its backlog."""
         backlog = self._backlogs.get(state.range_id)
         if backlog is None:
             self._quarantines.begin(state, record, cause, state.resolved)
@@ -195,18 +202,18 @@ class RangeEntries:
         try:
             versions = apply_entry(state, entry)
             if versions and state.high[0] > self.horizon.believed:
-                state.high, highest = high, state.high  # it was raised by them
+                state.high, highest = high, state.high  # so that a quarantined range keeps its old one
                 self.horizon.require(highest, "the time of a version", record)
                 state.high = highest
             self._commit(state, versions)
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):
-                apply_entry(state, entry)  # there will be nothing to heal it
+                apply_entry(state, entry)  # no Snapshot follows that could heal the range
 
     def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
         if chunk.chunk == 0 and not passes_over(state, chunk):
-            self._mutations.leave_out(state, (chunk.span,))  # for it may break before it is taken
+            self._mutations.leave_out(state, (chunk.span,))  # the snapshot may break before it is taken
         if max(map(len, chunk.span)) > self._key_bytes:
             self._quarantines.begin(state, record, self._too_long(chunk.span), state.resolved)
             return
@@ -230,7 +237,7 @@ class RangeEntries:
         )
 
     def _take_chunk(self, state: RangeState, chunk: ScanChunk, record: LogRecord) -> None:
-        """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
+        """Take a chunk to the scan that the range is parked for, or to the catch-up scan of a feed."""
         backlog = self._backlogs.get(state.range_id)
         try:
             self.horizon.require_chunk(chunk, record)
@@ -245,7 +252,7 @@ class RangeEntries:
     # ---- backlogs that are applied ----
 
     def drain(self, limit: int) -> int:
-        """Apply up to ``limit`` entries of backlogs; returns how many it was."""
+        """Apply up to ``limit`` entries of backlogs. Returns how many it has applied."""
         taken = 0
         while self._backlogs.ready and taken < limit:
             taken += self._drain_one(self._backlogs.first_ready(), limit - taken)
@@ -262,7 +269,7 @@ class RangeEntries:
                 raise broke(error, Input.LOG, (raw,)) from error
             taken += 1
             if backlog.parked:
-                return taken  # again, before that entry
+                return taken  # the range waits again; the entry stays in its backlog
             if backlog.queue.first().offset == raw.offset:
                 backlog.queue.popleft()
         if not backlog.queue:
@@ -281,5 +288,5 @@ class RangeEntries:
 
 
 def _closed(state: RangeState, backlog: Backlog | None) -> ClosedTimestamp:
-    """The highest that the range has closed where the partition is, as far as its entries were read."""
+    """Return the highest closed timestamp in all entries of the range that the partition has read."""
     return state.resolver.closed if backlog is None else max(state.resolver.closed, backlog.closed)
