@@ -1,1 +1,1 @@
-"""The feeds of a partition: what each watches, where it stands, and its rows as records."""
+"""The feeds of a log partition: what each one watches, how far it is, and how its rows become records."""

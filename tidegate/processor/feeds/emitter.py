@@ -1,6 +1,6 @@
-"""Rows into output records: the last stage of a step, one emitter for each active feed.
+"""Makes output records of rows: the last stage of a step, with one emitter for each active feed.
 
-Batch in, batch out, as the stages before it.
+It takes a batch and gives a batch, like the stages before it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tidegate.rows import Row, TableDescriptor
 
 
 class Destination(NamedTuple):
-    """Where the rows of a table go."""
+    """The topic that the rows of a table go to, and its partition count."""
 
     topic: str
     partitions: int
 
 
 class Emission(NamedTuple):
-    """What a feed emits in a step: records, and those that wait for the ids of their schemas."""
+    """What a feed emits in a step: finished records, and ``unframed`` ones that still need schema ids."""
 
     records: list[OutputRecord]
     unframed: list[UnframedRecord]
 
 
 class Emitter:
-    """Encodes one feed's rows: those of its tables, above its start."""
+    """Encodes the rows of one feed: those of its tables, above its start."""
 
     __slots__ = ("_destinations", "_options", "_start", "_tables")
 
@@ -54,9 +54,9 @@ class Emitter:
     ) -> FeedError | None:
         """Append the records of the rows that belong to the feed, in log order.
 
-        What an initial scan found (``scanned``) is from before the start, and all that there was, whatever
-        writers wanted omitted. Stops at the first row that cannot be decoded or encoded and returns why; what
-        was appended before it stands.
+        ``scanned``: an initial scan found the rows. They are at or below the start, and are emitted even
+        where their writer wanted them omitted from feeds. Stops at the first row that cannot be decoded or
+        encoded, and returns why. Records that were appended before it stay.
         """
         start, tables = ZERO if scanned else self._start, self._tables
         try:
@@ -78,9 +78,9 @@ class Emitter:
                         table, self._options, self._destinations[table.id]
                     )
                 emitter.emit(row, version, into)
-        except UnsupportedTable as error:  # no encoder can be made for it
+        except UnsupportedTable as error:  # no encoder can be made for the table
             return error
-        except Exception as error:  # of `encode`: the row holds what cannot be written
+        except Exception as error:  # `encode` raised it: the row has a value that cannot be written
             cause = feed_error(error)
             failure = TableRowError(table.id, version, _naming(table, cause))
             failure.unforeseen = unforeseen_in(cause)
@@ -89,7 +89,7 @@ class Emitter:
 
 
 class _TableEmitter:
-    """What is compiled once for a table version."""
+    """The encoder of one table version's rows, compiled once."""
 
     __slots__ = ("_encode", "_headers", "_limit", "_partitions", "_tombstones", "_topic", "table")
 
@@ -100,7 +100,7 @@ class _TableEmitter:
         self._topic, self._partitions = destination
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
-        """Append the row's record, and a tombstone where one belongs behind it."""
+        """Append the row's record. Behind that of a deletion append a tombstone, if the encoder wants one."""
         key, value, headers = self._encoded(row, version)
         partition = partition_of(key, self._partitions)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
@@ -109,7 +109,7 @@ class _TableEmitter:
             into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
 
     def _encoded(self, row: Row, version: Version) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
-        """Key, value and headers of the row's record."""
+        """Return key, value and headers of the row's record."""
         key, value = self._encode(row, version.timestamp)
         headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])] if version.raft_index else []
         if self._limit is not None:
@@ -124,7 +124,7 @@ class _TableEmitter:
 
 
 class _SchemedTableEmitter(_TableEmitter):
-    """The same for a format whose records name their schemas."""
+    """The encoder of one table version's rows for a format whose records name their schemas."""
 
     __slots__ = ("_to",)
 
@@ -141,7 +141,7 @@ class _SchemedTableEmitter(_TableEmitter):
 
 
 def _naming(table: TableDescriptor, error: FeedError) -> RowError:
-    """The error with the name of the table, which encoders that know the column have named already."""
+    """Return the error with the name of the table, unless its sentence has the name already."""
     cause = str(error)
     named = f"table {table.name}" in cause
     return RowError(cause if named else f"table {table.name}: {cause}")

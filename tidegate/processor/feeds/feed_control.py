@@ -1,14 +1,15 @@
-"""How a log partition takes feeds up, and lets go of them (docs/architecture.md#feeds).
+"""Takes up the messages with which feeds begin and end in a log partition (docs/architecture.md#feeds).
 
-    Register   the partition stores the feed with its position X, answers with X and the highest timestamp
-               that it has applied, and is *held*: nothing is applied before the feed's start S is known,
-               unless the feed begins with a scan or in the past, and is given by scans what passes meanwhile
+    Register   the partition stores the feed with its position X, and answers with X and the highest timestamp
+               that it has applied. It is *held* from here on: it applies nothing until the feed's start S is
+               known. A feed that begins with a scan or in the past does not hold it: scans will bring what
+               passes meanwhile
     Activate   S and the targets are stored; rows above S from X on are emitted
     Remove     the feed is forgotten
 
-While a feed is held the partition waits for all others to answer: a fraction of a second. An engine that has
-waited too long gives the registered feeds up: they fail, and whatever comes for them later is answered so. A
-message that says nothing new gets the stored answer again.
+A partition is held until all other partitions have answered, which takes a fraction of a second. When that
+takes too long the engine gives the registered feeds up: they fail, and later messages about them are answered
+by ``Failed``. A message that says nothing new gets the stored answer again.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ def take_up(
     rows: PartitionRows,
     mutated: Iterable[tuple[RangeId, MutatedKeys]],
 ) -> bool:
-    """Take a message at a batch boundary, the log applied up to ``offset``, versions up to ``high``.
+    """Take up a message at a batch boundary. Returns whether a feed became active.
 
-    ``mutated`` are the keys that were changed outside the op log so far. Returns whether a feed became
-    active.
+    The partition has applied the log up to ``offset``; ``high`` is the highest timestamp of any version in
+    it. ``mutated`` has the keys that were changed outside the op log so far.
     """
     match message:
         case Register():
@@ -63,7 +64,10 @@ def take_up(
 
 
 def refuse_message(feeds: PartitionFeeds, message: ControlMessage, cause: str) -> None:
-    """Fail the feed of a message that cannot be taken up. What ends a feed is passed over, and repeated."""
+    """Fail the feed of a message that cannot be taken up.
+
+    A ``Remove`` is passed over: the jobs agent repeats it. So is a message of an earlier epoch.
+    """
     known = feeds.get(message.feed_id)
     if isinstance(message, Remove) or (known is not None and known.epoch > message.definition.epoch):
         return
@@ -123,16 +127,16 @@ def _activate(
 
 
 def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
-    """Why a registered feed cannot begin at ``start``, if rows above it had passed at its registration.
+    """Return why a registered feed cannot begin at ``start``: rows above it had passed at its registration.
 
-    A start is the highest of what all partitions answered, so that cannot be, unless the partition's state
-    was lost after its answer and it registered the feed a second time, further on in the log.
+    The start is the highest timestamp in the answers of all partitions. So this happens only if the
+    partition's state was lost after its answer, and it registered the feed again, further on in the log.
     """
     registered = feed.registered
     if registered is None or start >= registered.highest:
         return None
     if feed.can_lag:
-        return None  # what has passed above its start is scanned for
+        return None  # scans bring what has passed above its start
     return FeedError(
         f"rows up to {registered.highest} had passed when the partition registered it at offset "
         f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "
@@ -143,10 +147,10 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
 def _changed_before(
     message: Activate, rows: PartitionRows, mutated: Iterable[tuple[RangeId, MutatedKeys]]
 ) -> FeedError | None:
-    """Why a feed cannot go on from an earlier epoch, if rows that this one has written may be others by now.
+    """Return why a feed cannot go on from an earlier epoch: rows that this epoch wrote may have changed.
 
-    Whatever changed at or below the start had failed the earlier epoch. What changed above it may have been
-    read by nobody who had the feed (docs/hand-over.md, step H6).
+    Data that changed outside the op log at or below the start has failed the earlier epoch. Of a change above
+    the start the earlier epoch may not have heard (docs/hand-over.md, step H6).
     """
     if not message.definition.may_go_on:
         return None
@@ -169,7 +173,10 @@ def _changed_before(
 
 
 def known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:
-    """The tables that have a descriptor here: of several versions the newest, unless it says dropped."""
+    """Return the named tables that the catalog has, each with its newest version.
+
+    Dropped tables are left out.
+    """
     newest: dict[int, TableDescriptor] = {}
     for descriptor in catalog.descriptors():
         newest[descriptor.id] = descriptor
@@ -180,7 +187,7 @@ def known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[Tab
 def unsupported(
     tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows, options: FeedOptions
 ) -> str:
-    """Why rows of the newest versions of the tables could not be read or written; empty when they can."""
+    """Return why rows of the tables' newest versions cannot be read or written; empty when they can."""
     try:
         for _, table in tables:
             unfit = rows.unfit(table.id)

@@ -1,6 +1,7 @@
-"""The feeds that one log partition has taken up: what steps and ranges ask of them, and what they answer.
+"""The feeds that one log partition has taken up, what steps and ranges ask of them, and their answers.
 
-``feed_control.py`` takes up the messages that make them come and go; ``feed_failures.py`` says why they stop.
+``feed_control.py`` takes up the messages with which feeds begin and end. ``feed_failures.py`` has the reasons
+for which they fail.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ class PartitionFeeds:
         return self._feeds[feed_id]
 
     def get(self, feed_id: FeedId) -> PartitionFeed | None:
-        """The feed, if the partition has taken it up."""
+        """Return the feed, ``None`` if the partition has not taken it up."""
         return self._feeds.get(feed_id)
 
     # ---- what steps ask ----
 
     def _refresh(self) -> None:
-        """Derive what every step asks from the feeds as they are now."""
+        """Work out, from the feeds as they are now, what every step asks."""
         registered = (
             feed.id
             for feed in self._feeds.values()
             if feed.status is FeedStatus.REGISTERED and not feed.can_lag
         )
-        #: The feeds that hold the partition until it knows their starts: those that are not given what passes
-        #: meanwhile by scans. Plain, so that another thread may look at it.
+        #: The feeds that hold the partition until it knows their starts. A feed that can lag does not: scans
+        #: bring what passes meanwhile. It is a plain attribute, so that another thread may read it.
         self.registered: frozenset[FeedId] = frozenset(registered)
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active
@@ -66,16 +67,16 @@ class PartitionFeeds:
         self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
-        """The definition of a feed that the partition has taken up."""
+        """Return the definition of a feed that the partition has taken up."""
         return self._feeds[feed_id].message.definition
 
     def is_active(self, feed_id: FeedId) -> bool:
-        """Whether the feed is emitted, or will be with the next rows; one that was removed is not."""
+        """Whether the feed is active. A feed that was removed is not."""
         feed = self._feeds.get(feed_id)
         return feed is not None and feed.status is FeedStatus.ACTIVE
 
     def active_feeds(self, lagging: Container[FeedId]) -> tuple[ActiveFeed, ...]:
-        """The feeds that a checkpoint holds for: those that lag are not among them."""
+        """Return the feeds that a checkpoint names: all active ones but those that are ``lagging``."""
         return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active if feed.id not in lagging)
 
     # ---- what ranges ask ----
@@ -94,14 +95,14 @@ class PartitionFeeds:
         return any((feed.begins_with_scan or feed.goes_on) and feed.watches(span) for feed in self.active)
 
     def missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:
-        """The active feeds that want rows of the span from below a timestamp."""
+        """Return the active feeds that watch the span, without tenant prefix, and start below a timestamp."""
         return [feed for feed in self.active if feed.start < below and feed.watches(span)]
 
     def tell_failures(self, message: Exchange) -> Exchange:
-        """What goes to another partition, saying of feeds that have failed here that nothing was emitted.
+        """Return a message for another partition, in which feeds that have failed here miss all versions.
 
-        They may be active there until all have heard of it: a checkpoint that names one of them would be
-        for rows that this partition left out.
+        Such a feed may be active there until everyone has heard of the failure. A checkpoint there that names
+        it would otherwise speak for rows that this partition has left out.
         """
         failed = [feed for feed in self._feeds.values() if feed.status is FeedStatus.FAILED]
         if not failed or isinstance(message, Claim) or message.span is None or message.lags is None:
@@ -115,7 +116,7 @@ class PartitionFeeds:
     # ---- what comes of them ----
 
     def answer(self, feed: PartitionFeed) -> None:
-        """Take in the feed as it is, and acknowledge it: its row of state is written with that."""
+        """Store the feed as it is, and answer with its status. Both are written with the same step."""
         self._feeds[feed.id] = feed
         self._changed.add(feed.id)
         self._refresh()
@@ -127,17 +128,20 @@ class PartitionFeeds:
             self._acks.append(feed.registered)
 
     def fail(self, feed_id: FeedId, error: FeedError) -> None:
-        """Stop a feed for good, and say so to the jobs agent and the operator."""
+        """Fail a feed for good, and tell the jobs agent and the operator."""
         self.refuse(self._feeds[feed_id], error)
 
     def refuse(self, feed: PartitionFeed, error: FeedError) -> None:
-        """Stop a feed as `fail` does, that the partition may never have heard of."""
+        """Fail a feed as `fail` does, also one that the partition has not taken up before."""
         feed.fail(str(error))
         self._incidents.append((feed.id, f"feed {feed.id} failed: {error}"))
         self.answer(feed)
 
     def remove(self, feed_id: FeedId, epoch: FeedEpoch) -> None:
-        """Forget a feed, unless it is of a later epoch. Acknowledge that, with why it failed, if it did."""
+        """Forget a feed, unless it is of a later epoch.
+
+        Answer ``Removed``, with the reason if it had failed.
+        """
         feed = self._feeds.get(feed_id)
         reason = ""
         if feed is not None and feed.epoch <= epoch:
@@ -148,26 +152,26 @@ class PartitionFeeds:
         self._acks.append(Removed(feed_id, epoch, self.partition, reason))
 
     def take_acks(self) -> list[Ack]:
-        """The answers since the last call."""
+        """Return the answers since the last call."""
         acks, self._acks = self._acks, []
         return acks
 
     def take_incidents(self, offset: Offset) -> list[Incident]:
-        """The failures since the last call."""
+        """Return the incidents of the failures since the last call."""
         incidents, self._incidents = self._incidents, []
         return [Incident(self.partition, offset, None, feed_id, cause) for feed_id, cause in incidents]
 
     # ---- state ----
 
     def freeze(self) -> Iterator[StateChange]:
-        """The rows of state that changed since the last call."""
+        """Yield the rows of state that changed since the last call."""
         for feed_id in sorted(self._changed):
             feed = self._feeds.get(feed_id)
             yield StateChange(StateTable.FEEDS, feed_id.encode(), None if feed is None else feed_row(feed))
         self._changed = set()
 
     def restore(self, values: Iterable[bytes]) -> None:
-        """Put back what ``freeze`` gave."""
+        """Put back the feeds of rows that ``freeze`` gave."""
         for value in values:
             feed = read_feed(value)
             self._feeds[feed.id] = feed
@@ -175,10 +179,10 @@ class PartitionFeeds:
 
 
 def _given_nothing(feed: PartitionFeed, span: Span) -> Gaps:
-    """The gaps of a feed that was given nothing of a range's keys.
+    """Return the gaps of a feed that was given nothing of the keys in ``span``.
 
-    One that failed before its start was known here may want any of them, from any time on: who has been told
-    its start and its keys takes what is its own of that.
+    Where the feed failed before its start and keys were known here, the gap is the whole span, from the
+    beginning. The receiver, which knows both, takes the part that the feed wants.
     """
     if not feed.targets:
         return (Gap(span, None if feed.begins_with_scan else ZERO),)
@@ -187,7 +191,7 @@ def _given_nothing(feed: PartitionFeed, span: Span) -> Gaps:
 
 
 def _lowest_starts(feeds: Iterable[PartitionFeed]) -> dict[int, Timestamp]:
-    """Per table the lowest start of the feeds on it."""
+    """Return, for each table, the lowest start of its feeds."""
     lowest: dict[int, Timestamp] = {}
     for feed in feeds:
         for table_id in feed.table_ids:

@@ -1,8 +1,8 @@
-"""Schema ids into records: the one thing about a row that its log does not say.
+"""Puts schema ids into records: the one thing in a record that the log does not say.
 
-A step is pure and cannot ask a registry, so rows of a format with schemas leave it unframed. The engine
-has their schemas registered, each once, and frames them. A registry gives one schema the same id whenever
-it is asked, so that a repeated step writes the same bytes.
+A step is pure and cannot ask a registry. So for a format with schemas it gives unframed records. The engine
+has each schema registered once, and then frames the records. A registry gives one schema the same id whenever
+it is asked, so a repeated step writes the same bytes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tidegate.processor.batch import OutputRecord, UnframedRecord
 
 
 def schemas_of(records: Iterable[UnframedRecord]) -> list[SubjectSchema]:
-    """The schemas of these records, in the order of their first use.
+    """Return the schemas of these records, in the order of their first use.
 
-    A value's schema is among them only if a record has a value: no schema without a record.
+    The schema of a topic's values is among them only if a record has a value.
     """
     found: dict[SubjectSchema, None] = {}
     last, has_value = None, False
@@ -32,7 +32,7 @@ def schemas_of(records: Iterable[UnframedRecord]) -> list[SubjectSchema]:
 
 
 def frame(records: Sequence[UnframedRecord], ids: Mapping[SubjectSchema, int]) -> list[OutputRecord]:
-    """The records as they go to the sink, in order. ``KeyError`` for a schema without an id."""
+    """Return the records as they go to the sink, in order. Raises ``KeyError`` for a schema without an id."""
     framed: list[OutputRecord] = []
     last, key_prefix, value_prefix = None, b"", b""
     for to, key, value, timestamp_ms, headers in records:

@@ -1,7 +1,7 @@
 """What ranges were before the steps that are not committed yet (docs/catch-up.md, K2).
 
-A feed that is detached is given up from the oldest of these steps on: nobody knows which of its rows since
-then are acknowledged.
+A feed that is detached gets gaps from the oldest of these steps on: nobody knows which of its rows since then
+are acknowledged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tidegate.spans import Span
 
 
 class Earlier(NamedTuple):
-    """A range as it was. Its output was complete up to ``resolved``, but for ``lags``."""
+    """A range as it was at an earlier moment.
+
+    Its output was complete up to ``resolved``, except for the gaps of feeds in ``lags``.
+    """
 
     span: Span | None
     ended: bool
@@ -35,7 +38,7 @@ class Earlier(NamedTuple):
 
 
 def as_it_is(state: RangeState) -> Earlier:
-    """The range now; the lists are never changed in place."""
+    """Return what the range is now. It shares the range's lists, which nobody changes in place."""
     return Earlier(
         state.span,
         state.status is RangeStatus.ENDED,
@@ -56,32 +59,32 @@ class _Step:
 
 
 class Journal:
-    """Notes ranges before they change, step by step, until their steps are committed."""
+    """What ranges were before each step that is not committed, and what began in these steps."""
 
     def __init__(self) -> None:
         self._steps: deque[_Step] = deque()
         self._now = _Step()
 
     def note(self, state: RangeState) -> None:
-        """The range is about to be changed for the first time in this step."""
+        """Note a range as it is, before its first change in this step."""
         self._now.noted[state.range_id] = as_it_is(state)
 
     def begin(self, feed_id: FeedId) -> None:
-        """The feed is activated in this step."""
+        """Note that the feed is activated in this step."""
         self._now.begun.add(feed_id)
 
     def inherit(self, range_id: RangeId, hand_offs: Iterable[HandOff]) -> None:
-        """The range has taken a snapshot in this step, and goes on from where these parents ended."""
+        """Note that a range has taken a snapshot in this step, and goes on where these parents handed off."""
         self._now.handed += [(range_id, hand_off) for hand_off in hand_offs]
 
     def end_step(self, serial: int) -> None:
-        """The step with this number is over."""
+        """End the step, and give it this number."""
         self._now.serial = serial
         self._steps.append(self._now)
         self._now = _Step()
 
     def committed(self, serial: int) -> None:
-        """The steps up to this one are durable, and their rows acknowledged."""
+        """Forget the steps up to this one: they are durable, and their rows are acknowledged."""
         while self._steps and self._steps[0].serial <= serial:
             self._steps.popleft()
 
@@ -90,8 +93,9 @@ class Journal:
         return any(feed_id in step.begun for step in self._uncommitted)
 
     def handed(self) -> dict[RangeId, list[HandOff]]:
-        """By range the hand-offs that it has gone on from since the first step that is not committed, in
-        order.
+        """Return, for each range, the hand-offs that it went on from in the steps that are not committed.
+
+        They stand in the order of the steps.
         """
         handed: dict[RangeId, list[HandOff]] = {}
         for step in self._uncommitted:
@@ -100,7 +104,10 @@ class Journal:
         return handed
 
     def earlier(self, states: Iterable[RangeState]) -> dict[RangeId, Earlier]:
-        """The ranges as they were before the first step that is not committed; those since then are new."""
+        """Return the ranges as they were before the first step that is not committed.
+
+        Ranges that no such step has changed are as they are now. A range that began in one has no span.
+        """
         noted: dict[RangeId, Earlier] = {}
         for step in self._uncommitted:
             for range_id, then in step.noted.items():
@@ -116,9 +123,10 @@ class Journal:
 
 
 class Certainty:
-    """Up to where a feed's rows are certain to be acknowledged, by what ``states`` were by the ``journal``.
+    """Up to where a feed's rows are certain to be acknowledged: before the steps that are not committed.
 
-    Nothing is of a feed that can lag and has begun since.
+    The ``journal`` tells what ``states`` were then. Of a feed that was activated in one of these steps, and
+    wants versions from before that, no row is certain.
     """
 
     def __init__(self, feed: PartitionFeed, states: Mapping[RangeId, RangeState], journal: Journal) -> None:
@@ -130,7 +138,10 @@ class Certainty:
         self._spans = [earlier for earlier in then.values() if earlier.span is not None and not earlier.ended]
 
     def gaps(self, state: RangeState, span: Span | None) -> Gaps:
-        """What the feed may lack of keys of a range, which may have come to it since."""
+        """Return the feed's gaps in keys of ``span``, which the range has now: all that is not certain.
+
+        The range may have got some of these keys in the steps that are not committed.
+        """
         found: list[Gap] = []
         if span is None:
             return ()
@@ -149,18 +160,19 @@ class Certainty:
     def amended(
         self, state: RangeState, span: Span | None, lags: tuple[Lag, ...] | None
     ) -> tuple[Lag, ...] | None:
-        """What a range said that feeds lack of ``span``, with what this feed may lack.
+        """Return ``lags``, the gaps in ``span`` that a range has told, with this feed's gaps put in.
 
-        A feed that watches none of these keys is not named.
+        They stay as they are if the feed watches none of these keys.
         """
         if span is None or not self._feed.watches(without_tenant(span)):
             return lags
         return amended(lags, self._feed.told_as, self.gaps(state, span))
 
     def was_told(self, hand_off: HandOff) -> bool:
-        """Whether what a range has said to a claim was noted before these steps.
+        """Whether the parent had noted what it says in a hand-off before the steps that are not committed.
 
-        At one index there may be several promises, as of a range that merges and is merged away at once.
+        There may be several promises at one index: for example, of a range that merges and is merged away at
+        once. So their resolved timestamp and span are compared too.
         """
         claim = hand_off.claim
         parent, index, told = self.then[claim.parent], claim.last_index, (hand_off.resolved, hand_off.span)
@@ -180,13 +192,14 @@ class Certainty:
         for rest in remainder(span, (gap.span for gap in gaps)):
             if self._begun:
                 yield self._whole(rest)
-            elif not self._feed.scans_only:  # which wants nothing above its start
+            elif not self._feed.scans_only:  # a feed that only scans wants nothing above its start
                 yield Gap(rest, max(earlier.resolved, self._feed.start))
 
     def _since(self, state: RangeState, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
-        """Of keys that no range had then: by whom the range has first been handed them since.
+        """Yield the feed's gaps in keys that no range here had before the steps that are not committed.
 
-        ``heirs`` are the ranges that have them from here.
+        The first hand-off of these steps by which the range got the keys tells what is certain. ``heirs`` are
+        the ranges that got the keys from this one, so that a circle of hand-offs ends.
         """
         silent = [span]
         if not self._begun:
@@ -198,8 +211,10 @@ class Certainty:
         yield from map(self._whole, silent)
 
     def _of_parent(self, hand_off: HandOff, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
-        """What another partition has handed off was certain there, and what a range of this one had promised
-        before these steps; rows of these steps were not.
+        """Yield the feed's gaps in keys that a parent has handed off.
+
+        What a parent in another partition tells is certain. So is what a parent in this partition had noted
+        before the steps that are not committed. Otherwise the parent's own hand-offs of these steps decide.
         """
         parent = self._states.get(hand_off.claim.parent)
         is_certain = parent is None or self.was_told(hand_off)
@@ -211,10 +226,11 @@ class Certainty:
             yield from self._told(hand_off, span)
 
     def _told(self, hand_off: HandOff, span: Span) -> Iterator[Gap]:
-        """What a hand-off leaves uncertain: what it says that the feed lacked there, and all above its time.
+        """Yield the gaps that a certain hand-off leaves: those that it tells, and all above its time.
 
-        Nothing is certain where it does not speak of the feed: that may have been activated later there. One
-        that cannot lag it names only if it was detached, unless the parent has forgotten what it promised.
+        A feed that it does not name may have been activated later there, so nothing is certain. A feed that
+        cannot lag is named only if it was detached: if it is not named it had no gap, unless the parent has
+        forgotten its promise.
         """
         gaps = told_of(self._feed.told_as, hand_off.lags)
         if gaps is None and (self._feed.can_lag or hand_off.lags is None):
@@ -227,5 +243,5 @@ class Certainty:
                 yield Gap(rest, hand_off.resolved)
 
     def _whole(self, span: Span) -> Gap:
-        """The keys of a feed that was given none of them."""
+        """Return the gap of a feed that was given nothing of these keys."""
         return Gap(span, None if self._feed.begins_with_scan else self._feed.start)

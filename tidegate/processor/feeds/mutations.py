@@ -1,6 +1,7 @@
-"""Changes of data outside the op log: those that commands tell, and those that no entry could tell.
+"""History mutations: changes of data outside the op log (docs/ranges.md#mutations).
 
-Each fails the feeds that it concerns, in whatever state its range is (docs/ranges.md#mutations).
+Commands tell of some of them. Others stand in entries that nobody could read or apply, and the next Snapshot
+tells of them. Each one fails the feeds that it concerns, whatever the state of its range.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.rows.table_key import prefix_end, without_tenant
 from tidegate.spans import Span
 
-#: Of keys that are kept for good; longer ones are cut.
+#: Mutated keys are kept for good, so each is kept with so many bytes at most. Longer ones are cut.
 _KEPT_KEY_BYTES: Final = 1_024
 
 
 class Mutation(NamedTuple):
-    """A command changed data of ``span`` outside the op log: rows changed, and no record says how.
+    """A change of data in ``span`` by a command, outside the op log: no record says how rows changed.
 
-    The versions that it changed stand from ``first`` to ``last``, both included. Before it the range was
-    complete up to ``resolved`` for all keys of ``span``. The defaults say that nothing is known of these.
+    The versions that it changed have timestamps from ``first`` to ``last``, both included. Before it the
+    range was complete up to ``resolved`` for all keys of ``span``. By default nothing is known of these
+    timestamps.
     """
 
     range_id: RangeId
@@ -37,10 +39,10 @@ class Mutation(NamedTuple):
 
 
 class MutationPlace(NamedTuple):
-    """Where a command stands in the log of its range: at ``offset``, where the range has ``span``.
+    """The place of a command in the log of its range: at ``offset``, where the range has ``span``.
 
-    ``closed`` is the highest that it has closed by then, as far as its entries were read. ``is_behind``: it
-    has not applied what stands before, and will.
+    ``closed`` is the highest timestamp that the range has closed by then, as far as its entries were read.
+    ``is_behind``: the range has a backlog, so it has yet to apply entries before the command.
     """
 
     offset: Offset
@@ -50,10 +52,10 @@ class MutationPlace(NamedTuple):
 
 
 class HiddenMutation(NamedTuple):
-    """Data of a range changed outside the op log at ``time``, in entries that nobody could apply.
+    """A change of a range's data outside the op log, at ``time``, in entries that nobody could apply.
 
-    Any key of ``span`` may have changed, but no version above ``high``. ``raft_index`` is 0 for a change in a
-    range that this one came from.
+    Any key of ``span`` may have changed, but no version above ``high``. ``raft_index`` is 0 when the change
+    was in a parent of the range.
     """
 
     range_id: RangeId
@@ -64,7 +66,10 @@ class HiddenMutation(NamedTuple):
 
 
 class Untold(NamedTuple):
-    """The snapshot at ``offset`` stands behind entries that were not applied, and tells of no mutation."""
+    """A snapshot, at ``offset``, behind entries that were not applied, whose source does not tell mutations.
+
+    Nobody can know whether these entries changed data outside the op log.
+    """
 
     range_id: RangeId
     offset: Offset
@@ -75,9 +80,10 @@ class Untold(NamedTuple):
 def mutations_of(
     range_id: RangeId, command: Command, span: Span | None, resolved: ResolvedTimestamp = ZERO_RESOLVED
 ) -> Iterator[Mutation]:
-    """What a command changed that its ops do not tell; it says where, or it may be anywhere in ``span``.
+    """Yield the changes of a command that its ops do not tell.
 
-    ``resolved``: how far the range was complete before the command.
+    The command names their spans; if it names none they may be anywhere in ``span``. The range was complete
+    up to ``resolved`` before the command.
 
     Source: CockroachDB ends rangefeeds there (``MVCCHistoryMutationError``, or "unexpected SST ingestion" by
     the changefeed); docs/log-contract.md#data-that-changes-outside-the-op-log.
@@ -92,19 +98,20 @@ def mutations_of(
 
 
 class Mutations:
-    """Collects the mutations of one log partition until the step fails the feeds that they concern."""
+    """The mutations of one log partition that a step has found and has not failed feeds for yet."""
 
     def __init__(self, key_bytes: int) -> None:
-        self._key_bytes = key_bytes  # of a key that can be stored
+        self._key_bytes = key_bytes  # the longest key that can be stored
         self._noted: list[Mutation] = []
         self._hidden: list[HiddenMutation] = []
         self._untold: list[Untold] = []
 
     def note(self, state: RangeState, command: Command, place: MutationPlace) -> None:
-        """Note what a command tells when the partition reads it, whether or not the range ever applies it.
+        """Note the changes of a command when the partition passes it, even if the range never applies it.
 
-        Copies were noted before, and so was what is read again after a restart, as its offset shows. Versions
-        that no op tells may stand up to the command's write timestamp: feeds that begin later scan up to it.
+        A copy is not noted again. Nor is a record that is read again after a restart, which its offset shows.
+        A change may have left versions up to the command's write timestamp, and no op tells them. So ``high``
+        rises to it, and scans for feeds that begin later read up to it.
         """
         index, accounted = command.raft_index, state.accounted
         if not accounted.knows(index, place.offset, state.applied):
@@ -120,11 +127,11 @@ class Mutations:
                     _remember(state, each.span, dated_at, each.last, each.first)
 
     def account(self, state: RangeState, command: Command, generation: Generation) -> None:
-        """The partition has read a command that the range has not applied: nothing before it is hidden, if
-        that is so of the one before.
+        """Account for a command that the partition has read and the range has not applied.
 
-        ``generation`` is that of the last Snapshot that was read. Of a command of a later one nobody knows
-        which keys had left the range by then.
+        Only a command that follows, without a gap, on what is accounted for counts: then no entry before it
+        can hide a change. ``generation`` is that of the last Snapshot that was read. A command of a later
+        generation does not count: nobody knows which keys had left the range by then.
         """
         follows = command.raft_index == max(state.applied, state.accounted.raft_index) + 1
         if follows and command.generation <= generation:
@@ -133,11 +140,12 @@ class Mutations:
     def pass_snapshot(
         self, state: RangeState, head: Snapshot, closed: ClosedTimestamp, *, is_new: bool
     ) -> None:
-        """Take in a Snapshot that the partition reads, whatever the range makes of it.
+        """Take in a Snapshot that the partition passes, whether or not the range takes it.
 
-        It dates the changes before it whose time is not known: above what the range had ``closed``, and above
-        what the Snapshot closes and tells. A Snapshot below the index that was noted last may be a copy from
-        before that change, and dates nothing. ``is_new``: the partition has not read it before.
+        It gives a time to the changes before it whose time is not known. That time is above what the range
+        had ``closed``, and above the time that the Snapshot closes and the one that it tells of its last
+        mutation. A Snapshot below the index that was noted last may be a copy from before that change, so it
+        gives no time. ``is_new``: the partition has not read it before.
         """
         if state.accounted.noted <= head.raft_index:
             told = ZERO if head.last_mutation is None else head.last_mutation.time
@@ -147,11 +155,11 @@ class Mutations:
             state.accounted = state.accounted.behind(head.raft_index, state.applied)
 
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
-        """Account for the keys alone that all of ``spans`` have.
+        """Account from here on only for keys that are in all of ``spans``.
 
-        The range leaves out the entries between the Snapshots of these spans. A key that one of them lacks
-        was another range's by then, and may have changed there. Where a key of a span is too long to store,
-        no key is accounted for.
+        ``spans`` are those of Snapshots that the range leaves out. A key that is not in one of them was with
+        another range by then, and may have changed there. Where a bound of a span is too long to store, no
+        key is accounted for any more.
         """
         left_out = [*spans]
         if any(len(key) > self._key_bytes for span in left_out for key in span):
@@ -160,13 +168,16 @@ class Mutations:
             state.accounted = state.accounted.kept_in(left_out, state.span)
 
     def forget_keys(self, state: RangeState) -> None:
-        """Nobody knows which keys have stayed with the range: Snapshots are not read again, for example."""
+        """Account for no key any more: nobody knows which keys have stayed with the range.
+
+        For example, the log was cut above Snapshots of the range that were to be read again.
+        """
         state.accounted = state.accounted.of_no_key(state.span)
 
     def judge(self, state: RangeState, head: Snapshot, offset: Offset, complete: Timestamp) -> None:
-        """Find out whether entries that were not applied before the snapshot may have changed data.
+        """Find out whether entries that were not applied before the snapshot may have changed data (X4, X6).
 
-        The keys of the snapshot are complete up to ``complete``.
+        All keys of the snapshot are complete up to ``complete``.
         """
         told, accounted = head.last_mutation, state.accounted
         index = max(state.applied, accounted.raft_index)
@@ -185,9 +196,10 @@ class Mutations:
         state.accounted = accounted._replace(raft_index=max(index, head.raft_index), span=span, time=time)
 
     def suspect(self, state: RangeState, head: Snapshot) -> None:
-        """Take for changed what came to the range with a snapshot, as nobody has asked where it came from.
+        """Count the last mutation that a snapshot tells for all keys that come with it (X8).
 
-        The ranges that it came from were not waited for, since no feed needs it; what they missed is unknown.
+        The range takes this snapshot without its parents' answers, since no feed needs it. So nobody knows
+        which changes the parents have noted.
         """
         told = head.last_mutation
         if told is not None and told.time > ZERO:
@@ -195,24 +207,27 @@ class Mutations:
                 _remember(state, without_tenant(part), told.time, told.time)
 
     def take_noted(self) -> list[Mutation]:
-        """What commands told since the last call."""
+        """Return the changes that commands have told since the last call."""
         noted, self._noted = self._noted, []
         return noted
 
     def take_hidden(self) -> list[HiddenMutation]:
-        """What entries since the last call may have changed that nobody could apply."""
+        """Return the changes, found since the last call, in entries that nobody could apply."""
         hidden, self._hidden = self._hidden, []
         return hidden
 
     def take_untold(self) -> list[Untold]:
-        """The snapshots since the last call that should have told, and did not."""
+        """Return the snapshots since the last call that should have told of mutations and did not."""
         untold, self._untold = self._untold, []
         return untold
 
 
 def _time_of(state: RangeState, command: Command, place: MutationPlace) -> Timestamp:
-    """A timestamp above everything that the range's log had closed before a command, though entries before it
-    may be missing; `MAX` where that is not known, until the next snapshot tells."""
+    """Return a timestamp above everything that the range's log had closed before a command.
+
+    Entries before the command may be missing. Where nobody knows what they closed, and the command closes
+    nothing, it is `MAX` until the next Snapshot gives it a time.
+    """
     is_live = state.status is RangeStatus.LIVE and not place.is_behind
     if is_live and command.raft_index == state.applied + 1:
         closed = place.closed
@@ -224,7 +239,7 @@ def _time_of(state: RangeState, command: Command, place: MutationPlace) -> Times
 
 
 def _above_floors(state: RangeState, span: Span) -> Timestamp:
-    """A timestamp above what ranges that this one goes on from had resolved for keys of a span."""
+    """Return a timestamp above everything that the range's parents had resolved for keys of a span."""
     floors = (floor for floor in state.floors if without_tenant(floor.span).overlaps(span))
     return max((just_above(floor.resolved) for floor in floors), default=ZERO)
 
@@ -232,7 +247,7 @@ def _above_floors(state: RangeState, span: Span) -> Timestamp:
 def _remember(
     state: RangeState, span: Span, time: Timestamp, last: Timestamp, first: Timestamp = ZERO
 ) -> None:
-    """Keep a change for feeds that go on; the span is made larger where its keys are long."""
+    """Keep a change for feeds that go on here later. Long keys are cut, so that the span grows."""
     start, end = span
     kept = Span(
         start[:_KEPT_KEY_BYTES], end if len(end) <= _KEPT_KEY_BYTES else prefix_end(end[:_KEPT_KEY_BYTES])
@@ -241,9 +256,10 @@ def _remember(
 
 
 def _unaccounted(state: RangeState, head: Snapshot, time: Timestamp, *, is_known: bool) -> list[Span]:
-    """The keys of a snapshot that a mutation at ``time`` may have changed without anybody's notice.
+    """Return the keys of a snapshot that a mutation at ``time`` may have changed unnoticed.
 
-    ``is_known``: it was accounted for by its index. A range that is whole has noted all those of its keys.
+    These are all keys, or those that were not accounted for. Of keys that are accounted for, the mutation was
+    noticed when its index is (``is_known``), when its time is, or when the range is in no hole.
     """
     accounted = state.accounted
     own = accounted.span or state.span

@@ -1,4 +1,4 @@
-"""One feed in one log partition: how far it is there, what it wants, and its row of state."""
+"""One feed in one log partition: its status there, what it wants, and its row of state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidegate.spans import Span
 
 
 class FeedStatus(enum.Enum):
-    """How far a feed is in this partition."""
+    """The status of a feed in one log partition."""
 
     REGISTERED = 1
     ACTIVE = 2
@@ -32,14 +32,14 @@ class FeedStatus(enum.Enum):
 
 
 class PartitionFeed:
-    """One feed as this partition has taken it up."""
+    """A feed that one log partition has taken up."""
 
     __slots__ = ("emitter", "epoch", "id", "message", "reason", "registered", "status", "told_as")
 
     def __init__(self, message: Register | Activate, registered: Registered | None) -> None:
         self.id: FeedId = message.feed_id
         self.epoch: FeedEpoch = message.definition.epoch
-        #: What hand-offs call it.
+        #: The name by which hand-offs speak of the feed; see `told_name`.
         self.told_as = told_name(self.id, message.definition.accepted_epoch)
         self.registered = registered
         self.status = FeedStatus.REGISTERED
@@ -48,7 +48,7 @@ class PartitionFeed:
         self.emitter: Emitter | None = None
 
     def activate(self, message: Activate) -> None:
-        """Emit rows from here on."""
+        """Make the feed active: it emits rows from here on."""
         self.message = message
         self.status = FeedStatus.ACTIVE
         destinations = {
@@ -57,63 +57,66 @@ class PartitionFeed:
         self.emitter = Emitter(message.definition.options, message.start, destinations)
 
     def fail(self, reason: str) -> None:
-        """Emit nothing any more."""
+        """Make the feed failed: it emits nothing any more."""
         self.status, self.reason, self.emitter = FeedStatus.FAILED, brief(reason), None
 
     @property
     def start(self) -> Timestamp:
-        """It emits rows above this; none while it is unknown."""
+        """The feed emits rows above this timestamp. It is `MAX` while the start is not known."""
         return self.message.start if isinstance(self.message, Activate) else MAX
 
     @property
     def table_ids(self) -> frozenset[int]:
-        """The tables that it emits."""
+        """The ids of the tables that the feed emits; none before its start is known."""
         if not isinstance(self.message, Activate):
             return frozenset()
         return frozenset(target.table_id for target in self.message.targets)
 
     @property
     def begins_with_scan(self) -> bool:
-        """Whether it emits what there was at its start before anything else."""
+        """Whether the feed begins with an initial scan: the rows that its tables have at its start."""
         return self.message.definition.options.initial_scan is not InitialScan.NO
 
     @property
     def goes_on(self) -> bool:
-        """Whether earlier epochs of it have given what is at or below its start."""
+        """Whether earlier epochs of the feed have written the rows at or below its start."""
         return self.message.definition.may_go_on
 
     @property
     def scans_only(self) -> bool:
-        """Whether it emits nothing but that."""
+        """Whether the feed emits its initial scan and nothing else."""
         return self.message.definition.options.initial_scan is InitialScan.ONLY
 
     @property
     def can_lag(self) -> bool:
-        """Whether it wants versions that ranges had passed when it was activated."""
+        """Whether the feed wants versions that ranges had passed when it was activated.
+
+        It begins with a scan, or at a cursor.
+        """
         return self.begins_with_scan or self.message.definition.options.cursor is not None
 
     @property
     def shows_previous(self) -> bool:
-        """Whether its rows show what they replaced."""
+        """Whether the feed's records show the values that a row replaced."""
         return self.message.definition.options.needs_previous
 
     def watches(self, span: Span) -> bool:
-        """Whether it emits rows of the span, which has no tenant prefix."""
+        """Whether the feed watches any key of the span, which has no tenant prefix."""
         return any(span.overlaps(watched) for watched in self.spans)
 
     @property
     def targets(self) -> tuple[FeedTarget, ...]:
-        """The tables that it emits, resolved; none before its start is known."""
+        """The tables that the feed emits, with their topics; none before its start is known."""
         return self.message.targets if isinstance(self.message, Activate) else ()
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The keys that it watches."""
+        """The keys that the feed watches, without tenant prefix."""
         return tuple(span for target in self.targets for span in target.spans)
 
 
 def feed_row(feed: PartitionFeed) -> bytes:
-    """The feed as it is stored."""
+    """Return the stored form of the feed."""
     return pack(
         pb.Feed(
             feed_id=feed.id,
@@ -127,7 +130,7 @@ def feed_row(feed: PartitionFeed) -> bytes:
 
 
 def read_feed(value: bytes) -> PartitionFeed:
-    """What ``feed_row`` made. Raises ``StateError`` for a row that cannot be read."""
+    """Return the feed of a value that ``feed_row`` made. Raises ``StateError`` if it cannot be read."""
     row = unpack(pb.Feed, value, "a feed of the partition")
     try:
         message = read_control(row.message)

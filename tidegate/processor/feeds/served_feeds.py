@@ -1,4 +1,4 @@
-"""The feeds that ranges name to those that go on from them: those that can lag, by the keys they watch."""
+"""Finds the feeds that ranges name in promises and hand-offs: those that can lag, by the keys they watch."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ _SPANS_MAX: Final = 10_000
 
 
 class ServedFeeds:
-    """The feeds of ``active`` that can lag, asked for by span. A span keeps its answer: most ask again."""
+    """The feeds of ``active`` that can lag, by span.
+
+    An answer is kept, since most spans are asked for again.
+    """
 
     def __init__(self, active: Iterable[PartitionFeed]) -> None:
         self._feeds = [feed for feed in active if feed.can_lag]
-        #: Feeds that watch the same keys are looked at once.
+        #: The different sets of spans that feeds watch: each is compared once for all its feeds.
         self._watched = dict.fromkeys(feed.spans for feed in self._feeds)
         self._of: dict[Span, tuple[str, ...]] = {}
 
     def __call__(self, span: Span | None) -> Sequence[str]:
-        """The told names of the feeds that watch keys of ``span``, which may have a tenant prefix; none of a
-        span not known."""
+        """Return the told names of the feeds that watch keys of ``span``, which may have a tenant prefix.
+
+        There are none if the span is not known.
+        """
         if span is None:
             return ()
         known = self._of.get(span)

@@ -1,6 +1,6 @@
-"""Committed versions into rows: the stage between the ranges and the feeds.
+"""Makes rows of committed versions: the stage between the ranges and the feeds.
 
-Batch in, batch out: a columnar kernel may replace ``decode`` as long as it gives the same rows.
+It takes a batch and gives a batch: a columnar kernel may replace ``decode`` if it gives the same rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
 _REFUSED_SHOWN: Final = 3
-#: Every snapshot repeats the descriptors of its tables: of 50,000 ranges they are decoded once.
+#: Every snapshot repeats the descriptors of its tables. With this cache those of 50,000 ranges are decoded
+#: once.
 _decoded: Final = lru_cache(maxsize=256)(decode_descriptor)
 
 
@@ -46,9 +47,9 @@ class _Unfit(NamedTuple):
 
 
 class TableRowError(FeedError):
-    """A row that cannot be decoded, with the table that it belongs to.
+    """The error of a row that cannot be decoded or encoded, with the table that the row belongs to.
 
-    ``unforeseen`` is what it met where nobody foresaw that.
+    ``unforeseen`` tells of the exception, where nobody foresaw it.
     """
 
     def __init__(self, table_id: int, version: Version, cause: FeedError) -> None:
@@ -61,14 +62,15 @@ class TableRowError(FeedError):
         self.unforeseen = unforeseen_in(cause)
 
 
-#: A row; or why there is none; or ``None`` for a version that no feed looks at.
+#: A row; or the error that says why there is none; or ``None`` for a version that no feed wants.
 Decoded: TypeAlias = Row | TableRowError | None
 
 
 class Starts(NamedTuple):
-    """Per table the lowest start of the feeds that want its rows, and of those that want what they replaced.
+    """For each table the lowest start of the feeds that want its rows.
 
-    Nobody wants what is at or below it. Of a table that is not named here all versions are wanted.
+    ``previous`` has the same for the feeds that also want the values that rows replaced. Nobody wants a
+    version at or below that start. Of a table that is not named here all versions are wanted.
     """
 
     rows: Mapping[int, Timestamp]
@@ -83,30 +85,31 @@ class PartitionRows:
 
     def __init__(self) -> None:
         self.catalog = Catalog()
-        #: Per table the highest timestamp of a row that was decoded: no older descriptor may come after it.
+        #: For each table the highest timestamp of a decoded row. A new descriptor that is valid from that
+        #: time or earlier comes too late.
         self._highs: dict[int, Timestamp] = {}
         self._changed_descriptors: list[TableDescriptor] = []
         self._changed_highs: set[int] = set()
-        #: Tables with a version that could not be taken: an older one must not read their rows.
+        #: Tables with a descriptor version that could not be taken: no older version may read their rows.
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
         self._versions = 0
 
     def __len__(self) -> int:
-        """How many rows its state has."""
+        """The number of its rows of state."""
         return self._versions + len(self._highs) + len(self._unfit)
 
     def is_new(self, update: DescriptorUpdate) -> bool:
-        """Whether the update is not known yet: rows before it must be read without it."""
+        """Whether the update is not known yet. Then rows before it must be read first, without it."""
         return not self.catalog.has(update.table_id, update.version)
 
     def learn(self, update: DescriptorUpdate, place: str = "") -> None:
-        """Take a descriptor version that stands at ``place``, which is told of one that cannot be taken.
+        """Take a descriptor version. ``place`` is where it stands, for the sentence about a refused one.
 
-        Raises ``DescriptorConflict`` when it comes too late, for a table some of whose rows were read by an
-        older version: it is known from here on, but who emitted those rows must stop. Raises
-        ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken: the table is unfit
-        until a later one can, or this one when it comes again.
+        Raises ``DescriptorConflict`` when the version comes too late: some rows that it governs were read by
+        an older one. The version is known from here on, but feeds that emitted those rows must stop. Raises
+        ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken. The table is unfit
+        then until a later version is taken, or this one when it comes again.
         """
         if update.table_id <= 0:
             raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
@@ -123,8 +126,9 @@ class PartitionRows:
             self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
             raise
         unfit = self._unfit.get(update.table_id)
-        # The same version cures only if it was not known: what a former release could not read. Where it was,
-        # the log has given two contents for it, and repeats one of them.
+        # A version that was refused and is taken now makes the table fit again only if it was not known: an
+        # earlier release could not read it. If it was known the log has given two contents for one version,
+        # and repeats one of them.
         if unfit is not None and (
             unfit.version < update.version or (added and unfit.version == update.version)
         ):
@@ -137,20 +141,23 @@ class PartitionRows:
             )
 
     def unfit(self, table_id: int) -> str:
-        """Why rows of the table cannot be read at present; empty when they can."""
+        """Return why rows of the table cannot be read at present; empty when they can."""
         unfit = self._unfit.get(table_id)
         return "" if unfit is None else f"version {unfit.version} of table {table_id}: {unfit.reason}"
 
     def refused(self) -> list[str]:
-        """Of tables whose newest version could not be taken, why not; some, where there are many."""
+        """Return, for tables whose newest version could not be taken, why not. ``_REFUSED_SHOWN`` at most."""
         return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
 
     def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
-        """See `Catalog.primary_keys`; not known either of a table that has a version which cannot be read."""
+        """See `Catalog.primary_keys`. Also ``None``, for not known, while the table is unfit."""
         return None if table_id in self._unfit else self.catalog.primary_keys(table_id, first, last)
 
     def _was_read_without(self, update: DescriptorUpdate) -> bool:
-        """Whether rows that the version governs were read by an older one; without one they failed."""
+        """Whether rows that the version governs were read by an older one.
+
+        Where there was no older version such rows have failed, so none was read.
+        """
         if update.modified > self._highs.get(update.table_id, ZERO):
             return False
         return self.catalog.has_before(update.table_id, update.modified)
@@ -170,14 +177,14 @@ class PartitionRows:
         starts: Starts = _EVERY_VERSION,
         scanned_at: Timestamp | None = None,
     ) -> list[Decoded]:
-        """The row of each version that a feed wants, in its version's place; nothing else is looked into.
+        """Return a row for each version that a feed wants, and ``None`` for each other one, in their order.
 
-        Wanted are the tables in ``wanted``, above their ``starts``, but for what the writer wants omitted
-        from feeds. The rows of the tables in ``wanted_previous`` come with the version that they replaced.
-        One that cannot be read is no fault of the row: feeds that do not need it take the row all the same.
+        Wanted are versions of the tables in ``wanted`` above their ``starts``, unless their writer wants them
+        omitted from feeds. Rows of the tables in ``wanted_previous`` come with the values that they replaced.
+        Where these cannot be read the row itself is good: feeds that do not need them take it.
 
-        What an initial scan found is read by the descriptor of the time that it was ``scanned_at``, wherever
-        feeds start.
+        ``scanned_at`` is set for versions that an initial scan found at that time. They are read by the
+        descriptor of that time, wherever feeds start.
         """
         if scanned_at is not None:
             return [self._decode_scanned(version, wanted, scanned_at) for version in versions]
@@ -206,7 +213,7 @@ class PartitionRows:
         try:
             table_id = table_id_of(version.key)
         except EncodingError:
-            return None  # not a table's key: the store's own data
+            return None  # it is not a table's key, but the store's own data
         timestamp = version.timestamp
         if table_id not in wanted or timestamp <= starts.rows.get(table_id, ZERO):
             return None
@@ -228,7 +235,7 @@ class PartitionRows:
             self._changed_highs.add(table_id)
 
     def freeze(self) -> Iterator[StateChange]:
-        """The rows of state that changed since the last call."""
+        """Yield the rows of state that changed since the last call."""
         for descriptor in self._changed_descriptors:
             yield _descriptor_row(descriptor)
         for table_id in self._changed_highs:
@@ -248,7 +255,7 @@ class PartitionRows:
         return None if unfit is None else pack(pb.UnfitTable(version=unfit.version, reason=unfit.reason))
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put back what ``freeze`` gave: (key, value) of the descriptors table."""
+        """Put back the rows of the descriptors table, each (key, value), that ``freeze`` gave."""
         for key, value in rows:
             if key.startswith(_HIGH_PREFIX):
                 high = unpack(pb.TableHigh, value, "a table's highest row timestamp")
@@ -271,7 +278,7 @@ def _restored(stored: bytes) -> TableDescriptor:
 
 
 def _descriptor_of(update: DescriptorUpdate) -> TableDescriptor:
-    """Raises ``EncodingError`` for one that cannot be read."""
+    """Return the descriptor of an update. Raises ``EncodingError`` if it cannot be read."""
     try:
         return _decoded(update.descriptor)
     except EncodingError:
@@ -281,7 +288,7 @@ def _descriptor_of(update: DescriptorUpdate) -> TableDescriptor:
 
 
 def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | Unreadable | None:
-    """The datums that the version replaced; see ``Row.previous``."""
+    """Return the datums that the version replaced; see ``Row.previous``."""
     if version.prev_value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a range has to wait for before it takes a snapshot (docs/ranges.md#words, #healing)."""
+"""Decides what a range has to wait for before it takes a snapshot (docs/ranges.md#words, #healing)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tidegate.spans import Span
 
 
 class Reach(NamedTuple):
-    """A range that is complete up to ``resolved``, and whose source keeps the versions from ``kept`` on."""
+    """Keys that are complete up to ``resolved``, and whose versions from ``kept`` on the source still has."""
 
     resolved: Timestamp
     kept: Timestamp
 
     def includes(self, start: Timestamp) -> bool:
-        """Whether a feed from ``start`` on can be given every version that it misses."""
+        """Whether a feed that starts at ``start`` can be given all its missing versions of these keys."""
         return max(self.resolved, start) >= self.kept
 
 
@@ -30,14 +30,15 @@ EVERYWHERE = Reach(ZERO, ZERO)
 
 
 class Watchers(Protocol):
-    """What ranges need to know of the feeds of their partition. Spans are without tenant prefix."""
+    """The questions of ranges about the feeds of their partition. Spans have no tenant prefix."""
 
     def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
-        """The lowest start, below a timestamp and within reach, of the active feeds that watch the span."""
+        """Return the lowest start, below a timestamp and within reach, of the active feeds on the span."""
 
     def has_earlier_rows(self, span: Span) -> bool:
-        """Whether any active feed that watches the span has rows from before its start: it began with a
-        scan, so that keys may lack in it, or goes on from an earlier epoch.
+        """Whether any active feed that watches the span has rows from before its start.
+
+        Such a feed began with a scan, or goes on from an earlier epoch.
         """
 
     def want_previous(self, span: Span) -> bool:
@@ -45,7 +46,7 @@ class Watchers(Protocol):
 
 
 class Unreachable(NamedTuple):
-    """A scan has begun that cannot bring what feeds miss whose start is not within ``reach``."""
+    """A scan that has begun, and that cannot bring all missing versions to feeds outside its ``reach``."""
 
     range_id: RangeId
     span: Span
@@ -54,14 +55,17 @@ class Unreachable(NamedTuple):
 
 
 def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:
-    """The hand-offs that a range needs before it takes a snapshot. Out of a hole it scans instead."""
+    """Return the claims whose answers a range needs before it takes a snapshot.
+
+    A range that is in a hole needs none: it scans instead.
+    """
     return frozenset() if state.status is RangeStatus.QUARANTINED else claims_told_by(state, head)
 
 
 def claims_told_by(state: RangeState, head: Snapshot) -> frozenset[Claim]:
-    """The claims on other ranges that a snapshot tells of, whether or not this one waits for the answers.
+    """Return the claims on other ranges that a snapshot tells of, whether or not the range waits for answers.
 
-    A snapshot that names more parents than a range has tells of none.
+    A snapshot that names more than ``PARENTS_MAX`` parents tells of none.
     """
     if len(head.parents) > PARENTS_MAX:
         return frozenset()
@@ -73,9 +77,9 @@ def claims_told_by(state: RangeState, head: Snapshot) -> frozenset[Claim]:
 
 
 def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
-    """How far keys of a range are complete before ``head`` when rows are missing; ``None`` when none are.
+    """Return how far the range's keys are complete before ``head``; ``None`` when no rows are missing.
 
-    Nothing is known of keys in no part. All hand-offs that it needs must have come.
+    Keys in no part are complete up to nothing. All hand-offs that the range needs must have come.
     """
     own = [] if state.span is None else [ScanPart(state.span, state.resolved)]
     if state.status is RangeStatus.QUARANTINED:
@@ -92,9 +96,10 @@ def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
 
 
 def _unseen_above(state: RangeState, head: Snapshot, complete: list[ScanPart]) -> Timestamp:
-    """Above which timestamp entries may be missing, of any key of a snapshot.
+    """Return the timestamp above which entries of any key of a snapshot may be missing.
 
-    The range's own entries are not, unless it is in a hole, nor are those of a parent that is complete.
+    The range's own entries are not missing, unless it is in a hole. Those of a parent that has handed off
+    completely are not missing either.
     """
     lowest = min(part.after for part in parts_left(head.span, complete, None))
     if state.status is RangeStatus.QUARANTINED or lowest == ZERO:
@@ -104,8 +109,11 @@ def _unseen_above(state: RangeState, head: Snapshot, complete: list[ScanPart]) -
 
 
 class Waiting:
-    """Decides for the ranges of one partition; ``unreachable`` collects what no scan can bring, ``mutations``
-    what changed in entries that were not applied."""
+    """Decides what the ranges of one partition wait for.
+
+    ``unreachable`` collects the scans that may not bring everything. ``mutations`` collects the changes
+    outside the op log in entries that were not applied.
+    """
 
     def __init__(self, watchers: Watchers, mutations: Mutations) -> None:
         self._watchers = watchers
@@ -113,20 +121,21 @@ class Waiting:
         self.unreachable: list[Unreachable] = []
 
     def is_needed(self, head: Snapshot) -> bool:
-        """Whether a feed may miss rows from before a snapshot."""
+        """Whether a feed needs the range to wait: it may miss rows from before the snapshot."""
         span = without_tenant(head.span)
         if self._watchers.has_earlier_rows(span):
             return True
         return self._watchers.lowest_start(span, head.high, EVERYWHERE) is not None
 
     def take_unasked(self, state: RangeState, head: Snapshot) -> None:
-        """Let the range take the snapshot though hand-offs are missing, since no feed needs what they say."""
+        """Note that the range takes the snapshot without all hand-offs, since no feed needs them."""
         self._mutations.suspect(state, head)
 
     def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
-        """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new.
+        """Return the scan that a range needs before it takes the snapshot at ``offset``; ``None`` if none.
 
-        What an earlier scan has brought is not scanned again.
+        A scan that has begun for this snapshot goes on. A new one leaves out what an earlier scan has
+        brought.
         """
         begun = state.scan
         if begun is not None and begun.snapshot_offset == offset:
@@ -148,7 +157,7 @@ class Waiting:
         return scan
 
     def _wanted(self, head: Snapshot, part: ScanPart) -> ScanPart | None:
-        """What feeds miss of keys that are complete up to ``part.after``, as of a snapshot."""
+        """Return the part of the scan that feeds need of keys complete up to ``part.after``, if any."""
         if part.after >= head.high:
             return None
         span, reach = without_tenant(part.span), Reach(part.after, head.gc_threshold)

@@ -1,1 +1,1 @@
-"""The table of a partition's ranges, and what it says of those that stand still."""
+"""The ranges of a log partition by id, their backlogs, and how they are quarantined."""

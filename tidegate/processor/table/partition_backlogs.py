@@ -1,4 +1,4 @@
-"""The backlogs of a log partition's ranges: which wait for something, and which can be applied."""
+"""The backlogs of a log partition's ranges: which ranges wait, and which backlogs can be applied."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidegate.ranges.handoff import Claim
 
 
 class Backlogs:
-    """By range. Those that wait for nothing are ``ready``, in the order in which they are applied."""
+    """The backlogs of one log partition, by range. A backlog is ready when its range waits for nothing."""
 
     def __init__(self, queue: QueueFactory | None) -> None:
         self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
         self._backlogs: dict[RangeId, Backlog] = {}
         self._ready: dict[RangeId, None] = {}
-        #: Claims that backlogs had left out when they were forgotten, and that are still to be sent.
+        #: Claims of snapshots that were left out of backlogs which are dropped by now: still to be sent.
         self._skipped: list[Claim] = []
 
     def __contains__(self, range_id: RangeId) -> bool:
@@ -27,24 +27,24 @@ class Backlogs:
         return self._backlogs[range_id]
 
     def get(self, range_id: RangeId) -> Backlog | None:
-        """The backlog of a range that has one."""
+        """Return the backlog of a range, ``None`` if it has none."""
         return self._backlogs.get(range_id)
 
     def items(self) -> Iterable[tuple[RangeId, Backlog]]:
-        """Those of all ranges that have one, in the order in which they fell behind."""
+        """Return all backlogs with their ranges, in the order in which the ranges fell behind."""
         return self._backlogs.items()
 
     @property
     def ready(self) -> bool:
-        """Whether any can be applied."""
+        """Whether any backlog can be applied."""
         return bool(self._ready)
 
     def first_ready(self) -> RangeId:
-        """The range whose backlog is applied next; there must be one."""
+        """Return the range whose backlog is applied next. There must be one."""
         return next(iter(self._ready))
 
     def hold(self, range_id: RangeId, record: LogRecord) -> Backlog:
-        """The backlog of a range that has to wait, which begins with ``record`` if there was none."""
+        """Return the backlog of a range that has to wait. A new backlog begins with ``record``."""
         backlog = self._backlogs.get(range_id)
         if backlog is None:
             backlog = self._backlogs[range_id] = Backlog(self._new_queue(range_id))
@@ -53,16 +53,16 @@ class Backlogs:
         return backlog
 
     def let_go_on(self, range_id: RangeId) -> None:
-        """The backlog of a range can be applied."""
+        """Make the backlog of a range ready to be applied."""
         self._ready[range_id] = None
 
     def clear(self, range_id: RangeId) -> None:
-        """The range waits for nothing more."""
+        """End the wait of a range, and make its backlog ready."""
         self._backlogs[range_id].clear()
         self._ready[range_id] = None
 
     def take_skipped(self) -> list[Claim]:
-        """The claims that snapshots told of which were left out since the last call."""
+        """Return the claims of the snapshots that backlogs have left out since the last call."""
         skipped, self._skipped = self._skipped, []
         for backlog in self._backlogs.values():
             if backlog.skipped:
@@ -79,5 +79,5 @@ class Backlogs:
 
 
 def raw_entry(record: LogRecord) -> RawEntry:
-    """A record as backlogs keep it."""
+    """Return a record in the form in which backlogs keep it."""
     return RawEntry(record.offset, record.key, record.value, record.timestamp)

@@ -1,6 +1,7 @@
-"""What went wrong in the ranges of a log partition: entries that cannot be followed, records of others.
+"""Quarantines ranges of a log partition, and reports what went wrong there.
 
-A range is quarantined at what it had resolved, and its operator is told (docs/log-contract.md#quarantine).
+A range is quarantined at the timestamp up to which it was resolved, and an incident tells the operator
+(docs/log-contract.md#quarantine).
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from tidegate.ranges.scan import SCAN_REPEAT_MS
 
 
 class Quarantines:
-    """Quarantines ranges of ``table``, and collects what there is to report."""
+    """Quarantines ranges of ``table``, and collects the incidents that tell of it."""
 
     def __init__(self, table: RangeTable) -> None:
         self._table = table
         self._incidents: list[Incident] = []
 
     def begin(self, state: RangeState, record: LogRecord, cause: str, resolved: ResolvedTimestamp) -> None:
-        """Stop following a range at ``record``, unless it is over anyway: it is complete to ``resolved``."""
+        """Quarantine a range at ``record``, complete up to ``resolved``.
+
+        Nothing happens to a range that is quarantined already, or has ended.
+        """
         if state.status in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             return
         self._begin(state, Offset(record.offset), cause, resolved)
 
     def begin_at(self, state: RangeState, offset: Offset, cause: str) -> None:
-        """Stop following a live range whose next entries did not come."""
+        """Quarantine a live range whose next entries did not come."""
         self._begin(state, offset, cause, state.resolved)
 
     def _begin(self, state: RangeState, offset: Offset, cause: str, resolved: ResolvedTimestamp) -> None:
@@ -41,7 +45,10 @@ class Quarantines:
         self._report(state.range_id, offset, sentence)
 
     def begin_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
-        """A snapshot that the range cannot go on with ends a hole that nobody saw until now."""
+        """Quarantine a range at the first chunk of a snapshot that it cannot go on with.
+
+        Such a snapshot shows that entries before it are missing, or names too many parents.
+        """
         try:
             require_replaceable(state, head)
             if state.chunks and state.status is RangeStatus.LIVE:
@@ -55,7 +62,7 @@ class Quarantines:
             self.begin(state, record, str(error), state.resolved)
 
     def report_stray(self, range_id: RangeId, record: LogRecord) -> None:
-        """A record stands where its range does not belong."""
+        """Report a record that stands in another log partition than its range."""
         partitions = self._table.partitions
         self._report(
             range_id,
@@ -65,7 +72,7 @@ class Quarantines:
         )
 
     def report_chunk(self, chunk: ScanChunk, record: LogRecord, error: MalformedEntry) -> None:
-        """A piece of an answer to a scan was refused, and its keys are asked for again."""
+        """Report a ScanChunk that was refused. Its keys are asked for again."""
         self._report(
             chunk.range_id,
             Offset(record.offset),
@@ -75,7 +82,7 @@ class Quarantines:
         )
 
     def take_out(self) -> list[Incident]:
-        """What was reported since the last call."""
+        """Return the incidents since the last call."""
         incidents, self._incidents = self._incidents, []
         return incidents
 

@@ -1,4 +1,4 @@
-"""The ranges of one log partition by their ids, and which of them have changed: what is stored of them."""
+"""The ranges of one log partition by their ids, which of them have changed, and their rows of state."""
 
 from __future__ import annotations
 
@@ -19,27 +19,31 @@ from tidegate.ranges.range_state import FeedsServing, RangeState
 
 
 class RangeTable:
-    """The ranges of log partition ``partition`` of ``partitions``. Whoever changes one touches it before."""
+    """The ranges of log partition ``partition`` of ``partitions``.
+
+    Whoever changes a range touches it first, so that it is noted as changed.
+    """
 
     def __init__(
         self, partition: int, partitions: int, spill: PartitionSpill | None, journal: Journal | None
     ) -> None:
         self.partition = partition
         self.partitions = partitions
-        #: What changes within steps that are not committed, for feeds that may be detached.
+        #: Notes what ranges were before the steps that are not committed; ``None`` if no feed can be
+        #: detached.
         self.journal = journal
-        #: Where open transactions go that are more than memory is to hold.
+        #: Takes the open transactions that are too many for memory; ``None`` if memory holds all.
         self.spill = spill
-        #: What time it is, as the log shows it.
+        #: Log time and elapsed log time of this partition.
         self.clock = LogClock()
         self.states: dict[RangeId, RangeState] = {}
-        #: Those that have changed since the last freeze.
+        #: The ranges that have changed since the last freeze.
         self.touched: dict[RangeId, RangeState] = {}
-        #: The feeds of which ranges tell those that go on from them.
+        #: Says which feeds ranges name in promises and hand-offs.
         self.serves: FeedsServing = lambda _: ()
-        #: Per range the sum over the stored rows of its transactions, as of the last freeze.
+        #: For each range the sum of the hashes of its transactions' stored rows, as of the last freeze.
         self._intents_hashes: dict[RangeId, int] = {}
-        #: The same over all ranges; the caller takes it modulo 2^64.
+        #: The sum over all ranges; the caller takes it modulo 2^64.
         self.intents_hash = 0
 
     def __iter__(self) -> Iterator[RangeState]:
@@ -50,7 +54,7 @@ class RangeTable:
         return partition_of(range_id, self.partitions) == self.partition
 
     def touch(self, range_id: RangeId) -> RangeState:
-        """A range that is going to be changed, made if need be."""
+        """Return a range that is going to be changed, and note it as changed. A new id gets a new range."""
         state = self.states.get(range_id)
         if state is None:
             state = self.states[range_id] = RangeState(range_id)
@@ -75,11 +79,11 @@ class RangeTable:
         bounds: RecordBounds,
         refuse: Callable[[RangeState, str], None],
     ) -> list[StateChange]:
-        """The rows of everything that changed since the last freeze, as bytes of this moment.
+        """Return the state rows of everything that changed since the last freeze, as bytes of this moment.
 
-        ``offset`` is the partition's position, ``read`` how far it has read, which is lower after a restart
-        with ranges that were behind. A range that does not fit into ``bounds`` is given to ``refuse``, which
-        quarantines it: there is less to store of it then.
+        ``offset`` is the partition's position. ``read`` is how far it has read the log in this run: below the
+        position after a restart while ranges were behind. A range with a key too long for ``bounds`` is given
+        to ``refuse``, which quarantines it, so that its transactions need not be stored.
         """
         changes: list[StateChange] = []
         for state in self.touched.values():
@@ -107,8 +111,10 @@ class RangeTable:
 
 
 def _note_waiting(state: RangeState, backlog: Backlog | None, offset: Offset, read: Offset) -> None:
-    """Note where a range's backlog begins, and how long it has waited. When it was heard is kept while feeds
-    lack rows of it."""
+    """Note where a range's backlog begins, since when it waits, and when it was heard last.
+
+    A range without a backlog keeps the time when it was heard while feeds have gaps in it.
+    """
     if backlog is not None:
         state.behind = backlog.start
         state.waits_since_ms = backlog.since_ms if backlog.parked else None

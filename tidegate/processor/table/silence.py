@@ -1,13 +1,13 @@
-"""When a range of which nothing is read is waited for no more (docs/ranges.md#log-time)."""
+"""When a range of which nothing is read is silent, and waited for no more (docs/ranges.md#log-time)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: A range that somebody waits for, and of which nothing was read for so much elapsed log time, is gone.
+#: A range is silent when nothing of it was read for so much elapsed log time.
 SILENT_MS: Final = 900_000
 
 
 def is_silent(heard_ms: int, now_ms: int) -> bool:
-    """Whether a range that was heard last at ``heard_ms`` has been silent for that long at ``now_ms``."""
+    """Whether a range that was heard last at ``heard_ms`` is silent at ``now_ms``, both elapsed log time."""
     return now_ms - heard_ms >= SILENT_MS
