@@ -1,7 +1,7 @@
-"""What goes into one step of a partition processor, and what comes out of it.
+"""The input and the output of a step of a partition processor.
 
-An engine reads a batch of log records, runs ``PartitionProcessor.step``, and makes the result durable in
-the order of docs/delivery.md. Nothing here knows which engine that is.
+An engine reads a batch of log records, runs ``PartitionProcessor.step``, and makes the result durable in the
+order of docs/delivery.md. Nothing here depends on the engine.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class LogRecord(Protocol):
 
 
 class ControlRecord(NamedTuple):
-    """A message of the control topic with its position there."""
+    """A message of the control topic, with its offset there."""
 
     offset: Offset
     message: ControlMessage
 
 
 class ExchangeRecord(NamedTuple):
-    """A claim or a hand-off with its position in the hand-off topic."""
+    """A claim or a hand-off, with its offset in the hand-off topic."""
 
     offset: Offset
     message: Exchange
@@ -59,14 +59,15 @@ class StateTable(enum.Enum):
 
 
 class StateChange(NamedTuple):
-    """A row of state as it is after a step; ``value`` ``None`` removes the row."""
+    """A row of state as a step leaves it. A ``value`` of ``None`` removes the row."""
 
     table: StateTable
     key: bytes
     value: bytes | None
 
 
-#: (header name, bytes): where a row came from, ``<range id>/<raft index>/<op ordinal>``.
+#: The name of the header that says where a row came from, as ``<range id>/<raft index>/<op ordinal>``. For
+#: example ``17/4302/0``.
 SOURCE_HEADER: Final = "tidegate-source"
 
 
@@ -82,7 +83,7 @@ class OutputRecord(NamedTuple):
 
 
 class SchemedTopic(NamedTuple):
-    """Where the rows of one table version go, and the schemas that they are written with."""
+    """The topic of one table version's rows, and the schemas with which they are written."""
 
     topic: str
     partitions: int
@@ -90,9 +91,9 @@ class SchemedTopic(NamedTuple):
 
 
 class UnframedRecord(NamedTuple):
-    """A row that is complete but for the ids of its schemas, which only the registry knows.
+    """An output record that lacks only the ids of its schemas, which the registry knows.
 
-    The ids stand before the bodies of key and value, and the framed key chooses the partition.
+    The ids are to stand before the bodies of key and value. The key with its id chooses the partition.
     """
 
     to: SchemedTopic
@@ -103,9 +104,10 @@ class UnframedRecord(NamedTuple):
 
 
 class RangeCheckpoint(NamedTuple):
-    """No row of the span at or below ``resolved`` follows that was not emitted before.
+    """The promise of a range that its span is complete up to ``resolved``.
 
-    ``span`` has no tenant prefix, like the spans that feeds watch.
+    No row of the span at or below it follows that was not emitted before. ``span`` has no tenant prefix, like
+    the spans that feeds watch.
     """
 
     range_id: RangeId
@@ -115,7 +117,7 @@ class RangeCheckpoint(NamedTuple):
 
 
 class ActiveFeed(NamedTuple):
-    """A feed that the partition emits rows for."""
+    """A feed for which the partition emits rows."""
 
     feed_id: FeedId
     epoch: FeedEpoch
@@ -123,11 +125,11 @@ class ActiveFeed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionCheckpoint:
-    """The checkpoints of one partition after one batch: the latest of each range that moved.
+    """The checkpoints of one partition after one batch: the latest one of each range that has moved.
 
-    They hold for the feeds named here and for no other. ``offset`` is the log position that they reflect,
-    ``log_time_ms`` and ``elapsed_ms`` are log time and elapsed log time there (0: not known). ``ended`` are
-    ranges that have no keys any more, since this batch or before.
+    They hold for the feeds named here and for no other. ``offset`` is the log position that they reflect.
+    ``log_time_ms`` and ``elapsed_ms`` are log time and elapsed log time there (0: not known). ``ended`` has
+    ranges that have ended, in this batch or before.
     """
 
     partition: int
@@ -140,7 +142,7 @@ class PartitionCheckpoint:
 
 
 class Incident(NamedTuple):
-    """Something that an operator must hear of: a quarantine, a refused record, a failed feed."""
+    """An event that an operator must hear of: a quarantine, a refused record, a failed feed."""
 
     partition: int
     offset: Offset
@@ -151,12 +153,13 @@ class Incident(NamedTuple):
 
 @dataclass(slots=True)
 class StepResult:
-    """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next.
+    """The outcome of one step.
 
-    A feed's rows stand in ``outputs``, or in ``unframed`` where its format has schemas: an engine frames them
-    (``tidegate.processor.feeds.framing``) before it makes anything of the result durable. ``refused`` is what
-    an engine keeps aside; nothing depends on it. ``serial`` counts the steps of a processor; 0 for a result
-    of no step.
+    ``changes`` is frozen: it has the bytes of this moment, and later steps do not alter it. A feed's rows are
+    in ``outputs``, or in ``unframed`` where its format has schemas. An engine frames these
+    (``tidegate.processor.feeds.framing``) before it makes anything of the result durable. ``refused`` has
+    records for the engine to keep aside; nothing depends on them. ``serial`` is the number of the step in its
+    processor, from 1; 0 for a result of no step.
     """
 
     offset: Offset | None
@@ -172,5 +175,5 @@ class StepResult:
     serial: int = 0
 
     def keep_aside(self, records: Sequence[RefusedRecord]) -> None:
-        """Have an engine keep these, as far as there is room for them."""
+        """Add records that the engine is to keep aside, up to ``KEPT_OF_A_STEP`` in all."""
         self.refused += records[: max(0, KEPT_OF_A_STEP - len(self.refused))]

@@ -1,4 +1,4 @@
-"""What is told of data that met an exception that nobody foresaw: steps U1 and U2 of docs/security.md."""
+"""Tells of data that met an exception nobody foresaw: steps U1 and U2 of docs/security.md."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ AnyRecord: TypeAlias = LogRecord | ControlRecord | ExchangeRecord
 
 
 def broke(error: Exception, input_: Input, records: Sequence[AnyRecord]) -> StepBroke:
-    """What to raise for an exception that left a step at one of these records.
+    """Return what to raise for an exception that a step met at one of these records; there must be one.
 
-    There is one at least. Raises ``error`` itself where it is not of the data.
+    Raises ``error`` itself if it is the process's own, such as a full disk, and no fault of the data.
     """
     cause = unforeseen(error)
     first, last = (InputPlace(input_, records[end].offset) for end in (0, -1))
@@ -29,7 +29,7 @@ def broke(error: Exception, input_: Input, records: Sequence[AnyRecord]) -> Step
 
 
 def refused_record(input_: Input, record: AnyRecord, cause: Unforeseen) -> RefusedRecord:
-    """The record as it came, to be kept aside."""
+    """Return the record in the form in which it is kept aside."""
     source, offset = Source[input_.name], int(record.offset)
     if isinstance(record, ControlRecord | ExchangeRecord):
         key, value = _as_it_came(record)
@@ -40,7 +40,7 @@ def refused_record(input_: Input, record: AnyRecord, cause: Unforeseen) -> Refus
 def refused_row(
     error: TableRowError, offset: Offset, feed_id: str, rows: PartitionRows
 ) -> list[RefusedRecord]:
-    """The row that failed a feed, if it met an exception that nobody foresaw."""
+    """Return the row that failed a feed, to be kept aside, if it met an exception that nobody foresaw."""
     if error.unforeseen is None:
         return []
     version = error.version
@@ -55,7 +55,10 @@ def refused_row(
 
 
 def _as_it_came(record: ControlRecord | ExchangeRecord) -> tuple[bytes | None, bytes | None]:
-    """Key and value; none where the message cannot be written again, for that must not break a step too."""
+    """Return key and value of the record; ``None`` for both where the message cannot be encoded again.
+
+    That must not break a step too.
+    """
     try:
         if isinstance(record, ControlRecord):
             return control_key(record.message.feed_id), record.message.to_bytes()
@@ -65,8 +68,8 @@ def _as_it_came(record: ControlRecord | ExchangeRecord) -> tuple[bytes | None, b
 
 
 def _descriptor(error: TableRowError, rows: PartitionRows) -> bytes:
-    """Of the row's table; nothing where none can be had."""
+    """Return the descriptor of the row's table; empty where none can be had."""
     try:
         return encode_descriptor(rows.catalog.at(error.table_id, error.version.timestamp).descriptor)
-    except Exception:  # of those, one is what the row has met
+    except Exception:  # the row may have failed by this very exception
         return b""

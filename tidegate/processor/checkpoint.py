@@ -1,4 +1,4 @@
-"""Checkpoints as they travel from partitions to the frontier."""
+"""Checkpoints on their way from log partitions to frontiers: as records, and as reports read from records."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tidegate.spans import Span
 
 _WHAT: Final = "a checkpoint record"
 _KEY_BYTES: Final = 4
-_RANGE_BYTES: Final = 40  # of a range's checkpoint, without its keys
-_FEED_BYTES: Final = 20  # of a feed in it, without its id
-_ENDED_BYTES: Final = 10  # of a range that has ended
+_RANGE_BYTES: Final = 40  # what a range's checkpoint takes in a record, beside its keys
+_FEED_BYTES: Final = 20  # what a feed takes, beside its id
+_ENDED_BYTES: Final = 10  # what a range that has ended takes
 
 ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """What frontiers need of one checkpoint or of several: who it holds for, and how far each span is.
+    """A report of a log partition to frontiers: how far each span is resolved, and for which feeds.
 
-    ``offset`` is the position in the log of ``partition`` that it reflects. Spans stand in columns of equal
-    length: 33,000 of them come in a second from 100,000 ranges, and objects for each would cost more than
-    all that is done with them. Who says so (``range_ids``, ``generations``), at which time of the log, and
-    which ranges have ``ended``, is for ``RangeClaims``; reports that were put together do not tell it.
+    It is made of one checkpoint or of several. ``offset`` is the log position that it reflects. Spans are in
+    columns of equal length: 100,000 ranges give 33,000 of them in a second, and an object for each would cost
+    more than all else that is done with them. The ranges (``range_ids``, ``generations``), the log times and
+    the ``ended`` ranges are for ``RangeClaims``; merged reports have no ranges any more.
     """
 
     partition: int
@@ -51,7 +51,7 @@ class PartitionProgress:
 
 
 def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
-    """The value of a checkpoint record."""
+    """Return the value of a checkpoint's record."""
     message = pb.Checkpoint(
         partition=checkpoint.partition,
         offset=checkpoint.offset,
@@ -75,10 +75,10 @@ def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
 def split_checkpoint(
     checkpoint: PartitionCheckpoint, bounds: RecordBounds = BOUNDS
 ) -> Iterator[PartitionCheckpoint]:
-    """The checkpoint in pieces that fit into a record each; every one of them holds by itself.
+    """Yield the checkpoint in pieces that each fit into a record. Each piece is a checkpoint by itself.
 
-    A piece holds for the feeds that it names: where one has no room for all of them, all is said again for
-    the others.
+    A piece holds for the feeds that it names. If the feeds need several pieces, the ranges are repeated for
+    each piece of feeds.
     """
     room = bounds.piece_bytes // 4
     ranges = list(_filled(checkpoint.ranges, _range_bytes, 2 * room))
@@ -95,7 +95,10 @@ def _range_bytes(item: RangeCheckpoint) -> int:
 def _filled(
     items: Sequence[ItemT], size_of: Callable[[ItemT], int], room: int
 ) -> Iterator[tuple[ItemT, ...]]:
-    """The items in order, as many together as there is room for; at least one piece, which may be empty."""
+    """Yield the items in order, in pieces of as many as have room.
+
+    There is at least one, which may be empty.
+    """
     piece: list[ItemT] = []
     left = room
     for item in items:
@@ -109,9 +112,9 @@ def _filled(
 
 
 def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
-    """The checkpoint of a record value.
+    """Return the checkpoint of a record's value.
 
-    Raises ``StateError`` for a newer version, ``ForeignRecord`` for anything else.
+    Raises ``StateError`` for a newer version, and ``ForeignRecord`` for a value that tidegate did not write.
     """
     message = unpack_record(pb.Checkpoint, value, _WHAT)
     return PartitionCheckpoint(
@@ -134,7 +137,7 @@ def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
 
 
 def report_of(checkpoint: PartitionCheckpoint) -> PartitionProgress:
-    """What `decode_report` makes of the checkpoint's bytes, for engines that keep it as it is."""
+    """Return the report that `decode_report` would read from the checkpoint's record, without the bytes."""
     ranges = checkpoint.ranges
     return PartitionProgress(
         checkpoint.partition,
@@ -152,7 +155,7 @@ def report_of(checkpoint: PartitionCheckpoint) -> PartitionProgress:
 
 
 def decode_report(value: bytes) -> PartitionProgress:
-    """The same as `decode_checkpoint`, for frontiers. Raises as that does."""
+    """Return the report of a record's value, for frontiers. Raises the same errors as `decode_checkpoint`."""
     message = unpack_record(pb.Checkpoint, value, _WHAT)
     ranges = list(message.ranges)
     walls = [item.resolved_wall for item in ranges]
@@ -173,14 +176,15 @@ def decode_report(value: bytes) -> PartitionProgress:
 
 
 def checkpoint_key(partition: int) -> bytes:
-    """The key of the records of a log partition."""
+    """Return the key of a log partition's checkpoint records."""
     return partition.to_bytes(_KEY_BYTES, "big")
 
 
 def read_report_record(key: bytes | None, value: bytes, partitions: int) -> PartitionProgress:
-    """The report of a record of one of ``partitions`` log partitions, whose key must be its own.
+    """Return the report of a record, after a check that one of ``partitions`` log partitions wrote it.
 
-    Raises as `decode_report`, ``ForeignRecord`` also for numbers and keys that no partition can report.
+    Raises the same errors as `decode_report`. A wrong key, partition, time or span is a ``ForeignRecord``
+    too.
     """
     report = decode_report(value)
     walls = [timestamp.wall for timestamp in report.resolved]
@@ -194,9 +198,10 @@ def read_report_record(key: bytes | None, value: bytes, partitions: int) -> Part
 
 
 def merged(reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
-    """The same news in fewer reports: one of each partition for the same feeds, the highest of each span.
+    """Merge the reports of each partition that hold for the same feeds into one.
 
-    The order of reports does not matter to a frontier, so it need not be kept.
+    A span gets the highest timestamp of all of them. The order of reports does not matter to a frontier, so
+    it is not kept.
     """
     sources: dict[tuple[int, tuple[ActiveFeed, ...]], list[PartitionProgress]] = {}
     for report in reports:

@@ -1,4 +1,4 @@
-"""What an engine may choose of a partition processor."""
+"""The settings that an engine gives to a partition processor."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from tidegate.ranges.intent_budget import PartitionSpill
 
 @dataclass(frozen=True, slots=True)
 class ProcessorConfig:
-    """What an engine may choose; none of it changes what rows come out.
+    """The settings of a partition processor. None of them changes which rows come out.
 
-    ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
-    built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent),
-    ``spill`` has room for open transactions beyond memory (all are in memory if absent). ``catch_up`` bounds
-    what feeds that lag may take. With ``detachable`` the engine may detach feeds, and says what is committed.
-    ``bounds`` are those of the records that its producer takes.
+    ``log_id`` and ``control_id`` are the ids of the topics that are read, which change when a topic is
+    deleted and created again. A state that was built from other topics is refused. ``queue`` makes the queues
+    of ranges that fall behind (in memory if absent). ``spill`` has room for open transactions beyond memory
+    (all are in memory if absent). ``catch_up`` bounds the scans of feeds that catch up. With ``detachable``
+    the engine may detach feeds, and tells the processor which steps are committed. ``bounds`` are for the
+    records that the engine's producer takes.
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)

@@ -1,8 +1,8 @@
 """What a partition does about an exception that nobody foresaw (docs/security.md#no-input-ends-a-process).
 
-An exception that is not of our error tree tells of a defect, and of data that brings it about. Where data of
-one feed is read or written, and nothing else is changed, the feed fails. Anywhere else nobody knows what the
-exception has left behind: the step broke, and an engine goes on from what is durable, more carefully.
+An exception outside tidegate's error tree shows a defect, and that some data brings it about. Where only rows
+of one feed are read or written, that feed fails. Anywhere else nobody knows what the exception has left
+behind. Then the step is broken, and the engine goes on from what is durable, more carefully.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 from tidegate.errors import FatalError, FeedError, RetryError, brief
 from tidegate.processor.refused import RefusedRecord
 
-#: Of the process's own ground, and no fault of data: state that cannot be trusted, a full disk, no memory.
+#: Errors of the process itself, which are no fault of data: state that cannot be trusted, a full disk, no
+#: memory.
 _OWN_GROUND: Final = (FatalError, RetryError, MemoryError, OSError)
 
 
 class Input(enum.Enum):
-    """A sequence of records that a partition takes; the value is what it is called."""
+    """A sequence of records that a partition reads. The value is its name in sentences."""
 
     LOG = "log"
     CONTROL = "control topic"
@@ -29,7 +30,7 @@ class Input(enum.Enum):
 
 
 class InputPlace(NamedTuple):
-    """A record of an input."""
+    """The place of a record: its input, and its offset there."""
 
     input: Input
     offset: int
@@ -43,15 +44,15 @@ class Placed(Protocol):
 
 
 RecordT = TypeVar("RecordT", bound=Placed)
-#: Records that are not applied, and why.
+#: The places of records that are not applied, each with the reason.
 Refused: TypeAlias = Mapping[InputPlace, str]
 
 
 class StepBroke(FatalError):
-    """A step met an exception that nobody foresaw: its processor, and its result, are of no use.
+    """The error of a step that met an exception nobody foresaw. Its processor and its result are of no use.
 
-    The data is one of the records from ``first`` to ``last``; where it is one record alone it is ``record``.
-    ``cause`` is the exception in a sentence.
+    One of the records from ``first`` to ``last`` brought it about. ``record`` is that record, where ``first``
+    is ``last``. ``cause`` is a sentence about the exception.
     """
 
     def __init__(
@@ -66,14 +67,14 @@ class StepBroke(FatalError):
         self.record = record
 
     def to_bytes(self) -> bytes:
-        """To be told by a task of Spark."""
+        """Return the error as bytes, in which a task of Spark tells it to the driver."""
         (input_, first), (_, last) = self.first, self.last
         record = None if self.record is None else self.record.to_json()
         return json.dumps([input_.value, first, last, self.cause, record]).encode()
 
     @classmethod
     def from_bytes(cls, told: bytes) -> StepBroke:
-        """What ``to_bytes`` made."""
+        """Return the error of the bytes that ``to_bytes`` made."""
         name, first, last, cause, record = json.loads(told)
         kept = None if record is None else RefusedRecord.from_json(record)
         return cls(InputPlace(Input(name), first), InputPlace(Input(name), last), cause, kept)
@@ -81,16 +82,17 @@ class StepBroke(FatalError):
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """How a partition is stepped anew behind a step that broke (U4 and U5).
+    """How carefully a partition is stepped after a step that broke (U4 and U5).
 
-    ``alone``: up to this offset of an input each record has a step of its own. It travels to Spark's tasks.
+    Records of an input up to its offset in ``alone`` have a step of their own each. Records in ``refused``
+    are not applied, for the reason given. Spark's tasks get this value from the driver.
     """
 
     alone: Mapping[Input, int] = field(default_factory=dict)
     refused: Mapping[InputPlace, str] = field(default_factory=dict)
 
     def steps(self, input_: Input, records: Sequence[RecordT]) -> Iterator[Sequence[RecordT]]:
-        """The records in the steps that are to be made of them."""
+        """Yield the records in groups, one group for each step to be made. There is one group at least."""
         alone_to = self.alone.get(input_, -1)
         count = sum(record.offset <= alone_to for record in records)
         yield from (records[at : at + 1] for at in range(count))
@@ -98,7 +100,11 @@ class Caution:
             yield records[count:]
 
     def after(self, broke: StepBroke) -> Caution:
-        """More careful than before. Raises ``broke`` where that cannot help: a refused record broke it."""
+        """Return the caution to use after another step that broke.
+
+        Where several records may be the cause, each gets a step of its own. A single record is refused.
+        Raises ``broke`` if it was refused already, since more caution cannot help then.
+        """
         if broke.first != broke.last:
             return replace(self, alone={**self.alone, broke.last.input: broke.last.offset})
         if broke.first in self.refused:
@@ -107,14 +113,14 @@ class Caution:
 
 
 def feed_error(error: Exception) -> FeedError:
-    """What a feed fails with where an exception left the reading or the writing of its rows."""
+    """Return the error with which a feed fails after an exception in the reading or writing of its rows."""
     return error if isinstance(error, FeedError) else FeedError(unforeseen(error))
 
 
 class Unforeseen(str):
-    """The sentence about an exception that nobody foresaw.
+    """A sentence about an exception that nobody foresaw.
 
-    ``exception`` is its type and place in the code.
+    ``exception`` has the exception's type and place in the code.
     """
 
     __slots__ = ("exception",)
@@ -128,7 +134,10 @@ class Unforeseen(str):
 
 
 def unforeseen(error: Exception) -> Unforeseen:
-    """A sentence about an exception that nobody foresaw. Raises it where it is not of the data."""
+    """Return a sentence about an exception that nobody foresaw.
+
+    Raises the exception itself if it is the process's own, such as a full disk, and no fault of the data.
+    """
     if isinstance(error, _OWN_GROUND):
         raise error
     exception = f"{type(error).__name__}{_where(error)}"
@@ -140,12 +149,12 @@ def unforeseen(error: Exception) -> Unforeseen:
 
 
 def unforeseen_in(error: Exception) -> Unforeseen | None:
-    """What stands in an error that was made of an exception which nobody foresaw; ``None`` for others."""
+    """Return the sentence in an error that was made of an unforeseen exception; ``None`` for other errors."""
     return next((each for each in error.args if isinstance(each, Unforeseen)), None)
 
 
 def _where(error: Exception) -> str:
-    """Where in the code it came from: file and line."""
+    """Return where in the code the exception was raised: file and line. Empty if that is not known."""
     at = error.__traceback__
     if at is None:
         return ""

@@ -1,4 +1,4 @@
-"""From versions to output records: what ranges have committed is read as rows, and given to feeds."""
+"""Reads the versions that ranges have committed as rows, and gives these to the feeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.ranges.version import Version
 
 
 class Deliveries:
-    """Gives the feeds of a partition their rows; one whose row cannot be written fails."""
+    """Gives the feeds of a partition their rows. A feed with a row that cannot be written fails."""
 
     def __init__(self, state: ProcessorState) -> None:
         self._state = state
@@ -25,7 +25,10 @@ class Deliveries:
         self._feeds = state.feeds
 
     def emit(self, result: StepResult) -> None:
-        """Let the rows of all versions so far come out, before anything else takes effect."""
+        """Put the records of all versions committed so far into ``result``.
+
+        This is done before anything takes effect that changes how rows are read or who is given them.
+        """
         shared, parted = self._ranges.take_committed()
         rows: list[Decoded] = []
         if shared:
@@ -40,7 +43,10 @@ class Deliveries:
     def _emit_shared(
         self, versions: list[Version], parted: Container[FeedId], result: StepResult
     ) -> list[Decoded]:
-        """Returns the rows of the versions; none when no feed is given them."""
+        """Emit the shared versions for all feeds that are not parted.
+
+        Returns the rows of the versions; an empty list when there is no such feed.
+        """
         feeds = self._feeds
         receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
         if not receivers:
@@ -53,7 +59,10 @@ class Deliveries:
     def _deliver(
         self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
     ) -> None:
-        """What a feed is given alone; ``known`` are rows by their versions' identity, read for others."""
+        """Emit a delivery for one feed.
+
+        ``known`` has the rows that were read for other feeds, each under the ``id`` of its version object.
+        """
         versions, scanned_at = delivery
         if feed.scans_only and scanned_at is None:
             return

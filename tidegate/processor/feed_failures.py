@@ -1,6 +1,7 @@
-"""Why feeds of a log partition are stopped for good, in sentences: what no step can give them any more.
+"""Fails feeds of a log partition for good when no step can give them all their rows any more.
 
-Each stops the feeds that are concerned, and no other. `PartitionFeeds.fail` says so to the jobs agent.
+Each function fails the feeds that are concerned and no other, with a sentence that says why. By
+`PartitionFeeds.fail` the jobs agent hears of it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tidegate.rows.table_key import without_tenant
 
 
 def fail_held(feeds: PartitionFeeds, held_s: float) -> None:
-    """Stop the feeds that wait for their starts, after so many seconds."""
+    """Fail the feeds that wait for their starts, after ``held_s`` seconds."""
     names = sorted(feeds.registered)
     error = FeedError(
         f"it was held for {held_s:.0f} s, and no start came for {', '.join(names)}: other log partitions "
@@ -34,14 +35,14 @@ def fail_held(feeds: PartitionFeeds, held_s: float) -> None:
 
 
 def fail_table(feeds: PartitionFeeds, table_id: int, error: FeedError) -> None:
-    """Stop every feed of a table."""
+    """Fail every feed of a table."""
     for feed in feeds.active:
         if table_id in feed.table_ids:
             feeds.fail(feed.id, error)
 
 
 def fail_unreachable(feeds: PartitionFeeds, lost: Unreachable) -> None:
-    """Stop the feeds whose rows no scan can bring."""
+    """Fail the feeds to which the scan cannot bring all their missing versions."""
     for feed in feeds.missing(lost.span, lost.high):
         if not lost.reach.includes(feed.start):
             error = FeedError(
@@ -55,7 +56,7 @@ def fail_unreachable(feeds: PartitionFeeds, lost: Unreachable) -> None:
 def fail_overtaken(
     feeds: PartitionFeeds, feed_id: FeedId, range_id: RangeId, complete_to: Timestamp, threshold: Timestamp
 ) -> None:
-    """Stop a feed that lags by more than the store keeps."""
+    """Fail a feed of whose missing versions the store has removed some."""
     error = FeedError(
         f"rows of range {range_id} above {complete_to} were not emitted yet, and the store has removed "
         f"versions up to its GC threshold {threshold}: create the feed again, with a later cursor or an "
@@ -65,11 +66,12 @@ def fail_overtaken(
 
 
 def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
-    """Stop the feeds that read rows from keys that were changed without a record.
+    """Fail the feeds that read rows from keys that a command changed without a record.
 
-    Those are the keys of the primary index: of the time that the command changed, as far as a feed may not
-    have been given all of it, and of the moment of the command. A feed that began with a scan was shown what
-    the index that was primary at its start had of any time; of one that goes on nobody knows that start.
+    Only keys of an index count that was primary at the time of a changed version, or when the command ran.
+    Changed versions that the feed was given before do not count. A feed that began with a scan was shown
+    versions from before its start as well, from the index that was primary at its start. Of a feed that goes
+    on nobody knows when its first epoch started, so each index that was primary since the change counts.
     """
     start, end = (key.hex() for key in mutation.span)
     for feed in state.feeds.active:
@@ -88,10 +90,10 @@ def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
 
 
 def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation) -> Timestamp:
-    """Up to where the feed has every row of the keys that were changed, whatever comes: its start at least.
+    """Return up to where the feed surely has every row of the changed keys: its start at least.
 
-    A feed that is detached is given rows of uncommitted steps again, by a scan, which does not find what the
-    command has removed. So what counts is what was true before these steps.
+    If the feed is detached, a scan gives it the rows of uncommitted steps again. That scan does not find what
+    the command has removed. So what was complete before these steps counts.
     """
     now = state.ranges.table.states.get(mutation.range_id)
     if now is None:
@@ -104,7 +106,7 @@ def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation)
 
 
 def fail_hidden(state: ProcessorState, hidden: HiddenMutation) -> None:
-    """Stop the feeds whose rows may have changed in entries that could not be applied."""
+    """Fail the feeds whose rows may have changed in entries that could not be applied."""
     range_id, raft_index, span, time, high = hidden
     where = f"raft index {raft_index}" if raft_index else "a range that it came from"
     for feed in state.feeds.missing(span, time):
@@ -119,7 +121,7 @@ def fail_hidden(state: ProcessorState, hidden: HiddenMutation) -> None:
 
 
 def untold_mutations(untold: Untold) -> str:
-    """Why no feed could be failed for what a hole may have hidden; what a source has to do about it."""
+    """Return the sentence about a Snapshot that does not tell of mutations, with what its source must do."""
     return (
         f"range {untold.range_id} goes on behind entries that were missing or could not be read, and its "
         "Snapshot does not tell of the last history mutation (`last_mutation`): had such an entry changed "

@@ -1,8 +1,8 @@
 """What time it is at the source, as the log of a partition shows it (docs/ranges.md#log-time).
 
-Kafka's record times are the source's clocks, and one of them may be wrong: a single record, a node whose
-clock is ahead, a pause of the source. So no record sets the time alone. A record *shows* its time as far as
-its range's closed timestamp allows, and log time is what two ranges have shown.
+Kafka's record times come from clocks of the source, and such a clock may be wrong: in a single record, on a
+node whose clock is ahead, after a pause. So no record sets log time alone. A record *shows* its record time,
+but not more than 5 s above its range's closed timestamp; log time is what two ranges have shown.
 """
 
 from __future__ import annotations
@@ -13,39 +13,40 @@ from typing import Final, NamedTuple
 
 from tidegate.raftlog.entry import RangeId
 
-#: So far above what its range has closed a record's time counts. Sources close about 3 s behind the present.
+#: A record's time counts up to so far above its range's closed timestamp (L1). Sources close about 3 s behind
+#: the present.
 ABOVE_CLOSED_MS: Final = 5_000
-#: So far may the range with the highest time be in front of the second one.
+#: Log time may be so far in front of the second highest time that a range has shown (L2).
 LEAD_MS: Final = 5_000
-#: So much at most elapses between two looks at the clock, whatever the record times say.
+#: The most that elapses between two looks at the clock, whatever the record times say (L4).
 STEP_MS: Final = 30_000
-#: A clock that has fallen by so much, and stays there, has gone back.
+#: A clock has gone back when it has fallen by so much and stays there (L4).
 BACK_MS: Final = 10_000
-#: So much of its new time has to pass before a clock that has gone back is believed.
+#: A clock that has gone back is believed when so much of its new time has passed (L4).
 SETTLED_MS: Final = 30_000
-#: A range that has closed nothing while others were heard so often is not waited for. A range counts as heard
-#: again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, where record times may flutter.
+#: A range is silent, and not waited for, when it was not heard while others were heard so often (L3). It is
+#: heard again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, but record times flutter.
 HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
-#: Of records whose time is not in front of log time one in so many is heard, and more of those that are so
-#: far below it that it may be ahead. Ranges are written by turns, and each nth record could be of one range
-#: for ever: so it is up to ``_SHIFTS - 1`` records earlier, by the record's time.
+#: Of records whose time is not above log time one in ``_ONE_IN`` is heard. Of those far below log time, which
+#: may be ahead then, more are heard. Ranges are written by turns, so each 32nd record might be of one range
+#: for ever: for that the next one is up to ``_SHIFTS - 1`` records earlier, as the record's time decides.
 _ONE_IN: Final = 32
 _ONE_IN_FAR_BELOW: Final = 5
 _SHIFTS: Final = 3
-#: What ranges that are not known have closed at most is forgotten when so many of them, one after the other,
-#: have closed less: whoever had closed that much has fallen silent, and its clock was ahead.
+#: The highest timestamp that unknown ranges have closed is forgotten when so many records of them, one after
+#: the other, have closed less (L8): the range that had closed it is silent, and its clock was ahead.
 BELOW_MAX: Final = 32
-#: So many ranges that are waited for are known, those with the highest times, and as many that are not.
+#: So many ranges that are waited for are known, those with the highest times, and as many silent ones (L7).
 _VOICES_MAX: Final = 8
-#: Who has shown the time that was stored without saying who had.
+#: Stands for the range that has shown a time that an earlier version stored without its range.
 _NOBODY: Final = RangeId(0)
 
 
 class Voice(NamedTuple):
-    """The time that a range has shown: ``shown_ms``, with ``closed_ms`` as its closed timestamp.
+    """A known range, and the time that it has shown, ``shown_ms``, with its closed timestamp ``closed_ms``.
 
-    It was heard as the ``heard``-th, when it had closed ``counted_ms``.
+    ``heard`` is the number of the hearing in which it was heard last; it had closed ``counted_ms`` then.
     """
 
     range_id: RangeId
@@ -57,7 +58,7 @@ class Voice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """What is stored of a clock."""
+    """The stored form of a log clock."""
 
     elapsed_ms: int = 0
     counted_ms: int = 0
@@ -70,13 +71,13 @@ class ClockState:
 
 
 class LogClock:
-    """The time of one log partition, in milliseconds; 0 before any record has shown a time.
+    """The clock of one log partition, in milliseconds; its times are 0 before any record has shown one.
 
-    ``time_ms`` is *log time*: where the source's clock stands, also after it was set back. ``shown_ms`` is
-    what two ranges have shown, or the only one: never above ``time_ms``. ``closed_ms`` is what two have
-    closed, or the only one: the source's own word for a time that has come. ``elapsed_ms`` is *elapsed log
-    time*, by which waits are measured: it never falls, and a jump of the clock, or a pause of the source,
-    counts for ``STEP_MS`` at most. Only differences of it mean anything; it is never 0.
+    ``time_ms`` is *log time*: what the source's clock says, also after it was set back. ``shown_ms`` is the
+    time that two ranges have shown, or the only range; it is never above ``time_ms``. ``closed_ms`` is the
+    time that two ranges have closed, or the only range: by the source's own word it has come. ``elapsed_ms``
+    is *elapsed log time*, by which waits are measured. It never falls, and a jump of the clock, or a pause of
+    the source, counts for ``STEP_MS`` at most. Only differences of it mean anything; it is never 0.
     """
 
     __slots__ = (
@@ -97,17 +98,17 @@ class LogClock:
         self.time_ms = self.shown_ms = self.closed_ms = 0
         self.elapsed_ms = 1
         self._counted_ms = self._hearings = self._passed = 0
-        #: The most that ranges that are not known have closed, all of them as one; and how many of them have
-        #: closed less since, with none between that has not.
+        #: The highest timestamp that unknown ranges have closed, all of them as one (L8); and how many of
+        #: their records since, one after the other, have closed less.
         self._others_ms = self._below = 0
-        #: Where the clock stood when it was found to have fallen, if it stays there.
+        #: The log time at which the clock was found to have fallen; ``None`` if it has not, or came back.
         self._fell_at: int | None = None
         self._voices: dict[RangeId, Voice] = {}
 
     def wants(self, time_ms: int) -> bool:
-        """Whether the record that comes next, with this time, is to be heard.
+        """Whether the next record, which has this record time, is to be heard.
 
-        Few have to be: those that are in front of log time, and of the others some, for it may be ahead.
+        Each record above log time is. Of the others some are, since log time may be ahead.
         """
         if time_ms > self.time_ms:
             return True
@@ -118,10 +119,10 @@ class LogClock:
         return True
 
     def hear(self, range_id: RangeId, time_ms: int, closed_ms: int, *, rose: bool = True) -> None:
-        """A record of the range came with this time, and the range has closed up to ``closed_ms``.
+        """Hear a record of a range with this record time; the range has closed up to ``closed_ms``.
 
-        ``rose``: it has closed more by this record. A range that has closed nothing shows nothing, and one
-        that is not known shows nothing by a record that closes no more.
+        ``rose``: the record has closed more than the range had closed before. A range that has closed nothing
+        shows nothing. A range that is not known shows nothing by a record that closes no more (L7).
         """
         known = self._voices.get(range_id)
         if known is not None:
@@ -143,21 +144,22 @@ class LogClock:
         self._settle()
 
     def forget(self, range_id: RangeId) -> None:
-        """The range has ended, and shows nothing any more."""
+        """Forget a range that has ended: it shows nothing any more."""
         self._voices.pop(range_id, None)
 
     def when(self, elapsed_ms: int) -> int:
-        """Log time as it would have been at a moment of elapsed log time, for people."""
+        """Return what log time was, about, at a moment of elapsed log time. It is for people to read."""
         return self.time_ms - (self.elapsed_ms - elapsed_ms)
 
     def _is_silent(self, voice: Voice) -> bool:
-        """Whether it is not waited for. It is still known: what it shows next is no news unless it closes."""
+        """Whether a known range is silent, so that it is not waited for (L3)."""
         return voice.heard <= self._hearings - HEARINGS
 
     def _forget_those_too_many(self) -> None:
-        """Of those that are waited for, forget the one that shows least; of the others, who was heard first.
+        """Forget known ranges beyond ``_VOICES_MAX`` silent ones and as many that are waited for (L7).
 
-        A range that is forgotten is heard all the same, as one of many.
+        Of silent ranges those heard longest ago go. Of ranges that are waited for the one that shows least
+        goes, and counts among the unknown ranges from then on.
         """
         silent = sorted((voice for voice in self._voices.values() if self._is_silent(voice)), key=_heard)
         for voice in silent[:-_VOICES_MAX]:
@@ -168,9 +170,9 @@ class LogClock:
             self._hear_one_of_many(forgotten)
 
     def _hear_one_of_many(self, voice: Voice) -> None:
-        """Count a range that is not known: so many that come one after the other are no more than one.
+        """Hear a range that is not known: all such ranges count as one (L8).
 
-        When those that are waited for fall silent by this, the range is known: it is the one that is heard.
+        If known ranges fall silent by this, the range is known from then on (L9).
         """
         more_ms = voice.closed_ms - self._others_ms
         if more_ms <= -_GRAIN_MS:
@@ -187,7 +189,7 @@ class LogClock:
             self._voices[voice.range_id] = voice._replace(counted_ms=voice.closed_ms, heard=self._hearings)
 
     def _settle(self) -> None:
-        """Find out what two ranges of those that are waited for have shown, and closed."""
+        """Work out what two of the ranges that are waited for have shown, and closed (L2)."""
         last = self._hearings - HEARINGS
         count = first = second = first_closed = second_closed = 0
         for _, shown_ms, closed_ms, _, heard in self._voices.values():
@@ -211,7 +213,7 @@ class LogClock:
         self._count()
 
     def _count(self) -> None:
-        """Let time elapse as far as the clock has moved on."""
+        """Let as much time elapse as log time has moved on since it was counted last (L4)."""
         moved_ms = self.time_ms - self._counted_ms
         if not self._counted_ms:
             self._counted_ms = self.time_ms
@@ -228,7 +230,7 @@ class LogClock:
     # ---- stored
 
     def state(self) -> ClockState:
-        """What to store: enough to go on as if nothing had happened."""
+        """Return the stored form, with which a restored clock goes on as if nothing had happened (L6)."""
         voices = tuple(sorted(self._voices.values()))
         return ClockState(
             self.elapsed_ms,
@@ -242,7 +244,7 @@ class LogClock:
         )
 
     def restore(self, stored: ClockState) -> None:
-        """Go on as the clock that ``stored`` was taken of."""
+        """Take over the time of the clock that gave ``stored``."""
         self.elapsed_ms, self._counted_ms = stored.elapsed_ms, stored.counted_ms
         self._hearings, self._passed, self._fell_at = stored.hearings, stored.passed, stored.fell_at
         self._others_ms, self._below = stored.others_ms, stored.below
@@ -251,13 +253,13 @@ class LogClock:
             self._settle()
 
     def guess(self, time_ms: int, closed_ms: Iterable[int]) -> None:
-        """Begin with the highest record time that an earlier version of tidegate stored.
+        """Begin with ``time_ms``, the highest record time that an earlier version of tidegate stored.
 
-        It may be far ahead, so it is a hint: it counts as far as what ranges have closed allows, and until
-        ranges have been heard.
+        It may be far ahead, so it is only a hint. It counts up to ``ABOVE_CLOSED_MS`` above what ranges have
+        closed, and until ranges were heard.
         """
         if time_ms:
-            self.elapsed_ms = time_ms  # scans were stored with the times at which they were asked for
+            self.elapsed_ms = time_ms  # that version stored with scans the record times at which it asked
             self.hear(_NOBODY, time_ms, max(closed_ms, default=0) or time_ms)
 
 

@@ -1,6 +1,7 @@
-"""The inside of a step: what entries of the log come to, and entries that ranges were behind with.
+"""The inside of a step: applies entries of the log and of backlogs, and emits the rows that they commit.
 
-Whatever changes how rows are read, or who is given them, takes effect behind the rows of what came before it.
+Some entries change how rows are read, or which feeds get them. Rows of earlier entries are emitted before
+such a change takes effect.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from tidegate.processor.feeds.mutations import Untold
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Heartbeat, Offset, RangeEnd, Snapshot
 
-#: Entries of backlogs that one step applies.
+#: The most entries of backlogs that one step applies.
 _DRAIN_MAX: Final = 4_096
 
 
 class LogStep:
-    """Applies entries to the state of a partition. Rows, requests and incidents go to the step's result."""
+    """The parts of one step. Each changes the partition's state, and adds to the step's result."""
 
     def __init__(self, state: ProcessorState) -> None:
         self._state = state
@@ -47,11 +48,11 @@ class LogStep:
         self._watched = self._feeds.active
 
     def emit(self, result: StepResult) -> None:
-        """Let the rows of all versions so far come out."""
+        """Emit the rows of all versions committed so far."""
         self._deliveries.emit(result)
 
     def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
-        """Apply the next entry of the log, or refuse what cannot be read."""
+        """Apply the next entry of the log, or refuse the record if it cannot be read or believed."""
         offset = Offset(record.offset)
         fault = entry if isinstance(entry, MalformedEntry) else self._entries.horizon.fault(entry, record)
         if fault is not None:
@@ -68,16 +69,17 @@ class LogStep:
             self._fail_feeds(result)
 
     def closed_before(self, entry: Entry | MalformedEntry) -> ClosedTimestamp:
-        """What the range of an entry that comes next has closed so far."""
+        """Return what the range of an entry has closed so far, before the entry is applied."""
         if isinstance(entry, MalformedEntry | DescriptorUpdate):
             return ZERO_CLOSED
         state = self._ranges.table.states.get(entry.range_id)
         return ZERO_CLOSED if state is None else state.resolver.closed
 
     def hear(self, record: LogRecord, entry: Entry | MalformedEntry, before: ClosedTimestamp) -> None:
-        """Let the clock hear of an entry that was applied, of a range that had closed up to ``before``.
+        """Tell the log clock of an entry that was applied. Its range had closed up to ``before`` it.
 
-        What cannot be read, stands in another partition than its range, or names no range says nothing.
+        Records that cannot be read, stand in another partition than their range, or name no range do not
+        count (L5).
         """
         if isinstance(entry, MalformedEntry | DescriptorUpdate):
             return
@@ -94,7 +96,7 @@ class LogStep:
         table.clock.hear(range_id, record.timestamp, closed.wall_ms, rose=closed > before)
 
     def settle(self, result: StepResult) -> None:
-        """Answer claims, and apply what ranges are behind with: a bounded number of entries."""
+        """Answer claims, and apply entries of backlogs, ``_DRAIN_MAX`` at most."""
         self.look_at_feeds()
         room = _DRAIN_MAX
         while True:
@@ -105,19 +107,19 @@ class LogStep:
                 return
 
     def look_at_feeds(self) -> None:
-        """Nothing is waited for, or kept, for the sake of feeds that are gone."""
+        """Take in that other feeds are active: nothing waits for feeds that are gone, and their gaps go."""
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
             self._parking.release_unneeded()
             self._ranges.lags.look_at_feeds()
 
     def ask(self, result: StepResult) -> None:
-        """Ask for scans; what no scan can bring is told in the step that begins it."""
+        """Add the requests for scans, and fail the feeds to which no scan can bring everything."""
         result.requests += self._ranges.due(self._state.position.offset)
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:
-        """Rows that no feed can be given any more, whatever is scanned."""
+        """Fail the feeds that can never be given all their rows, after the rows of what came before."""
         for lost in self._parking.take_unreachable():
             self._deliveries.emit(result)
             fail_unreachable(self._feeds, lost)
@@ -125,7 +127,7 @@ class LogStep:
             self._deliveries.emit(result)
             fail_mutated(self._state, mutation)
             if mutation.last < MAX:
-                self._state.raise_high(mutation.last)  # feeds that begin later start above what it brought
+                self._state.raise_high(mutation.last)  # feeds that begin later start above the change
         for hidden in self._mutations.take_hidden():
             self._deliveries.emit(result)
             fail_hidden(self._state, hidden)
@@ -136,7 +138,10 @@ class LogStep:
             fail_overtaken(self._feeds, *overtaken)
 
     def _warn_of(self, untold: Untold, result: StepResult) -> None:
-        """Say once that the source does not tell what no entry could; no feed can be failed for that."""
+        """Report, once in this run, that a source does not tell of mutations.
+
+        No feed can be failed for that.
+        """
         if not self._has_warned and self._feeds.missing(untold.span, untold.high):
             self._has_warned = True
             cause = untold_mutations(untold)
@@ -145,7 +150,7 @@ class LogStep:
             )
 
     def _learn(self, updates: Iterable[DescriptorUpdate], record: LogRecord, result: StepResult) -> None:
-        """Take descriptor versions; rows before a new one are read first, as the log has them."""
+        """Take descriptor versions. Rows before a new version are read first, by the older one."""
         offset = Offset(record.offset)
         place = f"offset {offset} of log partition {self._state.partition}"
         for update in updates:

@@ -3,10 +3,10 @@
     log records --decode--> entries --ranges--> versions --rows--> rows --emitters--> output records
                                   \\--> resolved timestamps --> checkpoint
 
-A processor holds the state of one log partition. ``step`` takes the next batch of its records and returns
-what must be made durable; ``control`` takes messages about feeds and ``exchange`` those of other
-partitions' ranges, between batches. All are pure: no clock, no randomness, no I/O. What they return as
-``changes`` is frozen: later steps do not alter it.
+A processor holds the state of one log partition. ``step`` takes the next batch of its records, and returns
+what must be made durable. Between batches ``control`` takes messages about feeds, and ``exchange`` takes
+messages of ranges in other partitions. All of these are pure: no clock, no randomness, no I/O. What they
+return as ``changes`` is frozen: later steps do not alter it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
 from tidegate.ranges.handoff import Exchange, HandOff, receiver_of
 from tidegate.spans import Span
 
-#: The clock hears of every range that begins or ends, however late its records are.
+#: The log clock is told of each range that begins or ends, however old the times of these records are.
 _ALWAYS_HEARD: Final = (RangeEnd, Snapshot)
 
 
@@ -69,7 +69,7 @@ class PartitionProcessor:
         config: ProcessorConfig,
         rows: Iterable[tuple[StateTable, bytes, bytes]],
     ) -> PartitionProcessor:
-        """The processor whose changes, folded by key, are ``rows``.
+        """Return a processor with the state that ``rows`` hold: all stored changes, the last one of each key.
 
         Raises ``StateError`` for rows that cannot be read, that do not belong together, or that were built
         from other topics.
@@ -79,44 +79,44 @@ class PartitionProcessor:
         return processor
 
     def pass_over(self, refused: Refused) -> None:
-        """Take these records for unreadable: they broke steps of a processor before (U5)."""
+        """Take these records for unreadable: each has broken a step of an earlier processor (U5)."""
         self._refused = self._ranges.entries.reader.refused = refused
 
     # ---- position ----
 
     @property
     def next_offset(self) -> Offset | None:
-        """Where to read on in the log; ``None`` without a state: from offset 0."""
+        """The offset to read on at in the log; ``None``, which means from offset 0, without a state."""
         return None if self._state.position.offset == NOWHERE else Offset(self._state.read + 1)
 
     @property
     def to_read_again(self) -> range:
-        """The offsets that were passed, and that ranges which were behind need once more after a restore."""
+        """The offsets that were passed before a restart, and that have to be read again for ranges behind."""
         return range(self._state.read + 1, self._state.position.offset + 1)
 
     @property
     def next_control_offset(self) -> Offset:
-        """Where to read on in the control topic."""
+        """The offset to read on at in the control topic."""
         return Offset(self._state.position.control_offset + 1)
 
     @property
     def next_hand_off(self) -> Offset:
-        """Where to read on in the hand-off topic."""
+        """The offset to read on at in the hand-off topic."""
         return self._state.position.next_hand_off
 
     @property
     def ready(self) -> bool:
-        """Whether a step without records would go on applying what ranges were behind with."""
+        """Whether a step without records would apply entries of backlogs."""
         return self._ranges.ready and not self.held
 
     @property
     def held(self) -> bool:
-        """Whether a feed waits for its start: no batch may be stepped until a control message releases it."""
+        """Whether a feed waits for its start. No batch may be stepped until a control message ends that."""
         return bool(self._feeds.registered)
 
     @property
     def held_for(self) -> frozenset[FeedId]:
-        """The feeds that wait for their starts. Any thread may ask."""
+        """The feeds that hold the partition until their starts are known. Any thread may read it."""
         return self._feeds.registered
 
     # ---- steps ----
@@ -124,9 +124,12 @@ class PartitionProcessor:
     def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
         """Apply the next batch of the log. Records at or below the position are passed over.
 
-        ``end`` is the offset behind the batch where that is not the last record's: a transactional writer
-        leaves offsets that no record has.
-        Raises ``StateError`` while the processor is held, and ``StepBroke``; then it is of no use any more.
+        ``end`` is the offset behind the batch. It is given where that is not one above the last record's: a
+        transactional writer leaves offsets that no record has. For example, a batch with records at 5 and 6,
+        and a commit marker at 7, has the ``end`` 8.
+
+        Raises ``StateError`` while the processor is held. Raises ``StepBroke`` for an exception that nobody
+        foresaw: the processor is of no use any more then.
         """
         if self.held:
             raise StateError(
@@ -140,7 +143,7 @@ class PartitionProcessor:
             return self._conclude(records, end, result)
 
     def _apply(self, due: Sequence[LogRecord], result: StepResult) -> None:
-        """Apply records to the state, one after the other."""
+        """Apply records to the state, one after the other, and tell the log clock of new ones."""
         entries = self._ranges.entries.reader.read(due)
         clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
@@ -157,7 +160,7 @@ class PartitionProcessor:
                 raise broke(error, Input.LOG, (record,)) from error
 
     def _conclude(self, records: Sequence[LogRecord], end: int | None, result: StepResult) -> StepResult:
-        """What comes of the records that were applied."""
+        """Move the position on, apply backlogs, and collect the rows and the requests of the step."""
         if records:
             self._state.advance(Offset(records[-1].offset))
         if end is not None:
@@ -171,7 +174,7 @@ class PartitionProcessor:
     def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult:
         """Take up claims and hand-offs, at a batch boundary. Those taken up before are passed over.
 
-        What they let go on is applied by the next steps. Raises ``StepBroke`` as ``step`` does.
+        The next steps apply the backlogs of ranges that go on by this. Raises ``StepBroke`` as ``step`` does.
         """
         with _breaking(Input.HAND_OFFS, records):
             self._step.look_at_feeds()
@@ -208,7 +211,7 @@ class PartitionProcessor:
             return self._finish(StepResult(None), everything=activated)
 
     def _take_control(self, record: ControlRecord) -> bool:
-        """Whether a feed became active."""
+        """Take up one message about a feed. Returns whether the feed became active."""
         message, position = record.message, self._state.position
         cause = self._refused.get(InputPlace(Input.CONTROL, record.offset))
         with _breaking(Input.CONTROL, (record,)):
@@ -229,15 +232,16 @@ class PartitionProcessor:
             return is_new
 
     def give_up(self, held_s: float) -> StepResult:
-        """Fail the feeds that hold the partition, for ``held_s`` seconds now: a step like any other.
+        """Fail the feeds that hold the partition, which has been held for ``held_s`` seconds.
 
-        What comes for them later, their starts among it, is answered by ``Failed``.
+        This is a step like any other. Later messages about these feeds, their starts too, are answered by
+        ``Failed``.
         """
         fail_held(self._feeds, held_s)
         return self._finish(StepResult(None), everything=False)
 
     def missing_below(self, log_start: Offset) -> StepResult:
-        """The log begins at ``log_start``: when entries that were to be read are gone, that is a hole."""
+        """Take in that the log begins at ``log_start``: entries below it that were not read are a hole."""
         expected = self._state.read + 1
         if log_start > expected:
             cause = (
@@ -249,18 +253,19 @@ class PartitionProcessor:
         return self._finish(StepResult(None), everything=False)
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
-        """The definition of a feed that the last step emitted rows for."""
+        """Return the definition of a feed for which the last step emitted rows."""
         return self._feeds.definition_of(feed_id)
 
     def is_active(self, feed_id: FeedId) -> bool:
-        """Whether a feed that the last step emitted rows for is still active behind them."""
+        """Whether a feed for which the last step emitted rows is still active behind them."""
         return self._feeds.is_active(feed_id)
 
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
-        """Fail a feed whose rows in ``result`` cannot be written, and take them and their promise out of it.
+        """Fail a feed whose rows in ``result`` cannot be written, and take the feed out of ``result``.
 
-        ``result`` must be the last step's, and nothing of it be durable: a checkpoint that names the feed
-        without its rows would lie.
+        ``result`` loses its rows, and its checkpoint and hand-offs do not vouch for the feed any more: a
+        checkpoint that names the feed without its rows would lie. ``result`` must be the last step's, and
+        nothing of it may be durable yet.
         """
         result.outputs.pop(feed_id, None)
         result.unframed.pop(feed_id, None)
@@ -276,9 +281,9 @@ class PartitionProcessor:
     ) -> StepResult:
         """Fail a feed of which a row is refused for good (docs/delivery.md#rows-that-are-refused, step R2).
 
-        ``uncommitted`` as for ``detach``, the batch of that row among them: none of them names the feed any
-        more. They are to be durable together with this step. Of a feed that has failed or was removed before
-        nothing else is changed.
+        ``uncommitted`` is as for ``detach``, and has the batch of that row. No checkpoint in it names the
+        feed afterwards. It has to become durable together with this step. Where the feed has failed or was
+        removed before, only these results are changed.
         """
         if self._feeds.is_active(feed_id):
             self._feeds.fail(feed_id, refusal)
@@ -287,25 +292,28 @@ class PartitionProcessor:
             result.exchanges = [self._feeds.tell_failures(message) for message in result.exchanges]
         return self._finish(StepResult(None), everything=False)
 
-    # ---- feeds whose sinks do not follow (docs/catch-up.md) ----
+    # ---- feeds with stalled sinks (docs/catch-up.md#a-sink-that-does-not-follow) ----
 
     @property
     def detached(self) -> frozenset[FeedId]:
-        """The feeds whose rows no batch waits for."""
+        """The detached feeds: no batch waits for their rows."""
         return self._ranges.detached.feeds
 
     def committed(self, serial: int) -> None:
-        """The steps up to this one are durable, and their rows acknowledged, but for detached feeds."""
+        """Take in that the steps up to this one are durable, and all their rows acknowledged.
+
+        Rows of detached feeds need not be.
+        """
         if self._state.journal is not None:
             self._state.journal.committed(serial)
 
     def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult:
-        """Let no batch wait for the feed's rows: from the first of ``uncommitted`` on they may be lost (K2).
+        """Detach a feed (K2), so that no batch waits for its rows.
 
-        ``uncommitted`` are the results of all steps since ``committed``, in order; their checkpoints and
-        hand-offs are changed, so none of them may be on its way. Rows of the feed go on coming out as long as
-        `is_spooling`. Of a feed that has failed or was removed since nothing is missed, and no checkpoint
-        from before that names it.
+        ``uncommitted`` has the results of all steps since ``committed``, in order. The feed's rows from the
+        first of them on may be lost. Their checkpoints and hand-offs are changed, so none of them may be on
+        its way to Kafka. Rows of the feed still come out as long as it `is_spooling`. A feed that has failed
+        or was removed since gets no gaps, and is taken out of these checkpoints all the same.
         """
         certain = self._ranges.detach(self._feeds[feed_id]) if self._feeds.is_active(feed_id) else None
         for result in uncommitted:
@@ -317,23 +325,29 @@ class PartitionProcessor:
         return self._finish(StepResult(None), everything=False)
 
     def is_spooling(self, feed_id: FeedId) -> bool:
-        """Whether a detached feed may be attached once all of its rows are acknowledged."""
+        """Whether all rows of a detached feed still come out.
+
+        It may be attached once they are acknowledged.
+        """
         return self._ranges.detached.is_spooling(feed_id)
 
     def stall(self, feed_id: FeedId) -> StepResult:
-        """Let no rows of a detached feed come out any more (K5)."""
+        """Stop the rows of a detached feed (K5)."""
         self._ranges.detached.stall(feed_id)
         return self._finish(StepResult(None), everything=False)
 
     def attach(self, feed_id: FeedId) -> StepResult:
-        """Everything of a feed that `is_spooling` was acknowledged (K4). Raises ``StateError`` for others."""
+        """Attach a feed that `is_spooling`: all its rows were acknowledged (K4).
+
+        Raises ``StateError`` for any other feed.
+        """
         if not self.is_spooling(feed_id):
             raise StateError(f"feed {feed_id} lacks rows in log partition {self.partition}")
         self._ranges.detached.attach(feed_id)
         return self._finish(StepResult(None), everything=True)
 
     def resume(self, feed_id: FeedId) -> StepResult:
-        """The sink of a detached feed takes rows: scan for what it lacks (K6)."""
+        """Resume a detached feed, whose sink takes rows again: scan for its missing versions (K6)."""
         self._step.look_at_feeds()
         self._ranges.detached.resume(feed_id)
         result = StepResult(None)
@@ -341,29 +355,29 @@ class PartitionProcessor:
         return self._finish(result, everything=False)
 
     def _amended(self, certain: Certainty, message: Exchange) -> Exchange:
-        """A hand-off that says what a feed lacks that was detached since."""
+        """Return the message, with the gaps that a detached feed has got since if it is a hand-off."""
         if not isinstance(message, HandOff):
             return message
         return self._ranges.detached.amended(message, certain)
 
     def full_checkpoint(self) -> PartitionCheckpoint:
-        """The checkpoint of all ranges, for a frontier that starts anew."""
+        """Return the checkpoint of all ranges, for a frontier that starts anew."""
         return self._checkpoint(everything=True)
 
     # ---- what an operator sees ----
 
     def status(self) -> PartitionStatus:
-        """Counts, quarantines and parked ranges as of the last step."""
+        """Return counts, quarantines and parked ranges as of the last step."""
         return self._reader.partition(self._state.position.offset)
 
     def ranges_in(self, span: Span) -> RangesIn:
-        """The ranges that have keys of ``span``, which has no tenant prefix, as of the last step."""
+        """Return the ranges that have keys of ``span``, without tenant prefix, as of the last step."""
         return self._reader.ranges_in(span)
 
     # ---- inside a step ----
 
     def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
-        """Freeze what changed, and add what the step has to report."""
+        """Freeze what changed, and add the checkpoint, the messages and the incidents of the step."""
         position = self._state.position
         caught_up = self._ranges.settle_lags()
         checkpoint = self._checkpoint(everything=everything or caught_up)
@@ -400,7 +414,7 @@ class PartitionProcessor:
 
 @contextmanager
 def _breaking(input_: Input, records: Sequence[AnyRecord]) -> Iterator[None]:
-    """Raise ``StepBroke`` for an exception that nobody foresaw: one of the records has brought it about."""
+    """Turn an exception that nobody foresaw into ``StepBroke``: one of the records has brought it about."""
     try:
         yield
     except Exception as error:
@@ -410,7 +424,7 @@ def _breaking(input_: Input, records: Sequence[AnyRecord]) -> Iterator[None]:
 
 
 def _withdraw(feed_id: FeedId, result: StepResult) -> None:
-    """Let the checkpoint of a result say nothing of a feed."""
+    """Take a feed out of the checkpoint of a result."""
     if result.checkpoint is not None:
         kept = tuple(active for active in result.checkpoint.feeds if active.feed_id != feed_id)
         result.checkpoint = replace(result.checkpoint, feeds=kept)

@@ -1,6 +1,6 @@
-"""The state of one log partition: how far its log was read, its ranges, feeds and descriptors; all as rows.
+"""The state of one log partition: its position in the log, its ranges, feeds and descriptors, all as rows.
 
-What is frozen is the bytes of one moment; put back by ``restore`` it is the same state, or is refused.
+``freeze`` gives the rows as bytes of one moment. ``restore`` makes the same state of them, or refuses them.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from tidegate.raftlog.entry import Offset
 
 
 class ProcessorState:
-    """All that a processor keeps of log partition ``partition`` of ``partitions``."""
+    """The state that a processor keeps of log partition ``partition`` of ``partitions``."""
 
     def __init__(self, partition: int, partitions: int, config: ProcessorConfig) -> None:
         self.partition = partition
         self.position = Position(log_id=config.log_id, control_id=config.control_id)
-        #: Up to here the log was read in this run: below the position while ranges that were behind catch up.
+        #: The last offset of the log that was read in this run. After a restart it is below the position
+        #: while ranges that were behind read their entries again.
         self.read = NOWHERE
         self.rows = PartitionRows()
         self.feeds = PartitionFeeds(partition)
-        #: What changes within steps that are not committed; none where feeds cannot be detached.
+        #: What ranges were before the steps that are not committed; ``None`` where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
         self.ranges = PartitionRanges(
             partition,
@@ -58,13 +59,16 @@ class ProcessorState:
     # ---- position ----
 
     def counts(self, record: LogRecord) -> bool:
-        """Whether a record is new to the partition, or was passed by it and not by its range."""
+        """Whether a record is to be applied.
+
+        It is new to the partition, or the partition has passed it and a range that is behind has not.
+        """
         if record.offset > self.position.offset:
             return True
         return record.offset > self.read and self.ranges.is_behind(record.key, record.offset)
 
     def advance(self, offset: Offset) -> None:
-        """Everything up to ``offset`` was read."""
+        """Move the position on: everything up to ``offset`` was read."""
         behind = self.read < self.position.offset
         self.read = max(self.read, offset)
         self.position.offset = max(self.position.offset, offset)
@@ -72,14 +76,14 @@ class ProcessorState:
             self.ranges.catch_up()
 
     def raise_high(self, timestamp: Timestamp) -> None:
-        """A version at ``timestamp`` was applied."""
+        """Take in that a version at ``timestamp`` was applied."""
         if timestamp > self.position.high:
             self.position.high = timestamp
 
     # ---- rows of state ----
 
     def freeze(self) -> list[StateChange]:
-        """The rows that changed since the last call, and where the partition is."""
+        """Return the rows that changed since the last call, with the position as the last one."""
         changes = self.ranges.freeze(self.position.offset, self.read)
         changes.extend(self.rows.freeze())
         changes.extend(self.feeds.freeze())
@@ -96,10 +100,10 @@ class ProcessorState:
         return TableSizes(len(self.ranges), len(self.rows), len(self.feeds))
 
     def restore(self, rows: Iterable[tuple[StateTable, bytes, bytes]], config: ProcessorConfig) -> None:
-        """Put back the rows of all changes, folded by key; see `PartitionProcessor.restore`.
+        """Put back the state that ``rows`` hold; see `PartitionProcessor.restore`.
 
-        They are gone through twice: nothing is parsed before all of them are known to be those that were
-        written.
+        The rows are read twice. The first time checks that all of them are those that were written, and
+        parses none but the position's. The second time parses them.
         """
         again = tuple(rows) if isinstance(rows, Iterator) else rows
         stored = require_written(self.partition, again, self._digests)
@@ -138,7 +142,10 @@ class ProcessorState:
 
 
 def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:
-    """The stored position, with the ids of its topics. ``StateError`` when it belongs to others."""
+    """Return the stored position, with the ids of its topics filled in.
+
+    Raises ``StateError`` when it belongs to other topics.
+    """
     for name, then, now in (
         ("log", stored.log_id, config.log_id),
         ("control", stored.control_id, config.control_id),

@@ -1,9 +1,9 @@
 """Which old transactions to push (docs/log-contract.md#requests).
 
-A transaction that its client forgot holds its ranges' resolved timestamps back for ever. The source can
-end it, or say how it ended. Age is measured by the log's own time. Transactions are pushed to what the source
-has closed: a record's time may be ahead of the source's clock, a closed timestamp is behind it. Nothing here
-is stored, after a restart the question is simply asked again.
+A transaction that its client forgot holds back the resolved timestamps of its ranges for ever. A push asks
+the source to end it, or to say how it ended. Age is measured by log time. Transactions are pushed to a
+timestamp that the source has closed: a record time may be ahead of the source's clock, a closed timestamp is
+behind it. Nothing here is stored: after a restart pushes are sent again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
 _JITTER_STEPS: Final = 16
-_TXN_FRAME_BYTES: Final = 16  # of a transaction in a request, beside its id and key
+_TXN_FRAME_BYTES: Final = 16  # what a transaction takes in a request, beside its id and key
 _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
 class PushPolicy:
-    """When to push: transactions older than ``age_ms``; again after ``repeat_ms`` without an answer.
+    """When to push: a transaction older than ``age_ms``, and again after ``repeat_ms`` without an answer.
 
-    Not ``enabled``: never. What clients forgot then holds resolved timestamps back until the source ends it.
+    If it is not ``enabled`` nothing is pushed. A transaction that its client forgot then holds back resolved
+    timestamps until the source ends it.
     """
 
     age_ms: int = 10_000
@@ -40,7 +41,7 @@ class PushPolicy:
 
 
 class _Asked(NamedTuple):
-    """A transaction that was named in a push, and the timestamp that it had then."""
+    """A transaction that a push named, and the timestamp that it had then."""
 
     txn_id: TxnId
     timestamp: Timestamp
@@ -48,11 +49,12 @@ class _Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LastPush:
-    """The last push of a range, and what the log has answered since.
+    """The last push of a range, and how the log has answered it.
 
-    Of its ``txns`` transactions so many have ``ended``, or were ``moved`` to a higher timestamp; the others
-    stand where they stood. It was sent at ``asked_ms`` of the log's time, as the last of ``tries`` in a row
-    that named the same oldest transaction, ``oldest``, which was at ``oldest_at`` then.
+    It named ``txns`` transactions. Of these ``ended`` have ended, ``moved`` have moved to another timestamp,
+    and the others are unchanged. It was sent at ``asked_ms`` of elapsed log time (for people, of log time).
+    It was the last of ``tries`` in a row with the same oldest transaction, ``oldest``, which was at
+    ``oldest_at`` each time.
     """
 
     asked_ms: int
@@ -65,7 +67,10 @@ class LastPush:
 
 
 class _InFlight:
-    """The last push of a range; ``unanswered`` loses from its end what was answered."""
+    """The last push of a range.
+
+    Transactions leave ``unanswered`` from its end when the log has answered them.
+    """
 
     __slots__ = ("asked_ms", "ended", "moved", "oldest", "tries", "txns", "unanswered")
 
@@ -79,7 +84,7 @@ class _InFlight:
         self.moved = 0
 
     def is_answered(self, queue: IntentQueue) -> bool:
-        """Whether none of its transactions stands where it stood; those answered are not looked at again."""
+        """Whether each of its transactions has ended or moved. Those found so are not looked at again."""
         while self.unanswered:
             asked = self.unanswered[-1]
             txn = queue.get(asked.txn_id)
@@ -94,10 +99,10 @@ class _InFlight:
 
 
 class Pusher:
-    """Pushes of one partition: at most one in flight per range.
+    """The pushes of one log partition: one in flight for a range at most.
 
-    A push is in flight while one of its transactions is open at the timestamp that it was pushed at, until
-    it is time to repeat it.
+    A push is in flight while any of its transactions is still open at the timestamp that it had then, and
+    until it is time to repeat the push.
     """
 
     def __init__(self, policy: PushPolicy, bounds: RecordBounds = BOUNDS) -> None:
@@ -106,15 +111,15 @@ class Pusher:
         self._in_flight: dict[RangeId, _InFlight] = {}
 
     def due(self, ranges: Iterable[RangeState], clock: LogClock) -> list[Push]:
-        """The pushes to send now for those of ``ranges`` whose oldest transactions are too old."""
+        """Return the pushes to send now, for those of ``ranges`` whose oldest transaction is too old."""
         if not self._policy.enabled:
             return []
         return [push for state in ranges if (push := self._push(state, clock)) is not None]
 
     def last(self, state: RangeState) -> LastPush | None:
-        """The last push of a range in this run; ``None`` when there was none, or the range has left since.
+        """Return the last push of a range in this run; ``None`` if there was none, or the range is not live.
 
-        Transactions that a push has in front of one without an answer are counted as they are now.
+        It counts the transactions that have ended or moved by now.
         """
         flight = self._in_flight.get(state.range_id)
         if flight is None or state.status is not RangeStatus.LIVE:
@@ -147,7 +152,7 @@ class Pusher:
         return Push(state.range_id, txns, Timestamp(clock.closed_ms * NANOS_PER_MS))
 
     def _fitting(self, txns: Sequence[TrackedTxn]) -> int:
-        """How many transactions one request has room for, from the first on; the others come next."""
+        """Return how many of these transactions fit into one request, from the first on: one at least."""
         room = self._most_bytes
         for number, txn in enumerate(txns):
             room -= len(txn.txn_id) + len(txn.anchor_key) + _TXN_FRAME_BYTES
@@ -162,7 +167,7 @@ class Pusher:
         return not flight.is_answered(state.resolver.queue)
 
     def _note_all_ended(self, state: RangeState) -> None:
-        """What is kept of a push for an operator is small once all of it is answered."""
+        """Count the answers of a push whose transactions have all ended, so that less of it is kept."""
         flight = self._in_flight.get(state.range_id)
         if flight is not None and flight.unanswered:
             flight.is_answered(state.resolver.queue)
@@ -172,6 +177,6 @@ class Pusher:
         return flight.tries + 1 if flight is not None and flight.oldest == oldest else 1
 
     def _jitter_ms(self, range_id: RangeId) -> int:
-        """Up to a sixteenth of the age, fixed per range, so that ranges do not ask all at once."""
+        """Return up to a sixteenth of the age, fixed for each range, so that not all ranges push at once."""
         step = (range_id * _GOLDEN_RATIO_64 >> 32) % _JITTER_STEPS
         return self._policy.age_ms * step // (_JITTER_STEPS * _JITTER_STEPS)

@@ -1,20 +1,20 @@
-"""Which range has which keys, by what ranges say in their checkpoints; and where several have them at once.
+"""Finds keys that several ranges have at once, by what ranges say in their checkpoints: overlaps.
 
 A split or merge gives the keys that it moves a higher generation: both sides of a split have one more than
-their parent, a merged range one more than the higher of its two (docs/log-contract.md). So of the ranges that
-ever reported a key, generations tell in which order they had it, and a frontier may take the maximum of what
-they say; unless two of them have the key *now*: rows of the slower one are then still to come below what the
-faster one says. Such claims are told from the history of a key by two rules:
+their parent, a merged range one more than the higher of its two (docs/log-contract.md). So generations tell
+in which order ranges had a key, and a frontier may take the highest timestamp that any of them has resolved.
+That is wrong if two ranges have the key *now*: rows of the slower one are still to come below what the faster
+one says. Two rules tell such an overlap from a key that had one range after the other:
 
 * Two ranges claim a key in the same generation. They cannot have had it one after the other.
-* A range goes on after another of a higher generation has taken the key. What it resolved while it had the
-  key was closed by then, so it is at or below the log's time at which the other's checkpoint was made,
-  however late it is reported. A range that comes above that has it still.
+* A range goes on after another range, of a higher generation, has taken the key. What a range resolved while
+  it had the key was closed by then. So it is at or below the log time of the other range's first checkpoint,
+  however late it is reported. A range that resolves more than that still has the key.
 
-An overlap ends when all of its ranges but one have ended. Higher generations do not end it, of its own ranges
-or of others: keys of the slower one move as well, by splits and merges, and its rows are still to come. So a
-range that takes the keys meanwhile joins, and one that has them no more, but has not ended, may have given
-them to a range that is still to be heard of: the last one of them is held for a while.
+An overlap ends when all of its ranges but one have ended. A higher generation does not end it: the slower
+range's keys move too, by splits and merges, and its rows are still to come. So a range that takes the keys
+meanwhile joins the overlap. A range that leaves the keys, and has not ended, may have given them to a range
+that has not been heard of. So the keys are held for a while after only one range is left.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.sorted_keys import SortedKeys
 from tidegate.spans import Span
 
-#: How far a closed timestamp may be above the log's time of another partition. It is at most 2 s above its
-#: record's (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
+#: How far a closed timestamp may be above the log time of another partition. It is at most 2 s above its
+#: record's time (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
 AHEAD_MS: Final = 3_000
-#: How long a range that is left over of an overlap is held, by the elapsed log time of its partition. What it
-#: overlapped may have given its keys to a range that is parked. That range waits until 600 s have elapsed in
-#: its parents' partitions (docs/ranges.md, steps G1 to G4); if it waits longer, that is a known limit of V5.
+#: How long the keys of an overlap are held when one range is left, by the elapsed log time of its partition.
+#: The other one may have given the keys to a range that is parked. That range waits until 600 s have elapsed
+#: in its parents' partitions (docs/ranges.md, steps G1 to G4); if it waits longer, that is a known limit of
+#: V5.
 HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 
 
 class SpanClaim(NamedTuple):
-    """A range says that it has the keys of ``span``.
+    """The word of a range that it has the keys of ``span``.
 
-    ``taken_by`` is a wall time in nanoseconds: ranges that had the keys in lower generations resolved nothing
-    above it.
+    ``taken_by`` is a wall time in nanoseconds at which it had them at the latest. Ranges that had the keys in
+    lower generations resolved nothing above it.
     """
 
     range_id: RangeId
@@ -54,24 +55,25 @@ class SpanClaim(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """Keys that several ranges have at once, and those ranges in the order of their ids."""
+    """Keys that several ranges have at once, and the claims of these ranges in the order of their ids."""
 
     span: Span
     claims: tuple[SpanClaim, ...]
 
     @property
     def range_ids(self) -> tuple[RangeId, ...]:
-        """The ranges."""
+        """The ids of the ranges."""
         return tuple(claim.range_id for claim in self.claims)
 
 
 @dataclass(slots=True)
 class _Part:
-    """Keys up to ``end`` that the same ranges claim; those in ``contested`` have them at once.
+    """Keys up to ``end`` that the same ranges claim. The ranges in ``contested`` have them at once.
 
-    ``taken``: in which generations they were claimed before, and by when (wall nanoseconds); those that are
-    above a present claim. Where ``contested`` has one range alone it is held up to ``until_ms`` of its
-    partition's elapsed log time, which is set when the range is heard of next.
+    ``taken`` has the generations, above that of a present claim, in which other ranges claimed the keys
+    before, each with the wall time in nanoseconds by which they had them. If ``contested`` has only one
+    range, the keys are held until ``until_ms`` of the elapsed log time of its partition. That is set at its
+    next checkpoint.
     """
 
     end: bytes
@@ -81,39 +83,40 @@ class _Part:
     until_ms: int | None = None
 
     def of(self, range_id: RangeId) -> SpanClaim | None:
-        """The claim of a range."""
+        """Return the claim of a range on these keys, if it has one."""
         return next((claim for claim in self.claims if claim.range_id == range_id), None)
 
     def limit(self, generation: Generation) -> int:
-        """What the owner in a generation may have resolved."""
+        """Return the highest wall time, in nanoseconds, that an owner in a generation may have resolved."""
         claimed = [(claim.generation, claim.taken_by) for claim in self.claims]
         return min((at for higher, at in (*self.taken, *claimed) if higher > generation), default=_NO_LIMIT)
 
     def like(self, other: _Part) -> bool:
-        """Whether nothing but the keys differs."""
+        """Whether two parts differ only in their keys."""
         return replace(self, end=other.end) == other
 
 
 class RangeClaims:
     """The claims of all ranges whose checkpoints come to one place.
 
-    Checkpoints of one log partition must come in their order, those of several may in any. Of a range that
-    claims what it claimed before, and has no rival, nothing is looked at but that.
+    Checkpoints of one log partition must come in their order; those of different ones may come in any order.
+    A range that claims what it claimed before, and has no rival, costs one comparison.
     """
 
     def __init__(self) -> None:
         self._claims: dict[RangeId, SpanClaim] = {}
-        #: The claims of ranges that have the highest generation on all of their keys.
+        #: The claims that need no look: no range of a higher generation claims, or claimed, their keys, and
+        #: these are in no overlap.
         self._settled: dict[RangeId, tuple[Generation, bytes, bytes]] = {}
         self._parts: dict[bytes, _Part] = {}  # by their starts
         self._starts = SortedKeys()
         self._contested: set[bytes] = set()  # starts of parts
-        self._moved = False  # what is contested, since ``overlaps`` were put together
-        #: The keys that are held, in order.
+        self._moved = False  # whether contested keys have changed since ``overlaps`` was put together
+        #: The overlaps, in the order of their keys. Frontiers do not move on there.
         self.overlaps: tuple[Overlap, ...] = ()
 
     def count(self, reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
-        """The reports, without what they say of keys that overlap when they come, or behind them."""
+        """Count the reports. Returns them without keys that overlap when they come or after all of them."""
         taken = [report if self._is_settled(report) else self._taken(report) for report in reports]
         if self._moved:
             self.overlaps, self._moved = tuple(self._put_together()), False
@@ -125,7 +128,7 @@ class RangeClaims:
         return not report.ended and known == claims
 
     def _taken(self, report: PartitionProgress) -> PartitionProgress:
-        """The report, without what overlaps by now; an end that stands behind it may free these keys."""
+        """Count one report. Returns it without keys that overlap now: a later report may end the overlap."""
         self._take(report)
         return self._without_contested(report) if self._contested else report
 
@@ -138,7 +141,7 @@ class RangeClaims:
             generation, start, end = claim
             if self._settled.get(range_id) != claim and start < end:
                 self._claim(range_id, generation, Span(start, end), resolved, report)
-        for range_id in report.ended:  # behind the claims: keys of these ranges may be among them
+        for range_id in report.ended:  # after the claims: those may be of keys that these ranges had
             self._end(range_id)
 
     def _claim(
@@ -151,7 +154,7 @@ class RangeClaims:
     ) -> None:
         known = self._claims.get(range_id)
         if known is not None and generation < known.generation:
-            return  # late, and said by itself
+            return  # a late report of a generation that is over
         if known is None or (generation, span) != known[1:3]:
             now_ms = report.log_time_ms
             closed_by = (now_ms + AHEAD_MS) * NANOS_PER_MS if now_ms else _NO_LIMIT
@@ -191,9 +194,9 @@ class RangeClaims:
             self._settle(self._leave(range_id, claim.span, ended=True))
 
     def _leave(self, range_id: RangeId, span: Span, *, ended: bool = False) -> set[RangeId]:
-        """The range has these keys no more, and may have ``ended``.
+        """Take a range out of the keys that it has left, or that it had when it ``ended``.
 
-        Returns the others that claim some of them.
+        Returns the other ranges that claim some of these keys.
         """
         touched: set[RangeId] = set()
         for start in self._cut(span):
@@ -205,9 +208,9 @@ class RangeClaims:
         return touched
 
     def _look_at(self, claim: SpanClaim, resolved: ResolvedTimestamp, now_ms: int) -> None:
-        """See whether the range is further than it could be where others have taken its keys.
+        """Find out whether a range has resolved more than it can have if others have taken its keys.
 
-        ``now_ms`` is the elapsed log time of its partition.
+        If so it overlaps with them. ``now_ms`` is the elapsed log time of its partition.
         """
         touched: set[RangeId] = set()
         for start in self._within(claim.span):
@@ -224,7 +227,7 @@ class RangeClaims:
         self._settle(touched)
 
     def _settle(self, range_ids: Iterable[RangeId]) -> None:
-        """Work out whose claims need no look."""
+        """Note for each of these ranges whether its claim needs no look."""
         for range_id in range_ids:
             claim = self._claims.get(range_id)
             if claim is None:
@@ -238,17 +241,17 @@ class RangeClaims:
     # ---- parts
 
     def _within(self, span: Span) -> list[bytes]:
-        """The starts of the parts of a span at whose ends others end."""
+        """Return the starts of the parts in a span. No part may reach over its ends."""
         starts = self._starts.around(span.start, span.end)
         return starts[1:] if starts and starts[0] < span.start else starts
 
     def _reaches(self, span: Span) -> bool:
-        """Whether anybody claims keys of it."""
+        """Whether any range claims keys of a span."""
         starts = self._starts.around(span.start, span.end)
         return any(self._parts[start].end > span.start for start in starts)
 
     def _cut(self, span: Span) -> list[bytes]:
-        """The same, once no part reaches over an end of ``span``; nothing for one without keys."""
+        """Cut parts at the ends of ``span``, and return the starts of those in it; none for an empty span."""
         if span.start >= span.end:
             return []
         for at in span:
@@ -260,7 +263,7 @@ class RangeClaims:
         return self._within(span)
 
     def _track(self, start: bytes, end: bytes, claim: SpanClaim) -> None:
-        """Keys that nobody has claimed so far."""
+        """Add the claim of a range on keys that no range has claimed so far."""
         if start < end:
             self._put(start, _Part(end, (claim,)))
 
@@ -286,7 +289,7 @@ class RangeClaims:
             self._drop(start)
 
     def _unite(self, span: Span) -> None:
-        """One part of those at and in ``span`` that touch and say the same."""
+        """Join the parts in and beside ``span`` that touch and differ only in their keys."""
         if span.start >= span.end:
             return
         before = self._starts.below(span.start)
@@ -333,12 +336,12 @@ class RangeClaims:
                 if position < held.start:
                     yield Span(position, held.start)
                 position = held.end
-        if position < span.end or span.start >= span.end:  # frontiers refuse what is inverted
+        if position < span.end or span.start >= span.end:  # an inverted span stays: frontiers refuse it
             yield Span(position, span.end)
 
 
 def _claimed(part: _Part, new: SpanClaim) -> _Part:
-    """The part, which a range claims newly or in another generation."""
+    """Return the part with a new claim of a range, or a claim in another generation."""
     others = tuple(claim for claim in part.claims if claim.range_id != new.range_id)
     rivals = {claim.range_id for claim in others if claim.generation == new.generation}
     known = [claim.generation for claim in others if claim.range_id in part.contested]
@@ -349,7 +352,7 @@ def _claimed(part: _Part, new: SpanClaim) -> _Part:
 
 
 def _left(part: _Part, range_id: RangeId) -> _Part:
-    """The part, which a range has no more, but has not ended."""
+    """Return the part without a range that has left its keys and has not ended."""
     rest = _without(part, range_id)
     if rest.contested == part.contested or len(rest.contested) > 1:
         return rest
@@ -357,18 +360,18 @@ def _left(part: _Part, range_id: RangeId) -> _Part:
 
 
 def _ended(part: _Part, range_id: RangeId) -> _Part:
-    """The part without a range that has ended."""
+    """Return the part without a range that has ended."""
     rest = replace(_without(part, range_id), taken=part.taken)
     return _freed(rest) if range_id in part.contested and len(rest.contested) < 2 else rest
 
 
 def _freed(part: _Part) -> _Part:
-    """The part, whose claims are taken as they are from now on."""
+    """Return the part with its overlap ended, and its past forgotten."""
     return replace(part, taken=(), contested=frozenset(), until_ms=None)
 
 
 def _without(part: _Part, range_id: RangeId) -> _Part:
-    """The part without the claim of a range, which limits those below it still."""
+    """Return the part without a range's claim. That claim still limits claims of lower generations."""
     claims = tuple(claim for claim in part.claims if claim.range_id != range_id)
     lowest = min((claim.generation for claim in claims), default=_NO_LIMIT)
     taken = dict(part.taken)

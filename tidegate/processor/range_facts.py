@@ -1,7 +1,7 @@
-"""One range as an operator looks at it, in the form that goes from a worker to a command as JSON.
+"""What an operator is told of one range, in the form that goes from a worker to a command as JSON.
 
-Spans have no tenant prefix, as feeds watch keys; timestamps of the form ``<name>_ms`` are the log's record
-times in milliseconds.
+Spans have no tenant prefix, like those that feeds watch. Fields of the form ``<name>_ms`` are log times in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 
 class Condition(enum.Enum):
-    """What a range does at the moment. The first that holds, in the order of this list."""
+    """What a range does at the moment: the first condition of this list that holds."""
 
     ENDED = "ended"
     HEALING = "healing"
@@ -51,7 +51,10 @@ class OpenTxn:
 
 @dataclass(frozen=True, slots=True)
 class ScanFacts:
-    """A scan under way: everything of ``span`` below ``next_key`` has come. ``asked_ms``: or went on."""
+    """A scan that is under way: everything of ``span`` below ``next_key`` has come.
+
+    ``asked_ms`` is when it was asked for last, or its last chunk came.
+    """
 
     span: Span
     next_key: bytes
@@ -62,11 +65,12 @@ class ScanFacts:
 
 @dataclass(frozen=True, slots=True)
 class RangeFacts:
-    """``resolved`` is as far as the range's output is complete, ``closed`` what its source has closed.
+    """The facts about one range that an operator is told.
 
-    ``offset`` is where in the log the ``cause`` of a quarantine stands, else where a backlog begins, of
-    ``entries``; ``since_ms`` is when the range was parked, ``parents`` are those whose hand-offs it lacks.
-    ``txn`` is the oldest of ``open_transactions``, ``push`` the last one that was sent for the range.
+    The range's output is complete up to ``resolved``, and its source has closed ``closed``. ``offset`` is
+    where in the log the ``cause`` of a quarantine stands, otherwise where its backlog of ``entries`` begins.
+    ``since_ms`` is when the range was parked. ``parents`` are the ranges whose hand-offs it waits for.
+    ``txn`` is the oldest of its ``open_transactions``, and ``push`` the last push that was sent for it.
     """
 
     range_id: RangeId
@@ -86,7 +90,7 @@ class RangeFacts:
     push: LastPush | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Keys and transaction ids in hexadecimal, timestamps as text."""
+        """Return the facts as JSON: keys and transaction ids in hexadecimal, timestamps as text."""
         return {
             "range_id": self.range_id,
             "generation": self.generation,
@@ -107,7 +111,10 @@ class RangeFacts:
 
     @classmethod
     def from_json(cls, row: Json) -> RangeFacts:
-        """What ``to_json`` made; ``KeyError``, ``TypeError`` or ``ValueError`` when it is anything else."""
+        """Return the facts that ``to_json`` wrote.
+
+        Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else.
+        """
         return cls(
             RangeId(row["range_id"]),
             Generation(row["generation"]),

@@ -1,8 +1,8 @@
 """The in-memory reference engine: the plainest way to run the partition processors.
 
-It keeps no state but what the processors hold, writes to lists, and loses nothing because nothing fails.
-The Faust worker and the Spark job must give the same records to the same partitions, exact duplicates
-removed, in the same order per key; how often markers come may differ (tests/contract).
+It keeps no state beside that of the processors, writes to lists, and loses nothing because nothing fails. The
+Faust worker and the Spark job must give the same records to the same partitions, in the same order per key,
+once exact copies are removed. Only how often markers come may differ (tests/contract).
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class Emitted(NamedTuple):
 
 
 def content_id(schema: SubjectSchema) -> int:
-    """A schema id that follows from the schema alone, for engines without a registry."""
+    """Return a schema id that is worked out from the schema alone, for engines without a registry."""
     return crc32(schema.text.encode()) & MAX_SCHEMA_ID
 
 
 class ReferenceEngine:
     """Runs feeds over the log of ``partitions`` partitions.
 
-    Each feed is given as its ``Activate`` message: definition, start and resolved targets. Feeds that are
-    there from the beginning read the log from its first record. ``schema_id`` stands for the schema
-    registry: it gives each schema its id, the same one each time, or raises ``FeedError`` to refuse it.
+    Each feed is given as its ``Activate`` message: definition, start and resolved targets. All feeds are
+    active from the first record of the log on. ``schema_id`` stands for the schema registry: it gives each
+    schema its id, the same one each time, or raises ``FeedError`` to refuse it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ReferenceEngine:
         self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
         self._claims = RangeClaims()
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
-        #: The hand-off topic, as far as it was not taken up.
+        #: For each partition the messages of the hand-off topic that it has not taken up yet.
         self._exchanges: list[list[ExchangeRecord]] = [[] for _ in range(partitions)]
         self.output: dict[OutputPartition, list[Emitted]] = defaultdict(list)
         self._handed = 0
@@ -98,7 +98,7 @@ class ReferenceEngine:
         self._let_go_on()
 
     def _let_go_on(self) -> None:
-        """Pass claims and hand-offs round, and apply what ranges were behind with."""
+        """Pass claims and hand-offs on and apply backlogs, until nothing is left to do."""
         busy = True
         while busy:
             busy = False
@@ -112,11 +112,11 @@ class ReferenceEngine:
                     busy = True
 
     def high_water(self, feed_id: FeedId) -> ResolvedTimestamp:
-        """How far the feed is complete."""
+        """Return the timestamp up to which the feed is complete."""
         return ResolvedTimestamp(self._frontiers[feed_id].high_water)
 
     def _make_durable(self, processor: PartitionProcessor, result: StepResult) -> None:
-        """Rows first, then what the checkpoint allows."""
+        """Write the rows of a result, then pass on its messages, then write the markers that it allows."""
         for feed_id, unframed in list(result.unframed.items()):
             try:
                 ids = {schema: self._schema_id(schema) for schema in schemas_of(unframed)}
@@ -164,7 +164,10 @@ class ReferenceEngine:
                 self.output[OutputPartition(target.topic, partition)].append(record)
 
     def _write_offset_markers(self, feed: Activate, marker: ResolvedTimestamp) -> None:
-        """Every row of this engine is acknowledged at once, so the ends are where its lists end."""
+        """Write markers that name the ends of the output partitions.
+
+        Every row of this engine is acknowledged at once, so a partition ends where its list ends.
+        """
         for partition in range(marker_partitions(feed.targets)):
             topics = topics_with(partition, feed.targets)
             ends = {topic: len(self.output[OutputPartition(topic, partition)]) for topic in topics}

@@ -1,5 +1,7 @@
-"""Records that met an exception that nobody foresaw, as they are kept aside for ``tidegate debug refused``
-(docs/security.md#records-that-are-kept-aside)."""
+"""Records that met an exception nobody foresaw, kept aside for ``tidegate debug refused``.
+
+See docs/security.md#records-that-are-kept-aside.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from typing import Any, Final, NamedTuple
 from tidegate.errors import InputError
 
 _VERSION: Final = 1
-#: Of one step at most so many records are kept aside.
+#: The most records of one step that are kept aside.
 KEPT_OF_A_STEP: Final = 4
 
 
 class Source(enum.Enum):
-    """What a record was read from; a row was read from the log, and stands in no record of its own."""
+    """The input that a record was read from. A row was read from the log, and has no record of its own."""
 
     LOG = "log"
     CONTROL = "control"
@@ -24,9 +26,10 @@ class Source(enum.Enum):
 
 
 class RefusedRow(NamedTuple):
-    """What a row is read by, beside its key and value.
+    """What is needed to read a row again, beside its key and value.
 
-    ``timestamp`` is the row's, as a cursor; ``descriptor`` is its table's, empty where none was found.
+    ``timestamp`` is the row's, in the form of a cursor. ``previous`` is the value that it replaced.
+    ``descriptor`` is that of its table, empty where none was found.
     """
 
     feed_id: str
@@ -36,10 +39,11 @@ class RefusedRow(NamedTuple):
 
 
 class RefusedRecord(NamedTuple):
-    """A record as it came, and what it met. ``exception`` is a type and a place in the code.
+    """A record that is kept aside, and the exception that it met.
 
-    ``offset`` is the record's in its topic; of a row it is the offset in the log that its step began behind.
+    ``offset`` is the record's in its topic. For a row it is the position in the log before its step.
     ``timestamp_ms`` is the record time, 0 where none is known. Key and value of a row are the store's.
+    ``exception`` is the exception's type and place in the code, and ``cause`` is a sentence about it.
     """
 
     source: Source
@@ -53,12 +57,12 @@ class RefusedRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it was given."""
+        """How many bytes it has in key and value, and of a row also in previous value and descriptor."""
         row = (b"", b"") if self.row is None else (self.row.previous, self.row.descriptor)
         return sum(len(each or b"") for each in (self.key, self.value, *row))
 
     def to_json(self) -> dict[str, Any]:
-        """Its stored form; bytes are in base 64."""
+        """Return the stored form. Bytes are in base 64."""
         row = self.row
         return {
             "v": _VERSION,
@@ -76,7 +80,10 @@ class RefusedRecord(NamedTuple):
 
     @classmethod
     def from_json(cls, stored: Any) -> RefusedRecord:
-        """What ``to_json`` made; other members are passed over. Raises ``InputError`` for anything else."""
+        """Return the record that ``to_json`` made. Members that it does not know are passed over.
+
+        Raises ``InputError`` for anything else.
+        """
         try:
             return _read(stored)
         except (ValueError, TypeError, LookupError, AttributeError) as error:

@@ -1,7 +1,8 @@
-"""Ranges put back from their rows, and the checks that the rows belong together.
+"""Puts ranges back from their rows of state, and checks that the rows belong together.
 
-A changelog that was lost or cut must not pass for ranges without open transactions: their resolved
-timestamps would run ahead, and a marker would lie. Nor for a partition without feeds: their rows would pass.
+If a changelog was lost or cut, its ranges must not be taken for ranges without open transactions: their
+resolved timestamps would run ahead, and a marker would lie. Nor may the partition be taken for one without
+feeds: it would pass rows that the feeds want.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.ranges.range_state import RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
-#: After so many of a range's transactions some of them may leave memory.
+#: After each so many transactions of a range some of them may leave memory.
 _SETTLED_TXNS: Final = 1_000
 
 _ADVICE: Final = (
@@ -47,11 +48,11 @@ _ADVICE: Final = (
 
 
 class RangeRows:
-    """Puts ranges back from rows of the tables ``ranges`` and ``intents``, in any order.
+    """Puts ranges back from rows of the tables ``ranges`` and ``intents``, which may come in any order.
 
-    Transactions whose range came before them are put into it at once, and may leave memory again; so a store
-    that gives ranges first can have more of them than memory holds. Raises ``StateError`` for rows that
-    cannot be read, and ``StateMismatch`` for those that do not belong together.
+    A transaction that comes after its range is put into it at once, and may leave memory again. So if a store
+    gives ranges first there can be more transactions than memory holds. Raises ``StateError`` for rows that
+    cannot be read, and ``StateMismatch`` for rows that do not belong together.
     """
 
     def __init__(self, ranges: PartitionRanges) -> None:
@@ -63,7 +64,7 @@ class RangeRows:
         self._found: Counter[RangeId] = Counter()
 
     def take_range(self, key: bytes, value: bytes) -> None:
-        """Take a row of ``ranges``, but the position's."""
+        """Take a row of ``ranges``. The position's row is not taken here."""
         if is_chunk_key(key):
             range_id, number, chunk = read_chunk(key, value)
             self._chunks[range_id][number] = chunk
@@ -83,7 +84,7 @@ class RangeRows:
             self._put(item, txn)
 
     def finish(self, position: Offset) -> None:
-        """Every row was taken, and the partition came to ``position``."""
+        """Check and restore the ranges, now that every row was taken. The partition is at ``position``."""
         for item in self._stored.values():
             range_id = item.state.range_id
             for txn in self._early.pop(range_id, ()):
@@ -107,11 +108,11 @@ class RangeRows:
 def require_written(
     partition: int, rows: Iterable[tuple[StateTable, bytes, bytes]], digests: RowDigests
 ) -> Position | None:
-    """The position among ``rows``, once it is known that they are those that were written with it.
+    """Return the position among ``rows``, after a check that these are the rows that were written with it.
 
-    Nothing of another row is parsed for that: keys are counted, and ``digests``, which takes all rows but
-    the position's and those of transactions, is compared. Raises ``StateMismatch``; ``StateError`` for a
-    position of a newer version.
+    No other row is parsed for that. The rows of each table are counted, and the sums of their hashes are
+    compared. ``digests`` takes all rows except the position's and those of transactions. Raises
+    ``StateMismatch`` for other rows, and ``StateError`` for a position of a newer version.
     """
     position, intents = None, 0
     found: Counter[StateTable] = Counter()
@@ -140,10 +141,10 @@ def require_written(
 
 
 def read_named(partition: int, read: Callable[[], None], *, vouched: bool) -> None:
-    """Call ``read``, which parses rows, and let it raise ``StateError`` and nothing else.
+    """Call ``read``, which parses rows, and turn what it raises into ``StateError``.
 
-    Rows that no digest has ``vouched`` for, which versions before have stored, may be damaged wherever they
-    cannot be read: what is raised is a ``StateMismatch`` then.
+    Earlier versions stored no digests, so nothing has ``vouched`` for their rows. If such rows cannot be read
+    they may be damaged, so ``StateMismatch`` is raised then, as for any error that nobody foresaw.
     """
     try:
         read()
@@ -160,7 +161,7 @@ def read_named(partition: int, read: Callable[[], None], *, vouched: bool) -> No
 
 
 def _require_sizes(partition: int, stored: TableSizes, found: TableSizes) -> None:
-    """Refuse rows that are more or less than stood beside the position."""
+    """Raise ``StateMismatch`` if a table has another number of rows than when the position was stored."""
     for name, had, has in zip(found._fields, stored, found, strict=True):
         if has != had:
             wrong = "rows are missing" if has < had else "rows that were removed are back"
@@ -171,7 +172,7 @@ def _require_sizes(partition: int, stored: TableSizes, found: TableSizes) -> Non
 
 
 def _require_digests(partition: int, position: Position | None, found: TableDigests) -> None:
-    """Refuse rows that are others than those that their ``position`` was stored with."""
+    """Raise ``StateMismatch`` if a table has other rows than when ``position`` was stored."""
     if position is None or position.digests is None:
         return
     for name, had, has in zip(found._fields, position.digests, found, strict=True):

@@ -1,4 +1,4 @@
-"""What an operator sees of a log partition and of its ranges."""
+"""What an operator is told of a log partition and of its ranges."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tidegate.spans import Span
 
 _SLOWEST_COUNT: Final = 10
 _NONE: Final = SpillCounts()
-#: So many spans of ranges are told of, of those within the one that was asked about.
+#: The most ranges whose spans are told when an operator asks about a span.
 _SPANS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRange:
-    """A range that gives nothing any more."""
+    """A quarantined range: it is complete up to ``resolved``, and the ``cause`` stands at ``offset``."""
 
     range_id: RangeId
     resolved: ResolvedTimestamp
@@ -38,10 +38,9 @@ class QuarantinedRange:
 
 @dataclass(frozen=True, slots=True)
 class ParkedRange:
-    """A range that waits: for hand-offs of ``parents``, or where there are none for a scan.
+    """A parked range: it waits for hand-offs of ``parents`` (PARKED), or without any for a scan (HEALING).
 
-    ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time since when it waits.
-    ``condition`` says which of both: PARKED or HEALING.
+    ``offset`` is where its backlog of ``entries`` begins. ``since_ms`` is the log time since which it waits.
     """
 
     range_id: RangeId
@@ -54,13 +53,14 @@ class ParkedRange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """What an operator wants to know of a partition.
+    """The status of a log partition.
 
-    ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
-    are least far resolved, ``resolved`` is the first of them. ``backlog_entries`` are the entries of all
-    ranges that are behind, parked or not. ``log_time_ms`` is the time of the log (docs/ranges.md#log-time).
-    ``spilled`` are those of the open transactions that are beyond memory. ``lagging`` are the feeds that its
-    checkpoints do not name. ``refused_chunks`` are pieces of answers to scans that could not be taken.
+    ``tracked_intents`` counts the open intents of its open transactions. ``slowest`` has the live ranges with
+    the lowest resolved timestamps, and ``resolved`` is the lowest of these. ``backlog_entries`` counts the
+    entries of all backlogs, of parked ranges and others. ``log_time_ms`` is log time
+    (docs/ranges.md#log-time). ``spilled`` counts the open transactions that are not in memory. ``lagging``
+    has the feeds with gaps, which checkpoints do not name. ``refused_chunks`` counts the ScanChunks that were
+    refused.
     """
 
     partition: int
@@ -81,7 +81,7 @@ class PartitionStatus:
 
 
 class RangeSpan(NamedTuple):
-    """The keys of a range; not ``live``: those that it had, or will have."""
+    """The keys of a range. If it is not ``live`` they are the keys that it had, or will have."""
 
     range_id: RangeId
     generation: Generation
@@ -93,8 +93,8 @@ class RangeSpan(NamedTuple):
 class RangesIn:
     """The ranges of a partition that have keys of a span.
 
-    ``slowest`` are those that are least far resolved, ``spans`` the spans of all of them; not ``complete``:
-    of as many as are told of.
+    ``slowest`` has those with the lowest resolved timestamps. ``spans`` has the spans of all of them, or of
+    the first ``_SPANS_MAX`` if it is not ``complete``.
     """
 
     slowest: tuple[RangeFacts, ...]
@@ -102,7 +102,7 @@ class RangesIn:
     complete: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Keys in hexadecimal."""
+        """Return the ranges as JSON, with keys in hexadecimal."""
         return {
             "slowest": [facts.to_json() for facts in self.slowest],
             "spans": [[*item[:3], item.span.start.hex(), item.span.end.hex()] for item in self.spans],
@@ -111,7 +111,10 @@ class RangesIn:
 
     @classmethod
     def from_json(cls, row: Json) -> RangesIn:
-        """What ``to_json`` made; ``KeyError``, ``TypeError`` or ``ValueError`` when it is anything else."""
+        """Return the ranges that ``to_json`` wrote.
+
+        Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else.
+        """
         spans = (
             RangeSpan(range_id, generation, live, Span(bytes.fromhex(start), bytes.fromhex(end)))
             for range_id, generation, live, start, end in row["spans"]
@@ -120,7 +123,10 @@ class RangesIn:
 
 
 class StatusReader:
-    """Looks at the ranges of a partition; between two steps, for it changes nothing and locks nothing."""
+    """Reads the status of a partition and its ranges.
+
+    It changes nothing and locks nothing, so it may be used only between two steps.
+    """
 
     def __init__(self, ranges: PartitionRanges, pusher: Pusher) -> None:
         self._ranges = ranges
@@ -128,7 +134,7 @@ class StatusReader:
         self._pusher = pusher
 
     def partition(self, offset: Offset) -> PartitionStatus:
-        """Counts, quarantines and parked ranges, at this position."""
+        """Return counts, quarantines and parked ranges of the partition, which is at position ``offset``."""
         live = [state for state in self._ranges if state.status is RangeStatus.LIVE]
         slowest = nsmallest(_SLOWEST_COUNT, live, key=_progress)
         backlogs = dict(self._backlogs())
@@ -155,7 +161,7 @@ class StatusReader:
         )
 
     def ranges_in(self, span: Span) -> RangesIn:
-        """The ranges that have keys of ``span``, which has no tenant prefix."""
+        """Return the ranges that have keys of ``span``, which has no tenant prefix."""
         backlogs = dict(self._backlogs())
         found = []
         for state in self._ranges:
@@ -244,7 +250,7 @@ def _condition(state: RangeState, backlog: Backlog | None) -> Condition:
 
 
 def _span_of(state: RangeState, backlog: Backlog | None) -> Span | None:
-    """The keys that it has, or will have once it takes the snapshot that it waits before."""
+    """Return the keys that a range has, or will have with the snapshot that it waits for or has begun."""
     if backlog is not None and backlog.parked:
         return without_tenant(backlog.head.span)
     if state.span is None:
