@@ -1,7 +1,8 @@
-"""Digests of a partition's state: whether the rows that are read back are those that were written.
+"""Digests of a partition's state: they show whether the rows that are read back are those that were written.
 
-Per table the sum, modulo 2^64, of a 64-bit hash of each row. A sum knows no order, and follows changes: the
-new row's hash comes in, the old one's goes (docs/design/2026-11-21-intent-queue-beyond-memory.md).
+The digest of a table is the sum, modulo 2^64, of a 64-bit hash of each row. A sum does not depend on the
+order of rows, and it follows a change: the new row's hash is added, and the old one's is taken away
+(docs/design/2026-11-21-intent-queue-beyond-memory.md).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HASHERS: Final = {
 
 
 class TableDigests(NamedTuple):
-    """The digest of each table; that of ``ranges`` without the row of the position, which holds them."""
+    """The digest of each table. That of ``ranges`` leaves out the position's row, which holds the digests."""
 
     ranges: int = 0
     intents: int = 0
@@ -31,16 +32,16 @@ class TableDigests(NamedTuple):
 
 
 def row_hash(table: StateTable, key: bytes, value: bytes) -> int:
-    """The 64-bit hash of a row."""
+    """Return the 64-bit hash of a row."""
     hasher = _HASHERS[table].copy()
     hasher.update(len(key).to_bytes(_KEY_LENGTH_BYTES, "big") + key + value)
     return int.from_bytes(hasher.digest(), "big")
 
 
 class RowDigests:
-    """The digests of the tables but ``intents``, whose hashes stand with its transactions.
+    """The digests of all tables except ``intents``, and the hash of every row of these tables.
 
-    Remembers the hash of every row.
+    The hashes of ``intents`` are kept with the transactions.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class RowDigests:
         self._sums = dict.fromkeys(StateTable, 0)
 
     def take(self, changes: Iterable[StateChange]) -> None:
-        """Follow changes, in their order; those of ``intents`` are passed over."""
+        """Take changes into account, in their order. Changes of ``intents`` are passed over."""
         for table, key, value in changes:
             if table is StateTable.INTENTS:
                 continue
@@ -59,6 +60,6 @@ class RowDigests:
             self._sums[table] += new - old
 
     def digests(self, intents: int) -> TableDigests:
-        """All digests, with the sum over the rows of transactions."""
+        """Return the digests of all tables. ``intents`` is the sum of the hashes of transactions' rows."""
         sums = self._sums | {StateTable.INTENTS: intents}
         return TableDigests(*(sums[StateTable(name)] % _MODULO for name in TableDigests._fields))

@@ -1,4 +1,4 @@
-"""Claims and hand-offs as bytes: records of the hand-off topic, and parts of a range's row."""
+"""Encodes and decodes claims and hand-offs: as records of the hand-off topic, and as parts of range rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _WHAT: Final = "a record of the hand-off topic"
 
 
 def encode_exchange(message: Exchange, bounds: RecordBounds = BOUNDS) -> tuple[bytes, bytes]:
-    """(key, value) of the record on the hand-off topic; the key names child and parent.
+    """Return (key, value) of a message's record on the hand-off topic. The key names child and parent.
 
-    A hand-off that says more of feeds than a record has room for says that nothing is sure: its child scans.
+    A hand-off whose gaps of feeds are too many for a record is replaced by *complete up to nothing*: its
+    child scans.
     """
     claim = message if isinstance(message, Claim) else message.claim
     value = _exchange(message)
@@ -40,9 +41,9 @@ def _exchange(message: Exchange) -> bytes:
 
 
 def decode_exchange(value: bytes) -> Exchange:
-    """The message of a record's value.
+    """Return the message of a record's value.
 
-    Raises ``StateError`` for a newer version, ``ForeignRecord`` for what no partition can have written.
+    Raises ``StateError`` for a newer version, and ``ForeignRecord`` for what no partition can have written.
     """
     record = unpack_record(pb.Exchange, value, _WHAT)
     match record.WhichOneof("message"):
@@ -54,7 +55,10 @@ def decode_exchange(value: bytes) -> Exchange:
 
 
 def read_exchange_record(key: bytes | None, value: bytes) -> Exchange:
-    """The message of a record, whose key must be its own. Raises as `decode_exchange`."""
+    """Return the message of a record.
+
+    Its key must name its ranges. Raises the same errors as `decode_exchange`.
+    """
     message = decode_exchange(value)
     claim = message if isinstance(message, Claim) else message.claim
     if key != _key_of(claim):
@@ -67,7 +71,7 @@ def _key_of(claim: Claim) -> bytes:
 
 
 def _sound(message: Exchange) -> Exchange:
-    """The message, if its numbers and keys can be those of ranges. Raises ``ForeignRecord``."""
+    """Return the message. Raises ``ForeignRecord`` if its numbers and keys cannot be those of ranges."""
     claim = message if isinstance(message, Claim) else message.claim
     spans, walls = [claim.span], [claim.told_ms]
     if isinstance(message, HandOff):
@@ -81,7 +85,7 @@ def _sound(message: Exchange) -> Exchange:
 
 
 def claim_message(claim: Claim) -> pb.Claim:
-    """A claim as its message."""
+    """Return the stored message of a claim."""
     start, end = claim.span
     return pb.Claim(
         child=claim.child,
@@ -94,14 +98,14 @@ def claim_message(claim: Claim) -> pb.Claim:
 
 
 def read_claim(message: pb.Claim) -> Claim:
-    """The claim of a message."""
+    """Return the claim of a stored message."""
     span = Span(message.start, message.end)
     child, parent = RangeId(message.child), RangeId(message.parent)
     return Claim(child, parent, RaftIndex(message.last_index), span, message.told_ms)
 
 
 def hand_off_message(hand_off: HandOff) -> pb.HandOff:
-    """A hand-off as its message."""
+    """Return the stored message of a hand-off."""
     start, end = hand_off.span or (b"", b"")
     return pb.HandOff(
         claim=claim_message(hand_off.claim),
@@ -114,7 +118,7 @@ def hand_off_message(hand_off: HandOff) -> pb.HandOff:
 
 
 def read_hand_off(message: pb.HandOff) -> HandOff:
-    """The hand-off of a message."""
+    """Return the hand-off of a stored message."""
     resolved = ResolvedTimestamp(Timestamp(message.resolved_wall))
     span = Span(message.start, message.end) if message.end else None
     return HandOff(read_claim(message.claim), resolved, message.complete, span, read_lags(message))

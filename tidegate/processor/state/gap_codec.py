@@ -1,4 +1,4 @@
-"""What feeds lack of ranges' keys, as parts of stored rows and of hand-offs."""
+"""Encodes and decodes the gaps of feeds, as parts of stored rows and of hand-offs."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from tidegate.spans import Span
 
 
 def lag_message(lag: Lag) -> pb.Lag:
-    """What one feed lacks."""
+    """Return the stored message of one feed's gaps."""
     return pb.Lag(feed_id=lag.feed, gaps=map(gap_message, lag.gaps))
 
 
 def read_lag(message: pb.Lag) -> Lag:
-    """The lag of a message."""
+    """Return one feed's gaps of a stored message."""
     return Lag(message.feed_id, tuple(map(read_gap, message.gaps)))
 
 
 def lags_message(lags: Iterable[Lag] | None) -> pb.Lags | None:
-    """What feeds lack; ``None`` when nobody knows."""
+    """Return the stored message of the gaps of feeds; ``None`` when nobody knows them."""
     return None if lags is None else pb.Lags(lags=map(lag_message, lags))
 
 
 def read_lags(message: pb.HandOff | pb.Hole | pb.Promise) -> tuple[Lag, ...] | None:
-    """What a message says that feeds lack."""
+    """Return the gaps of feeds that a stored message tells; ``None`` when nobody knows them."""
     return tuple(map(read_lag, message.lags.lags)) if message.HasField("lags") else None
 
 
 def gaps_by_feed(messages: Iterable[pb.Lag]) -> dict[str, Gaps]:
-    """The gaps of a range, by feed."""
+    """Return the gaps in a range, by feed."""
     return dict(map(read_lag, messages))
 
 
 def gap_message(gap: Gap) -> pb.Gap:
-    """A gap as its message."""
+    """Return the stored message of a gap."""
     message = pb.Gap(start=gap.span.start, end=gap.span.end)
     if gap.complete_to is not None:
         message.complete_wall, message.complete_logical = gap.complete_to
@@ -44,7 +44,7 @@ def gap_message(gap: Gap) -> pb.Gap:
 
 
 def read_gap(message: pb.Gap) -> Gap:
-    """The gap of a message."""
+    """Return the gap of a stored message."""
     complete_to = None
     if message.HasField("complete_wall"):
         complete_to = Timestamp(message.complete_wall, message.complete_logical)

@@ -1,8 +1,9 @@
-"""The hash at the end of a position's row: it is checked before anything of the row is parsed.
+"""The hash at the end of a position's row. It is checked before anything of the row is parsed.
 
-A row that has digests ends with 49 bytes of a fixed layout: the four digests and the hash of all bytes before
-it, each behind its tag. A row of before there were digests ends otherwise. One bit, or two, that are other
-than they were written do not make the one look like the other: of the five tags most are still in place.
+A row that has digests ends with 49 bytes of a fixed layout: the four digests, and the hash of all bytes
+before it, each behind its tag. Earlier versions stored no digests, so their rows end in another way. The two
+kinds stay apart even if one bit or two of a row have changed: most of the five tags are still in their
+places.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateTable
 from tidegate.processor.state.digest import row_hash
 
-#: Under this key of the ranges table stands the position.
+#: The key of the position's row in the ranges table.
 POSITION_KEY: Final = b"\x00position"
-#: What a row that has digests ends with: these, and the hash.
+#: How many bytes the digests and the hash take at the end of a row that has them.
 DIGESTS_BYTES: Final = 49
-#: (bytes from the end, tag) of ranges_digest, intents_digest, descriptors_digest, feeds_digest and own_hash.
+#: The place, in bytes from the end, and the tag of ranges_digest, intents_digest, descriptors_digest,
+#: feeds_digest and own_hash.
 _TAGS: Final = (
     (DIGESTS_BYTES, b"\x79"),
     (40, b"\x81\x01"),
@@ -31,12 +33,12 @@ _OWN_BYTES: Final = 2 + _HASH_BYTES
 
 
 def hash_of_position(stored: bytes) -> int:
-    """The hash of a position's row, of which ``stored`` is what stands before the hash."""
+    """Return the hash of a position's row. ``stored`` has the bytes before the hash."""
     return row_hash(StateTable.RANGES, POSITION_KEY, stored)
 
 
 def require_own_hash(value: bytes) -> bool:
-    """Whether the row has digests; its hash fits then. Raises ``StateMismatch`` where it does not."""
+    """Whether the row has digests. Raises ``StateMismatch`` if it has and its hash does not fit."""
     found = sum(value[-at : len(value) - at + len(tag)] == tag for at, tag in _TAGS if len(value) > at)
     if found < _MOST_TAGS:
         return False
@@ -47,7 +49,7 @@ def require_own_hash(value: bytes) -> bool:
 
 
 def damaged_position(how: str) -> StateMismatch:
-    """What is said of a position that is not what was written."""
+    """Return the error for a position that is not the one that was written."""
     return StateMismatch(
         f"a partition's position is damaged: {how}. Wipe the data directory to restore the state from its "
         "changelogs"

@@ -1,7 +1,7 @@
-"""Rows of state that are larger than a record may be, in pieces (docs/delivery.md#what-bounds-a-record).
+"""Splits rows of state that are too large for one record (docs/delivery.md#what-bounds-a-record).
 
-The first piece stands under the key of the row and says how many there are; the others stand behind it in the
-order of keys. A row in one piece is stored as it is.
+The first piece has the key of the row, and says how many pieces there are. The keys of the others are that
+key with ``/piece/`` and a number behind it. A row that fits into one record is stored as it is.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
 
-#: The first byte of the value of a piece. Each other value begins with the version of its form, which is far
-#: below; so a worker that knows of no pieces refuses the row as one of a newer worker.
+#: The first byte of a piece's value. Any other value begins with the version of its form, which is far lower.
+#: So a worker that does not know of pieces refuses them as rows of a newer worker.
 _FIRST: Final = b"\xf0"
 _LATER: Final = b"\xf1"
 _BEHIND: Final = b"/piece/"
@@ -21,12 +21,12 @@ _NUMBER_BYTES: Final = 4
 
 
 def is_later_piece(key: bytes, value: bytes) -> bool:
-    """Whether a stored row is a piece behind the first one of a row."""
+    """Whether a stored row is a piece of a row, and not its first."""
     return value[:1] == _LATER and key[-_NUMBER_BYTES - len(_BEHIND) : -_NUMBER_BYTES] == _BEHIND
 
 
 class StoredRow(NamedTuple):
-    """A row as it was given to `RowPieces.split`."""
+    """A row of state as it was before `RowPieces.split`."""
 
     table: StateTable
     key: bytes
@@ -34,7 +34,7 @@ class StoredRow(NamedTuple):
 
 
 class _Found:
-    """The pieces of a row so far."""
+    """The pieces of a row that were taken so far, and how many there are, once that is known."""
 
     __slots__ = ("count", "pieces")
 
@@ -44,18 +44,24 @@ class _Found:
 
 
 class RowPieces:
-    """Splits rows of more than ``most_bytes``, and puts them together again. Transactions are never split."""
+    """Splits rows with values of more than ``most_bytes``, and puts them together again.
+
+    Rows of transactions are never split.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
-        #: Of rows that are stored in pieces, how many these are.
+        #: How many pieces each row has that is stored in pieces.
         self._counts: dict[tuple[StateTable, bytes], int] = {}
         self._found: dict[tuple[StateTable, bytes], _Found] = {}
 
     # ---- to what is stored ----
 
     def split(self, changes: list[StateChange]) -> list[StateChange]:
-        """The changes, each small enough for a record; pieces of before that are left over are removed."""
+        """Return the changes, each small enough for a record.
+
+        They also remove pieces that a row has no more.
+        """
         most = self._most
         if not self._counts and all(value is None or len(value) <= most for _, _, value in changes):
             return changes
@@ -81,7 +87,7 @@ class RowPieces:
     # ---- back from it ----
 
     def take(self, table: StateTable, key: bytes, value: bytes) -> StoredRow | None:
-        """The row that a stored row is, or is the last piece of; ``None`` while pieces are missing."""
+        """Take a stored row. Returns the whole row if it is one or completes one; otherwise ``None``."""
         if is_later_piece(key, value):
             own, number = key[: -_NUMBER_BYTES - len(_BEHIND)], int.from_bytes(key[-_NUMBER_BYTES:], "big")
             piece = value[1:]
@@ -100,7 +106,7 @@ class RowPieces:
         return StoredRow(table, own, b"".join(_in_order(found.pieces, table, own)))
 
     def finish(self) -> None:
-        """Every stored row was taken. Raises ``StateMismatch`` where pieces of one are missing."""
+        """End the taking of stored rows. Raises ``StateMismatch`` if pieces of a row are missing."""
         for (table, key), found in self._found.items():
             raise _torn(table, key, len(found.pieces), found.count)
 

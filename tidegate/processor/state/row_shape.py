@@ -1,7 +1,7 @@
-"""The shape of rows of state: what stands in a changelog and has another one was written by somebody else.
+"""The shape of rows of state. A record of a changelog with another shape was written by somebody else.
 
-Looked at before the row is in the local copy, so that a foreign record does not take the place of a row. It
-proves nothing: whether rows are those that were written is for digests to say (docs/delivery.md, step O3).
+The shape is checked before the record goes into the local copy, so that a foreign record does not replace a
+row. It proves nothing: digests show whether rows are those that were written (docs/delivery.md, step O3).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _KEYS: Final = {
     StateTable.FEEDS: rb"[A-Za-z0-9_-]{1,64}" + _PIECE,
 }
 _SHAPES: Final = {table: re.compile(pattern, re.DOTALL) for table, pattern in _KEYS.items()}
-#: Versions of rows, ours and what newer ones may come to, and the first bytes of pieces.
+#: First bytes of values: the versions of forms, also those that newer workers may write, and those of pieces.
 _FRAMES: Final = frozenset({*range(1, 16), 0xF0, 0xF1})
 
 
 def is_shaped(table: StateTable, key: bytes | None, value: bytes | None) -> bool:
-    """Whether a record of the table's changelog may be a row, or the removal of one."""
+    """Whether a record of the table's changelog has the shape of a row, or of a row's removal."""
     if key is None or _SHAPES[table].fullmatch(key) is None:
         return False
     return value is None or (value[:1] != b"" and value[0] in _FRAMES)

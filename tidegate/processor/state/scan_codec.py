@@ -1,4 +1,4 @@
-"""The scan that a range waits for, as part of its row."""
+"""Encodes and decodes the scan that a range waits for, as part of the range's row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.spans import Span
 
 
 def scan_message(scan: RangeScan) -> pb.Scan:
-    """A scan, and how far it has come."""
+    """Return the stored message of a scan, with how far it has come."""
     message = pb.Scan(
         snapshot_offset=scan.snapshot_offset,
         start=scan.span.start,
@@ -36,7 +36,7 @@ def scan_message(scan: RangeScan) -> pb.Scan:
 
 
 def read_scan(range_id: RangeId, message: pb.Scan) -> RangeScan:
-    """The scan of a message."""
+    """Return the scan of a stored message."""
     scan = RangeScan(
         range_id,
         Offset(message.snapshot_offset),

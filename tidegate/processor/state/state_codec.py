@@ -1,9 +1,14 @@
-"""Rows of partition state: ranges with their open transactions, and the position.
+"""Encodes and decodes rows of a partition's state: ranges, their open transactions, and the position.
 
-Keys: ``ranges`` holds the position under ``POSITION_KEY``, each range under its 8-byte id, what it tells
-others under that and ``/t``, and the chunks of an incomplete snapshot under range id and number, a row each;
-``intents`` holds each transaction under range id and transaction id. A row names the log position that it
-reflects, so that a restored state can be checked against itself.
+The table ``ranges`` has these keys:
+
+    POSITION_KEY                the position
+    range id (8 bytes)          a range
+    range id, ``/t``            what the range tells others: its promises and holes
+    range id, number (4 bytes)  a chunk of a snapshot that is not complete
+
+The table ``intents`` has each open transaction under range id and transaction id. Rows of ranges and
+transactions name the log position that they reflect, so that a restored state can be checked against itself.
 """
 
 from __future__ import annotations
@@ -59,9 +64,9 @@ _RESTORE: Final = "Wipe the data directory to restore the state from its changel
 
 
 class TableSizes(NamedTuple):
-    """How many ranges a state has, and how many rows of the descriptors and feeds tables.
+    """How many ranges a state has, and how many rows the tables ``descriptors`` and ``feeds`` have.
 
-    The other rows are counted by those of their ranges.
+    All other rows are counted in the row of their range.
     """
 
     ranges: int = 0
@@ -75,11 +80,13 @@ _START: Final = Offset(0)
 
 @dataclass(slots=True)
 class Position:
-    """How far a partition has come in its log and in its control topic; ``NOWHERE`` before the first.
+    """How far a partition has come in its log and in its control topic.
 
-    ``log_id`` and ``control_id`` name the topics that the offsets belong to; empty where nobody said.
-    ``sizes`` and ``digests`` are those of the state that was stored with it; earlier versions stored no
-    digests. ``clock`` is what the log has shown of the time; earlier versions stored ``log_time_ms`` alone.
+    ``offset`` and ``control_offset`` are those of the last record that was applied, ``NOWHERE`` before the
+    first. ``log_id`` and ``control_id`` are the ids of these topics, empty where they are not known. ``high``
+    is the highest timestamp of a version that was applied. ``sizes`` and ``digests`` are of the state that
+    was stored with it; earlier versions stored no digests. ``clock`` is the log clock; earlier versions
+    stored ``log_time_ms`` alone.
     """
 
     offset: Offset = NOWHERE
@@ -95,7 +102,7 @@ class Position:
 
 
 def position_row(position: Position) -> StateChange:
-    """The row of a position."""
+    """Return the row of a position."""
     message = pb.Position(
         offset=position.offset,
         control_offset=position.control_offset,
@@ -122,9 +129,9 @@ def position_row(position: Position) -> StateChange:
 
 
 def read_position(value: bytes) -> Position:
-    """The position of its row's value; its hash is checked before it is parsed.
+    """Return the position of a row's value. The hash is checked before the row is parsed.
 
-    Raises ``StateMismatch`` for a damaged one, ``StateError`` for one of a newer version.
+    Raises ``StateMismatch`` for a damaged row, and ``StateError`` for one of a newer version.
     """
     hashed = require_own_hash(value)
     row = unpack(pb.Position, value, "a partition's position")
@@ -185,7 +192,7 @@ def _clock(message: pb.LogClock) -> ClockState:
 
 
 def range_row(state: RangeState, offset: Offset) -> StateChange:
-    """The row of a range as of ``offset``."""
+    """Return the row of a range, which reflects the log up to ``offset``."""
     resolver, span = state.resolver, state.span
     message = pb.Range(
         offset=offset,
@@ -222,7 +229,7 @@ def range_row(state: RangeState, offset: Offset) -> StateChange:
 
 
 def _fill_waiting(message: pb.Range, state: RangeState) -> None:
-    """What it waits for, and what others may ask of it."""
+    """Fill in what the range waits for, and what is kept for other ranges and for feeds."""
     if state.behind is not None:
         message.behind = state.behind
     if state.waits_since_ms is not None:
@@ -262,7 +269,7 @@ def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
 
 
 class StoredRange(NamedTuple):
-    """A range as its row has it, and what must be stored beside it."""
+    """A range as its row has it, and how much must be stored beside the row."""
 
     state: RangeState
     offset: Offset
@@ -272,7 +279,7 @@ class StoredRange(NamedTuple):
 
 
 def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
-    """The row of what the range tells others, if that has changed since the last call."""
+    """Yield the row of what the range tells others, if that has changed since the last call."""
     told = (state.promises, state.holes)  # lists that are never changed in place
     before = state.stored_told
     if before is not None and before[0] is told[0] and before[1] is told[1]:
@@ -284,7 +291,7 @@ def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
 
 
 def is_range_key(key: bytes) -> bool:
-    """Whether a key of the ranges table is that of a range's own row."""
+    """Whether a key of the ranges table is that of a range."""
     return len(key) == _RANGE_ID_BYTES
 
 
@@ -299,7 +306,7 @@ def is_chunk_key(key: bytes) -> bool:
 
 
 def chunk_rows(state: RangeState) -> Iterator[StateChange]:
-    """The rows of an incomplete snapshot's chunks that came or went since the last call."""
+    """Yield the rows of an incomplete snapshot's chunks that came or went since the last call."""
     stored, chunks = state.stored_chunks, state.chunks
     for number, chunk in enumerate(chunks):
         if number >= len(stored) or stored[number] is not chunk:
@@ -310,7 +317,7 @@ def chunk_rows(state: RangeState) -> Iterator[StateChange]:
 
 
 def read_chunk(key: bytes, value: bytes) -> tuple[RangeId, int, Snapshot]:
-    """The range, the number and the chunk of a chunk row."""
+    """Return the range id, the number and the chunk of a chunk's row."""
     range_key, number = key[:_RANGE_ID_BYTES], int.from_bytes(key[_RANGE_ID_BYTES:], "big")
     entry = _entry(range_key, value[len(_VERSION) :])
     if not is_readable(value) or not isinstance(entry, Snapshot):
@@ -319,7 +326,7 @@ def read_chunk(key: bytes, value: bytes) -> tuple[RangeId, int, Snapshot]:
 
 
 def entry_range(key: bytes) -> RangeId:
-    """The range that a key begins with."""
+    """Return the range id that a key begins with."""
     return RangeId(int.from_bytes(key[:_RANGE_ID_BYTES], "big"))
 
 
@@ -328,7 +335,7 @@ def _chunk_key(state: RangeState, number: int) -> bytes:
 
 
 def read_range(key: bytes, value: bytes) -> StoredRange:
-    """The range of its row; its transactions and snapshot chunks are stored beside it."""
+    """Return the range of a row. Its transactions and its snapshot's chunks have rows of their own."""
     row = unpack(pb.Range, value, f"range {int.from_bytes(key, 'big')}")
     state = RangeState(RangeId(int.from_bytes(key, "big")))
     state.generation, state.applied = Generation(row.generation), RaftIndex(row.applied)
@@ -377,7 +384,8 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         state.accounted = _accounted(row.accounted)
     state.mutated = tuple(map(_mutated, row.mutated))
     if not row.HasField("accounted") and any(each.time == MAX for each in state.mutated):
-        # Versions before forgot what had been noted once it was applied; the change is not above that.
+        # Earlier versions forgot which index they had noted once it was applied. The change is at or below
+        # it.
         state.accounted = AS_APPLIED._replace(noted=state.applied)
 
 
@@ -409,9 +417,9 @@ def _entry(key: bytes, stored: bytes) -> Entry:
 
 
 def intent_rows(state: RangeState, offset: Offset, key_bytes: int) -> Iterator[StateChange]:
-    """The rows of the range's transactions that changed since the last call.
+    """Yield the rows of the range's transactions that changed since the last call.
 
-    Raises ``KeyTooLong`` for one with an anchor key of more than ``key_bytes``.
+    Raises ``KeyTooLong`` for a transaction with an anchor key of more than ``key_bytes``.
     """
     queue, prefix = state.resolver.queue, encode_key(state.range_id)
     for txn_id in queue.gone - queue.changed:
@@ -447,7 +455,7 @@ def _intent(txn: TrackedTxn, offset: Offset) -> bytes:
 
 
 def read_intent(key: bytes, value: bytes) -> tuple[RangeId, TrackedTxn]:
-    """The range and the transaction of an intent row."""
+    """Return the range id and the transaction of an intent row."""
     row = unpack(pb.Intent, value, f"transaction {key[_RANGE_ID_BYTES:].hex()}")
     txn = TrackedTxn(
         TxnId(key[_RANGE_ID_BYTES:]),

@@ -8,20 +8,22 @@ from google.protobuf.message import DecodeError
 
 from tidegate.errors import ForeignRecord, StateError, StateMismatch
 
-#: What is written, but for forms that are newer.
+#: The version of all stored values, except those that have a form of a later version.
 WRITTEN_VERSION: Final = 2
-#: What ranges tell others in rows of their own. A worker of before would take such a row for a range.
+#: The version of rows with what a range tells others. An earlier worker would take such a row for a range, so
+#: it must refuse the version.
 TOLD_VERSION: Final = 3
 #: The newest version that this worker reads.
 STATE_VERSION: Final = TOLD_VERSION
-#: What a record of a topic begins with that a newer version writes in a form that this one cannot read. The
-#: number of its form follows, a byte. Any other first byte is one of ours, or the record is no one's.
+#: The first bytes of a topic's record in a form that only a newer version of tidegate reads. The number of
+#: the form, one byte, follows them. A record with another first byte is in a form that this version knows, or
+#: tidegate did not write it.
 NEWER_RECORD: Final = b"\x00tidegate"
-_OLDEST_VERSION: Final = 1  # it lacks what ranges wait for, so it has none that waits
+_OLDEST_VERSION: Final = 1  # it does not store what ranges wait for: in its states no range waits
 
 
 class Message(Protocol):
-    """What is used of a generated message."""
+    """The methods of a generated message that are used here."""
 
     def SerializeToString(self) -> bytes: ...  # noqa: N802  # protobuf's name
 
@@ -38,15 +40,14 @@ def is_readable(stored: bytes) -> bool:
 
 
 def pack(message: Message, version: int = WRITTEN_VERSION) -> bytes:
-    """The stored form of a message."""
+    """Return the stored form of a message."""
     return bytes((version,)) + message.SerializeToString()
 
 
 def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
-    """The message of a stored value.
+    """Return the message of a stored value. ``what`` is its name in errors.
 
-    Raises ``StateError``, naming ``what``, for a value of a newer version, ``StateMismatch`` for one that
-    does not parse.
+    Raises ``StateError`` for a value of a newer version, and ``StateMismatch`` for one that does not parse.
     """
     if not is_readable(stored):
         version = stored[0] if stored else "none"
@@ -61,10 +62,10 @@ def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
 
 
 def unpack_record(kind: type[MessageT], value: bytes, what: str) -> MessageT:
-    """The message of a topic's record, which has the same frame; ``what`` names it in errors.
+    """Return the message of a topic's record, which has the same frame. ``what`` is its name in errors.
 
     Raises ``StateError`` for a record of a newer version (`NEWER_RECORD`), and ``ForeignRecord`` for one that
-    tidegate did not write: anybody who may write to the topic can have, and no digest covers it.
+    tidegate did not write. Anybody who may write to the topic may have written it, since no digest covers it.
     """
     if value.startswith(NEWER_RECORD):
         raise StateError(

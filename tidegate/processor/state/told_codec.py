@@ -1,7 +1,7 @@
-"""What a range tells those that go on from it, its promises and holes, as a row of its own.
+"""Encodes and decodes what a range tells its children, its promises and holes, as a row of its own.
 
-It changes when the range splits, merges or breaks, and not with each step. Feeds that are named many times,
-and what they lack, stand in it once. Rows of before had all of it in the range's own row.
+The row changes when the range splits, merges or breaks, and not with each step. Lists of feeds, and their
+gaps, that come many times are stored once. Earlier versions had all of it in the range's own row.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from tidegate.ranges.range_state import RangeState
 from tidegate.spans import Span
 
 _NOT_KNOWN: Final = 0
-#: A range that splits keeps up to 64 promises, most of which it has stored before.
+#: How many encoded lists of gaps are cached. A range that splits often stores up to 64 promises again each
+#: time.
 _ENCODED_MAX: Final = 256
 
 
 def told_value(state: RangeState, most_bytes: int) -> bytes | None:
-    """Encode what the range tells others, in at most ``most_bytes``; ``None`` when that is nothing.
+    """Encode what the range tells others, in at most ``most_bytes``; ``None`` when there is nothing.
 
-    Where it would be more the range forgets its oldest promises, and then what it knows of its oldest holes.
-    Who asks for these is told that nothing is sure, and scans.
+    If it is more the range forgets its oldest promises, and then what it knows of its oldest holes. A child
+    that claims at one of these is told that nothing is known, and scans.
     """
     while state.promises or state.holes:
         stored = pack(_told_message(state.promises, state.holes), TOLD_VERSION)
@@ -40,7 +41,10 @@ def told_value(state: RangeState, most_bytes: int) -> bytes | None:
 
 
 def _forget_some(state: RangeState) -> bool:
-    """Forget the older half of the promises, or where there is none the two oldest holes."""
+    """Forget the older half of the promises. Without promises make the two oldest holes one unknown hole.
+
+    Returns whether there was anything to forget.
+    """
     if state.promises:
         state.promises = state.promises[len(state.promises) // 2 + len(state.promises) % 2 :]
     elif len(state.holes) > 1:
@@ -55,7 +59,7 @@ def _forget_some(state: RangeState) -> bool:
 
 
 def read_told(state: RangeState, value: bytes) -> None:
-    """Give a range what was stored of it by `told_value`."""
+    """Put the promises and holes that `told_value` has stored into a range."""
     row = unpack(pb.Told, value, f"what range {state.range_id} tells others")
     sets = [tuple(feeds.feed_ids) for feeds in row.feed_sets]
     told: list[tuple[Lag, ...] | None] = [None]
@@ -71,22 +75,22 @@ def read_told(state: RangeState, value: bytes) -> None:
 
 
 def read_inline(row: pb.Range, state: RangeState) -> None:
-    """Give a range what rows of before had of it in its own row."""
+    """Put the promises and holes into a range that an earlier version stored in the range's own row."""
     state.promises = [_promise(message, read_lags(message)) for message in row.promises]
     state.holes = [_hole(message, read_lags(message)) for message in row.holes]
 
 
 class _FeedSets:
-    """Numbers lists of feeds, and what feeds lack, as they are met."""
+    """The lists of feeds, and of their gaps, that a message has so far, each under its number."""
 
     def __init__(self, message: pb.Told) -> None:
         self._message = message
-        self._known: dict[int, int] = {}  # of the very objects: most are the same
+        self._known: dict[int, int] = {}  # by the object's id, since most promises share one object
         self._lags: dict[tuple[Lag, ...], int] = {}
         self._sets: dict[tuple[str, ...], int] = {}
 
     def number_of(self, lags: tuple[Lag, ...] | None) -> int:
-        """The number under which ``lags`` stand in the message; they are added to it if they do not."""
+        """Return the number of ``lags`` in the message, and add them to it if they are new."""
         if lags is None:
             return _NOT_KNOWN
         number = self._known.get(id(lags))
@@ -109,7 +113,10 @@ class _FeedSets:
 
 @lru_cache(maxsize=_ENCODED_MAX)
 def _encoded(lags: tuple[Lag, ...]) -> tuple[tuple[str, ...], bytes]:
-    """The feeds of ``lags``, and the stored form of what they lack: each gap once for all that have it."""
+    """Return the feeds of ``lags``, and the stored form of their gaps.
+
+    Equal gaps of several feeds come once.
+    """
     places: dict[Gaps, list[int]] = {}
     for place, (_, gaps) in enumerate(lags):
         if gaps:
@@ -175,7 +182,7 @@ def _hole(message: pb.Hole, lags: tuple[Lag, ...] | None) -> Hole:
 
 
 def span_of(start: bytes, end: bytes) -> Span | None:
-    """The span of a message, which has an end if it has any."""
+    """Return the span of a message; ``None`` if it has no end, since each span has one."""
     return Span(start, end) if end else None
 
 
