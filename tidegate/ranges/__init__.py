@@ -1,1 +1,1 @@
-"""What a log says of a range: its state, open transactions, resolved timestamp, holes and hand-offs."""
+"""What a log tells of a range: its state, open transactions, resolved timestamp, holes and hand-offs."""

@@ -1,4 +1,4 @@
-"""Up to where changes of a range's data outside its op log are accounted for (docs/ranges.md#mutations)."""
+"""Which history mutations of a range are accounted for (docs/ranges.md#mutations)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import Offset, RaftIndex
 from tidegate.spans import Span
 
-#: Before any offset.
+#: The offset of the last noted command while none was noted: below any offset of a log.
 NEVER_NOTED: Final = Offset(-1)
 
 
 class Accounted(NamedTuple):
-    """Which history mutations of a range have failed the feeds that they concern, or concerned none.
+    """Which history mutations of a range are accounted for: they have failed the feeds that they concern.
 
-    These are, of the keys of ``span``, those up to ``raft_index`` and those up to ``time``; what the range
-    has applied counts as well. ``span`` is ``None`` for the range's own keys, and without a key where none of
-    them has stayed with the range. ``noted`` is the highest index whose command was read and noted, though
-    entries below it may be missing, and ``noted_at`` the offset of the command that was noted last: what
-    stands at or below that was noted before, where an earlier version has not read it. ``passed`` is the
-    index of the last Snapshot that the partition has passed and that was no copy; 0 in what an earlier
-    version stored.
+    A mutation of keys of ``span`` is accounted for if it is at ``raft_index`` or a lower index, at ``time``
+    or an earlier time, or in an entry that the range has applied. ``span`` is ``None`` for the range's own
+    keys, and empty where none of them has stayed with the range.
+
+    ``noted`` is the highest index of a command that was noted; entries below it may be missing. ``noted_at``
+    is the offset of the command that was noted last. A command at or below that offset was noted before, when
+    the log is read again. ``passed`` is the index of the last Snapshot that the partition has passed and that
+    was no copy; 0 in a state that an earlier version stored.
     """
 
     raft_index: RaftIndex = RaftIndex(0)
@@ -33,17 +34,16 @@ class Accounted(NamedTuple):
     passed: RaftIndex = RaftIndex(0)
 
     def says_more(self, applied: RaftIndex) -> bool:
-        """Whether this says more than that the entries up to ``applied`` are applied."""
+        """Whether this accounts for more than the entries up to ``applied``, so that it has to be stored."""
         beyond = max(self.raft_index, self.noted, self.passed) > applied
         is_known = self.span is not None or self.noted_at != NEVER_NOTED
         return beyond or is_known or self.time > ZERO
 
     def knows(self, command: RaftIndex, offset: Offset, applied: RaftIndex) -> bool:
-        """Whether a command at ``offset`` is a copy, or the same record read again; ``applied``: up to where
-        the range has applied its log.
+        """Whether a command at ``offset`` was noted before: it is a copy, or the same record read again.
 
-        One that follows on all that was read without a gap is new, though a higher index was noted: such an
-        index may have been wrong.
+        ``applied`` is the last index that the range has applied. A command is new if it follows, without a
+        gap, on all that was read, even if a higher index was noted: that index may have been wrong.
         """
         without_gap = max(applied, self.raft_index)
         if offset <= self.noted_at or command <= without_gap or command == self.noted:
@@ -51,20 +51,22 @@ class Accounted(NamedTuple):
         return command < self.noted and command != without_gap + 1
 
     def behind(self, snapshot: RaftIndex, applied: RaftIndex) -> Accounted:
-        """The same behind a Snapshot that was read now: no command before it has a higher index.
+        """Return what is accounted for behind a Snapshot that was read now.
 
-        A Snapshot below the noted index may be a copy from before the noted command. It counts as a new one
-        only above all that was read without a gap, and above the Snapshot before it.
+        No command before the Snapshot has a higher index, so ``noted`` falls to the Snapshot's index. But a
+        Snapshot below ``noted`` may be a copy from before the noted command. It counts as new only if it is
+        above all that was read without a gap, and above the Snapshot before it.
         """
         if snapshot < self.noted and (snapshot <= max(applied, self.passed) or snapshot < self.raft_index):
             return self
         return self._replace(noted=min(snapshot, self.noted), passed=snapshot)
 
     def kept_in(self, spans: Iterable[Span], own: Span | None) -> Accounted:
-        """The same of the keys alone that all of ``spans`` have; ``own`` are the range's.
+        """Return what is accounted for of keys that are in all of ``spans``; ``own`` is the range's span.
 
-        The range had each of these spans for a while, and has not applied the entries of that time. What it
-        did not have then was another range's, whose changes this one's log does not tell.
+        The range had each of these spans for a while, and has not applied the entries of that time. A key
+        that it did not have then was with another range, and this range's log does not tell that one's
+        changes.
         """
         before = kept = self.span or own
         if before is None or kept is None:
@@ -74,10 +76,10 @@ class Accounted(NamedTuple):
         return self if kept == before else self._replace(span=kept)
 
     def of_no_key(self, own: Span | None) -> Accounted:
-        """The same of no key, as nobody knows which of them have stayed; ``own`` are the range's."""
+        """Return the same for no key: nobody knows which keys of the range's span, ``own``, have stayed."""
         before = self.span or own
         return self if before is None else self._replace(span=Span(before.end, before.end))
 
 
-#: Of a range that knows nothing but what it has applied.
+#: What is accounted for in a range of which only applied entries count.
 AS_APPLIED: Final = Accounted()

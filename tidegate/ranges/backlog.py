@@ -1,6 +1,6 @@
-"""Entries of a range that its partition has passed and the range has not applied (docs/ranges.md).
+"""Backlogs: entries of a range that its partition has passed and the range has not applied (docs/ranges.md).
 
-A cache of the log: what is lost with the process is read again.
+A backlog is a cache of the log: after a restart its entries are read again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.spans import Span
 
 
 class RawEntry(NamedTuple):
-    """A record of the log as it came; ``timestamp`` is its record time in milliseconds."""
+    """A record of the log that is not decoded. ``timestamp`` is its record time in milliseconds."""
 
     offset: int
     key: bytes | None
@@ -26,7 +26,7 @@ class RawEntry(NamedTuple):
 
 
 class EntryQueue(Protocol):
-    """First in, first out; ``close`` gives back what it holds."""
+    """A queue of entries, first in, first out. ``close`` frees its memory, or its place on disk."""
 
     def append(self, entry: RawEntry) -> None: ...
     def first(self) -> RawEntry: ...
@@ -48,18 +48,18 @@ class MemoryQueue:
         self._entries.append(entry)
 
     def first(self) -> RawEntry:
-        """The oldest entry, which stays."""
+        """Return the oldest entry, which stays in the queue."""
         return self._entries[0]
 
     def popleft(self) -> RawEntry:
-        """Take the oldest entry out."""
+        """Take the oldest entry out, and return it."""
         return self._entries.popleft()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget all entries."""
         self._entries.clear()
 
 
@@ -68,14 +68,19 @@ QueueFactory: TypeAlias = Callable[[RangeId], EntryQueue]
 
 
 class Backlog:
-    """A range that is behind. It waits for hand-offs, then for a scan; then it is applied bit by bit.
+    """The backlog of a range, and what the range waits for: for hand-offs, then for a scan.
 
-    It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
-    ``since_ms`` is when, and ``asked_ms`` when it claimed last, by elapsed log time. ``moved_at`` is where
-    the range last changed its span, or ended: what it scans for before that nobody can answer. ``heard_ms``
-    is when the partition last read an entry of the range, by elapsed log time; an entry that it reads again
-    after a restart does not count. ``span`` is what the range has behind the last entry, and ``generation``
-    that of the last snapshot before it; ``closed`` is the highest that its entries close.
+    When the range waits for nothing more the backlog is applied, a part of it with each step. All times here
+    are elapsed log times.
+
+    * ``head`` is the first chunk of the snapshot at which the range was parked, at ``since_ms``. It waits for
+      the answers to the ``missing`` claims, which it sent last at ``asked_ms``, or for ``scan``.
+    * ``moved_at`` is the offset at which the range last changed its span, or ended. Nobody can answer a scan
+      of the keys that it had before.
+    * ``heard_ms`` is when the partition last read an entry of the range. Entries that are read again after a
+      restart do not count.
+    * ``span`` and ``generation`` are those of the range behind the last entry, and ``closed`` is the highest
+      timestamp that its entries close.
     """
 
     __slots__ = (
@@ -107,18 +112,18 @@ class Backlog:
         self.waits_at: Offset | None = None
         self.moved_at: Offset | None = None
         self.span: Span | None = None
-        #: Claims that snapshots told of which were left out, and are still to be sent.
+        #: Claims of snapshots that were left out: they are still to be sent.
         self.skipped: list[Claim] = []
         self._told: list[tuple[Offset, Claim]] = []
-        #: Where generations begin, and with which spans.
+        #: The offset at which each generation begins, with its span.
         self._spans: list[tuple[Offset, Span]] = []
         self.generation = Generation(0)
         self.closed: ClosedTimestamp = ZERO_CLOSED
-        #: The highest GC threshold that a snapshot has told, and where.
+        #: The highest GC threshold that a snapshot has told, and the offset of that snapshot.
         self._kept = ZERO, Offset(0)
 
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
-        """Wait before the snapshot that begins with ``head`` at ``offset``."""
+        """Wait before the snapshot that begins with ``head`` at ``offset``, for the ``missing`` claims."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
         self.generation = max(self.generation, head.generation)
         self.closed = max(self.closed, head.closed)
@@ -126,11 +131,11 @@ class Backlog:
         self._spans = [(at, span) for at, span in self._spans if at > offset]
 
     def clear(self) -> None:
-        """Wait for nothing more."""
+        """End the wait."""
         self.missing, self.scan, self.waits_at = frozenset(), None, None
 
     def append(self, raw: RawEntry, entry: Entry | None) -> None:
-        """Add an entry, which is ``None`` where it could not be read."""
+        """Add an entry. ``entry`` is ``None`` where the record could not be read."""
         self.queue.append(raw)
         match entry:
             case RangeEnd():
@@ -146,9 +151,10 @@ class Backlog:
                 self._kept = entry.gc_threshold, Offset(raw.offset)
 
     def skip_to_move(self) -> list[Span]:
-        """Leave out what is before the last snapshot that the scan does not fit, when there is one.
+        """Leave out all entries before the last place, if any, that makes the scan useless.
 
-        Returns the spans that the range had in what is left out; none when nothing is.
+        The span changed there, or the store had removed versions by then that the scan asks for. Returns the
+        spans that the range had in the entries that are left out; none when nothing is left out.
         """
         move = self._move()
         if move is None or self.waits_at is None or move <= self.waits_at:
@@ -162,30 +168,33 @@ class Backlog:
         return left_out
 
     def spans(self, before: Offset | None = None) -> list[Span]:
-        """The spans that the range, which is parked, has in it, or in what is ``before`` an offset."""
+        """Return the spans that the parked range has in its backlog, or in its part ``before`` an offset."""
         return [self.head.span, *(span for at, span in self._spans if before is None or at < before)]
 
     def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:
-        """The snapshot at ``offset`` tells of these claims; they are ``skipped`` if it is left out."""
+        """Note the claims that the snapshot at ``offset`` tells of.
+
+        If it is left out they are ``skipped``.
+        """
         self._told += ((offset, claim) for claim in claims)
 
     def _move(self) -> Offset | None:
-        """Where the span changed, or where the store had removed what is scanned for."""
+        """Return where the span last changed, or the store had removed what the scan asks for, if later."""
         kept, told_at = self._kept
         removed = told_at if self.scan is not None and kept > self.scan.after else None
         return max((offset for offset in (self.moved_at, removed) if offset is not None), default=None)
 
     @property
     def told(self) -> frozenset[Claim]:
-        """The claims that snapshots in it name."""
+        """The claims that snapshots in the backlog tell of."""
         return frozenset(claim for _, claim in self._told)
 
     @property
     def parked(self) -> bool:
-        """Whether it waits for something."""
+        """Whether the range waits for something."""
         return self.waits_at is not None
 
     @property
     def start(self) -> Offset:
-        """Where in the log it begins."""
+        """The offset at which the backlog begins."""
         return Offset(self.queue.first().offset)

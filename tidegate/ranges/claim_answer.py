@@ -1,7 +1,7 @@
-"""What a range answers to the claims of those that go on from it (docs/ranges.md#hand-off, Y4).
+"""What a range answers to claims on it (docs/ranges.md#hand-off, Y4).
 
-It answers from its promises, where it has applied the index that counts, and from its holes, where that index
-was never applied.
+If it has applied the claim's index it answers from its promises. If the index is in a hole it answers from
+that hole.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 
 _NO_PROMISE: Final = Promise(RaftIndex(0), ZERO_RESOLVED, None)
-#: So many claims are remembered, those at the highest indexes. At one index there are two at most: of the
-#: right side of a split, and of the range that merges the left side away with no command between.
+#: The most claims that are remembered: those at the highest indexes. At one index there are two at most: of
+#: the right side of a split, and of the range that merges the left side away with no command between.
 HEIRS_MAX: Final = 4
 
 
 def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
-    """What there is to say to a range that came from this one; ``None`` as long as it must wait."""
+    """Return the hand-off for a claim; ``None`` while the claim has to wait."""
     index = claim.last_index
     for hole in state.holes:
         if hole.before < index <= hole.last_index:
@@ -43,7 +43,7 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
 
 
 def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
-    """What to say when the rest of the range's log, up to the claim's index, does not come."""
+    """Return the hand-off for a claim when the rest of the range's log, up to the claim's index, is lost."""
     if state.span is None:
         return HandOff(claim, ZERO_RESOLVED, complete=False)
     lost = Hole(state.applied, claim.last_index, state.span, state.resolved, state.told_lags())
@@ -51,24 +51,30 @@ def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
 
 
 def _hand_off_of(hole: Hole, claim: Claim) -> HandOff:
-    """Of the keys that the range had before the hole; nobody knows what it came to have there."""
+    """Return the hand-off out of a hole: the keys that the range had before it are complete up to there.
+
+    Of keys that came to the range in the hole nothing is known.
+    """
     has_keys = hole.span is not None and hole.span.overlaps(claim.span)
     complete = hole.resolved if has_keys else ZERO_RESOLVED
     return HandOff(claim, complete, complete=False, span=hole.span, lags=hole.lags)
 
 
 def _promised(state: RangeState, claim: Claim) -> Promise:
-    """What it had promised at an index that it has applied.
+    """Return the range's promise for a claim at an index that it has applied.
 
-    Of several at one index, as of a range that merges and is merged away at once, the last one counts
-    that has keys of the claim: what it has none of went elsewhere before. At the last index what the range is
-    now counts, where it has keys of the claim that no promise is about: a range that merges has noted what it
-    had before, and notes no more when its own end is lost.
+    There may be several promises at one index: for example, of a range that merges and is merged away at
+    once. Then the last one with keys of the claim counts: all keys of a promise without any went elsewhere
+    before.
+
+    At the last index that was applied the range's present state counts if it has keys of the claim that no
+    promise is about. A range that merges has noted its keys from before the merge, and if its own end is lost
+    it notes no more.
     """
     promises = (promise for promise in reversed(state.promises) if promise.at == claim.last_index)
     with_keys = (each for each in promises if each.span is None or each.span.overlaps(claim.span))
     noted = next(with_keys, None)
-    # A hole behind the index changes nothing of what the range has taken over at it.
+    # A hole behind the index changes nothing of what the range took over at the index.
     follows = state.status is RangeStatus.LIVE or (noted is not None and state.quarantine is not None)
     if claim.last_index == state.applied and follows and state.span is not None:
         shared = state.span.intersect(claim.span)
@@ -78,27 +84,27 @@ def _promised(state: RangeState, claim: Claim) -> Promise:
 
 
 def _is_about(promise: Promise, span: Span) -> bool:
-    """Whether a promise is about all keys of ``span``, as far as it tells."""
+    """Whether a promise is about all keys of ``span``. One that does not tell its span may be."""
     return promise.span is None or promise.span.intersect(span) == span
 
 
 def give_up(state: RangeState, claim: Claim) -> None:
-    """Its child goes on from it: it has ended when all of its keys are the child's.
+    """End the range if all of its keys are the claiming child's.
 
-    Its log may bring nothing that says so, to a range in a hole; or what says so may be lost.
+    The log may not tell that: the range may be in a hole, or its RangeEnd may be lost.
     """
     if _is_taken_over_by(state, claim.span):
         state.status = RangeStatus.ENDED
-        state.replace_resolver(Resolver())  # one that waits for a scan has transactions yet
+        state.replace_resolver(Resolver())  # a range that waits for a scan still has transactions
     elif state.checkpointable and claim.last_index == state.applied and is_within(state, claim.span):
         state.end()
 
 
 def remember(state: RangeState, claim: Claim) -> None:
-    """Keep a claim that was answered before the range's log came to its index.
+    """Keep a claim that the range has answered before its log came to the claim's index.
 
-    Out of a hole the range cannot tell whether the claim is for all of its keys: it may have split in there.
-    The last claims decide, for a range that is merged away has nothing behind that.
+    In a hole the range cannot tell whether the claim is for all of its keys, since it may have split there.
+    Only the claims with the highest indexes are kept: a range that is merged away has no entries behind that.
     """
     if state.status is RangeStatus.ENDED or claim.last_index < state.applied:
         return
@@ -108,9 +114,9 @@ def remember(state: RangeState, claim: Claim) -> None:
 
 
 def look_at_heirs(state: RangeState) -> None:
-    """Give the range up when one of the claims that it remembers is for all of the keys that it has by now.
+    """End the range if a claim that it remembers is for all of its present keys.
 
-    One that it has come past was for a part of them.
+    A claim at an index that the range has passed was for a part of its keys, and is forgotten.
     """
     for claim in state.heirs:
         give_up(state, claim)
@@ -126,7 +132,7 @@ def is_within(state: RangeState, span: Span) -> bool:
 
 
 def _is_taken_over_by(state: RangeState, heir: Span) -> bool:
-    """Whether it is in a hole, or waits for a scan, and all of its keys are those of ``heir``."""
+    """Whether the range is in a hole or waits for a scan, and all of its keys are in ``heir``."""
     if state.scan is None and state.status is not RangeStatus.QUARANTINED:
         return False
     span = state.span if state.scan is None else state.scan.span

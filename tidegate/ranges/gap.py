@@ -1,7 +1,7 @@
-"""Keys of a range that a feed was not given completely (docs/catch-up.md).
+"""Gaps: keys of a range of which a feed misses versions (docs/catch-up.md).
 
-Gaps of one feed in one range are disjoint, and stand in key order; neighbours that are complete to the same
-timestamp are one.
+The gaps of one feed in one range do not overlap, and stand in key order. Neighbours that are complete to the
+same timestamp are one gap.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from tidegate.spans import Span
 
 
 class Gap(NamedTuple):
-    """Of the keys of ``span`` the feed has every version at or below ``complete_to``; ``None``: nothing."""
+    """A span of missing versions, and the timestamp up to which none is missing.
+
+    The feed was given every version of these keys at or below ``complete_to`` that it wants, and misses those
+    above it. ``None`` means that it was given nothing of them.
+    """
 
     span: Span
     complete_to: Timestamp | None
@@ -25,38 +29,42 @@ Gaps: TypeAlias = tuple[Gap, ...]
 
 
 class Lag(NamedTuple):
-    """What a feed lacks of the keys of a range; without gaps it was given everything. See ``told_name``."""
+    """The gaps of a feed in a range. ``feed`` is its ``told_name``. Without gaps the feed misses nothing."""
 
     feed: str
     gaps: Gaps
 
 
 def told_name(feed_id: str, epoch: int | None) -> str:
-    """What ranges call a feed when they tell each other what it lacks: by its id at first.
+    """Return the name of a feed in promises and hand-offs: its id, or ``<id>/<epoch>``.
 
-    Since ``epoch`` it writes to another Kafka cluster: then by that too. What was told before, and may still
-    be on its way, speaks of rows that are not on that cluster, and must not count for it.
+    ``epoch`` is the first one in which the feed writes to another Kafka cluster; ``None`` if it never moved.
+    What was told of the feed before may still be on its way. It speaks of rows that are not on the new
+    cluster, so it must not count.
     """
     return feed_id if epoch is None else f"{feed_id}/{epoch}"
 
 
 def feed_of(name: str) -> str:
-    """The id of the feed that has this name."""
+    """Return the id of the feed that has this told name."""
     return name.partition("/")[0]
 
 
 def told_of(feed: str, lags: Iterable[Lag] | None) -> Gaps | None:
-    """What ``lags`` say of a feed; ``None`` when they say nothing of it."""
+    """Return the gaps that ``lags`` tell of a feed; ``None`` if they do not name it."""
     return next((lag.gaps for lag in lags or () if lag.feed == feed), None)
 
 
 def amended(lags: Iterable[Lag] | None, feed: str, gaps: Gaps) -> tuple[Lag, ...]:
-    """The lags, with other gaps of one feed."""
+    """Return ``lags`` with the gaps of one feed replaced."""
     return (*(lag for lag in lags or () if lag.feed != feed), Lag(feed, gaps))
 
 
 def joined(gaps: Iterable[Gap]) -> Gaps:
-    """Disjoint gaps in order, each as long as it can be. Where some overlap the lowest counts."""
+    """Return the gaps without overlaps, in key order, with equal neighbours joined.
+
+    Where gaps overlap the one that is complete to the lowest timestamp counts.
+    """
     found: list[Gap] = []
     for gap in _disjoint(sorted(gaps, key=lambda gap: gap.span)):
         last = found[-1] if found else None
@@ -68,7 +76,7 @@ def joined(gaps: Iterable[Gap]) -> Gaps:
 
 
 def _disjoint(gaps: list[Gap]) -> list[Gap]:
-    """The same keys, each in one gap."""
+    """Return gaps of the same keys, in key order, with each key in one gap: the least complete one."""
     if all(left.span.end <= right.span.start for left, right in pairwise(gaps)):
         return gaps
     lowest: list[Gap] = []
@@ -79,7 +87,7 @@ def _disjoint(gaps: list[Gap]) -> list[Gap]:
 
 
 def clipped(gaps: Iterable[Gap], span: Span) -> Iterator[Gap]:
-    """The gaps' keys that lie in ``span``."""
+    """Yield the parts of the gaps that lie in ``span``."""
     for gap in gaps:
         part = gap.span.intersect(span)
         if part is not None:
@@ -87,14 +95,14 @@ def clipped(gaps: Iterable[Gap], span: Span) -> Iterator[Gap]:
 
 
 def outside(gaps: Iterable[Gap], span: Span) -> Iterator[Gap]:
-    """The gaps' keys that do not lie in ``span``."""
+    """Yield the parts of the gaps that lie outside ``span``."""
     for gap in gaps:
         for part in remainder(gap.span, (span,)):
             yield Gap(part, gap.complete_to)
 
 
 def remainder(span: Span, others: Iterable[Span]) -> list[Span]:
-    """The keys of ``span`` that are in none of ``others``, in order."""
+    """Return the parts of ``span`` that are in none of ``others``, in order."""
     rest = [span]
     for start, end in others:
         rest = [

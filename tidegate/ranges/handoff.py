@@ -1,7 +1,8 @@
-"""What ranges say to each other when rows of a key move from one to another (docs/ranges.md#hand-off).
+"""The messages between ranges when keys move from one to another (docs/ranges.md#hand-off).
 
-A range that came from others *claims* each of them up to the last index that counts; the parent *hands off*
-once every row up to there is acknowledged, or says how far it is complete when a hole lies before that.
+A child *claims* from each parent, up to the parent's last index that counts for it. The parent *hands off*
+when every row up to that index is acknowledged. If the index is in a hole the parent says how far it is
+complete.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ _HOLES_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """``child``, which has ``span``, goes on where the rows of ``parent`` up to ``last_index`` end.
+    """A child's request for a hand-off.
 
-    ``told_ms`` is log time when the child claimed, 0 where that is not known: what counts for ``parent`` was
-    written before. Two claims that differ in nothing else are the same.
+    ``child``, which has ``span``, goes on where the rows of ``parent`` up to ``last_index`` end. ``told_ms``
+    is the log time at which the child claimed, 0 where it is not known: the parent's entries up to
+    ``last_index`` were written before it. Claims that differ only in ``told_ms`` are equal.
     """
 
     child: RangeId
@@ -33,18 +35,20 @@ class Claim:
     told_ms: int = field(default=0, compare=False)
 
     def told_first(self, before: Iterable[Claim]) -> Claim:
-        """This claim, with the earliest time that it or an equal one of ``before`` has told."""
+        """Return this claim, with the earliest time that it, or an equal claim of ``before``, has told."""
         times = [each.told_ms for each in (self, *before) if each == self and each.told_ms]
         return replace(self, told_ms=min(times, default=0))
 
 
 class HandOff(NamedTuple):
-    """The answer. ``resolved`` is what the parent had promised for ``span``, the keys that it had then.
+    """The answer of a parent to a claim.
 
-    A hand-off that is not ``complete`` comes out of a hole: rows of ``span`` above ``resolved`` may be
-    missing, and all of other keys; the child has to scan for them. ``lags`` says what feeds lacked, those
-    included that have failed there; a feed that can lag and that it does not name was not active there.
-    ``None``: nobody knows.
+    ``span`` is the parent's span at the claim's index, ``None`` if it is not known, and ``resolved`` is what
+    it had resolved. A hand-off that is not ``complete`` comes out of a hole: rows of ``span`` above
+    ``resolved`` may be missing, and all rows of other keys. The child has to scan for them.
+
+    ``lags`` has the gaps of feeds there, also of feeds that have failed there. A feed that can lag and is not
+    named was not active there. ``None`` means that nobody knows the gaps.
     """
 
     claim: Claim
@@ -58,14 +62,15 @@ Exchange: TypeAlias = Claim | HandOff
 
 
 def receiver_of(message: Exchange) -> RangeId:
-    """The range that a message is for."""
+    """Return the range that a message is for."""
     return message.parent if isinstance(message, Claim) else message.claim.child
 
 
 class Hole(NamedTuple):
-    """Indexes above ``before`` up to ``last_index`` were not applied.
+    """Entries of a range that were not applied: those at indexes above ``before`` up to ``last_index``.
 
-    The keys of ``span``, which the range had before, are complete up to ``resolved``, but for ``lags``.
+    The keys of ``span``, which the range had before, are complete up to ``resolved``, except for the gaps of
+    feeds in ``lags``. ``None`` means that the span, or the gaps, are not known.
     """
 
     before: RaftIndex
@@ -76,7 +81,7 @@ class Hole(NamedTuple):
 
 
 def bounded(holes: list[Hole]) -> list[Hole]:
-    """The holes, of very many the first two as one about which nothing is known."""
+    """Return the holes. If there are more than ``_HOLES_MAX`` the first two become one unknown hole."""
     if len(holes) <= _HOLES_MAX:
         return holes
     first, second, *rest = holes
@@ -84,9 +89,11 @@ def bounded(holes: list[Hole]) -> list[Hole]:
 
 
 class Promise(NamedTuple):
-    """What a range had resolved when its span was about to change, at index ``at``, and what feeds lacked.
+    """A note of a range, at index ``at``, where its span was about to change.
 
-    ``closed_wall`` is the wall part, in nanoseconds, of its closed timestamp then.
+    It has the span, what the range had resolved, and the gaps of feeds there (``lags``). ``None`` means that
+    the span, or the gaps, are not known. ``closed_wall`` is the wall part, in nanoseconds, of the range's
+    closed timestamp then.
     """
 
     at: RaftIndex

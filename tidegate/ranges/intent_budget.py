@@ -1,7 +1,7 @@
-"""How many open transactions a worker has in memory, and who moves some of them out.
+"""Bounds the open transactions that a worker has in memory, and moves the others out.
 
-One budget for the worker, one share of it for each partition that it holds. A partition's queues are looked
-at by one thread at a time; those of different partitions by several.
+The worker has one budget, and each log partition that it holds has a share of it. One thread at a time uses
+the queues of a partition; several threads may use those of different partitions.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.intent_queue import IntentQueue
 from tidegate.ranges.spilled_txns import SpilledTxns, SpillStore, forget_prefix
 
-#: What an open transaction takes in memory with an anchor key of 30 bytes: its object, heap item, names.
+#: What an open transaction takes in memory with an anchor key of 30 bytes: the object, its item in the heap,
+#: and its places in dictionaries and sets.
 TXN_BYTES: Final = 700
 _NUMBER_BYTES: Final = 8
 
 
 class SpillCounts(NamedTuple):
-    """Transactions of a partition beyond memory, and the bytes that were written for them."""
+    """How many transactions of a partition are outside memory, and how many bytes they take there."""
 
     transactions: int = 0
     bytes: int = 0
 
 
 class IntentBudget:
-    """The open transactions that all partitions of a worker may have in memory: ``memory_bytes`` of them."""
+    """The bound on open transactions in memory, over all partitions of a worker: ``memory_bytes`` in all."""
 
     def __init__(self, memory_bytes: int, store: SpillStore) -> None:
         self.store = store
@@ -36,28 +37,31 @@ class IntentBudget:
         self._numbers = count()
 
     def partition(self) -> PartitionSpill:
-        """A partition's part of the budget, until that is closed."""
+        """Return a new partition's part of the budget. It counts until it is closed."""
         number = next(self._numbers)
         spill = self._partitions[number] = PartitionSpill(self, number)
         return spill
 
     def left(self, number: int) -> None:
-        """The partition has closed its part."""
+        """Take in that a partition has closed its part."""
         self._partitions.pop(number, None)
 
     @property
     def exceeded(self) -> bool:
-        """Whether there are more transactions in memory than there may be."""
+        """Whether more transactions are in memory than the budget allows."""
         return sum(spill.in_memory for spill in list(self._partitions.values())) > self._limit
 
     @property
     def share(self) -> int:
-        """The transactions that one partition may have in memory while the budget is exceeded."""
+        """How many transactions one partition may have in memory while the budget is exceeded."""
         return self._limit // max(1, len(self._partitions))
 
 
 class PartitionSpill:
-    """Moves transactions of one log partition out of memory while the worker has too many."""
+    """One log partition's part of the budget.
+
+    It moves transactions out of memory while there are too many.
+    """
 
     def __init__(self, budget: IntentBudget, number: int) -> None:
         self._budget = budget
@@ -66,19 +70,19 @@ class PartitionSpill:
         self._queues: dict[RangeId, IntentQueue] = {}
         self._noted: dict[RangeId, int] = {}
         self._numbers = count()
-        #: Transactions in memory, as of the last ``settle``.
+        #: How many transactions are in memory, as of the last ``settle``.
         self.in_memory = 0
 
     @property
     def counts(self) -> SpillCounts:
-        """What is beyond memory."""
+        """What is outside memory."""
         queues = list(self._queues.values())
         return SpillCounts(sum(q.spilled for q in queues), sum(q.spill_bytes for q in queues))
 
     def settle(self, queues: Iterable[tuple[RangeId, IntentQueue]]) -> None:
-        """Take note of the queues that have changed, and move transactions out when there are too many.
+        """Note the queues that have changed, and move transactions out when too many are in memory.
 
-        To be called when what changed in them is frozen: what is not, stays.
+        It is called after a freeze: transactions with changes that are not frozen stay in memory.
         """
         for range_id, queue in queues:
             self._queues[range_id] = queue
@@ -87,14 +91,14 @@ class PartitionSpill:
             self._spill(self._budget.share - self._budget.share // 8)
 
     def close(self) -> None:
-        """Forget everything; the queues cannot be used any more."""
+        """Forget all transactions outside memory. The queues cannot be used any more."""
         self._budget.left(self._number)
         if self.counts.transactions:
             forget_prefix(self._budget.store, self._prefix)
         self._queues = {}
 
     def _spill(self, target: int) -> None:
-        """The largest queues give half of theirs, until ``target`` are left or nobody can give."""
+        """Move out half of the largest queue, then of the next, until ``target`` are left or none can go."""
         moved = 1
         while self.in_memory > target and moved:
             moved = 0

@@ -1,7 +1,7 @@
-"""Open transactions of a range, oldest first.
+"""The open transactions of a range, oldest first.
 
-The log says that a transaction wrote intents, moved them and resolved them, but not where; so intents
-are counted per transaction. Source: CockroachDB ``rangefeed/resolved_timestamp.go``
+The log says that a transaction wrote, moved or resolved an intent, but not at which key. So intents are
+counted for each transaction. Source: CockroachDB ``rangefeed/resolved_timestamp.go``
 (``unresolvedIntentQueue``).
 """
 
@@ -19,7 +19,7 @@ from tidegate.ranges.tracked_txn import TrackedTxn
 
 __all__ = ["IntentQueue", "TrackedTxn"]
 
-#: So many of the oldest come back to memory at once.
+#: How many of the oldest transactions come back to memory at a time.
 _OLDEST_COUNT: Final = 64
 _NOWHERE: Final = (MAX, TxnId(b""))
 
@@ -27,19 +27,20 @@ _NOWHERE: Final = (MAX, TxnId(b""))
 class IntentQueue:
     """Transactions with open intents, ordered by (timestamp, transaction id).
 
-    Every change returns whether the oldest timestamp rose or the oldest transaction left.
+    Each method that changes a transaction returns whether the oldest timestamp may have risen: the oldest
+    transaction rose or left.
 
-    While ``allow_negative`` is set, intents may be resolved before the scan that finds them: counts may
-    then be negative. Afterwards a decrement of an unknown transaction is ignored.
+    While ``allow_negative`` is set, intents may be resolved before they are known to exist, so counts may be
+    negative. Afterwards a decrement of an unknown transaction is ignored.
 
-    The heap keeps an item for each timestamp that a transaction in memory ever had; stale ones are dropped
-    when they surface, or all at once when they outnumber the live ones.
+    The heap has an item for each timestamp that a transaction in memory ever had. A stale item is dropped
+    when it comes to the top, and all of them when they are far more than the live ones.
 
-    ``changed`` and ``gone`` name the transactions whose stored row is out of date: a transaction that came
-    and went between two freezes appears in neither.
+    ``changed`` and ``gone`` name the transactions whose stored rows are out of date. A transaction that came
+    and went between two freezes is in neither.
 
-    ``spill`` moves transactions beyond memory; the queue answers as before. What is in memory: all that is
-    named in ``changed``, the oldest, and what was touched since.
+    ``spill`` moves transactions out of memory; the queue answers as before. In memory are always the oldest
+    transaction, all that are in ``changed``, and those that were used since.
     """
 
     __slots__ = (
@@ -58,12 +59,13 @@ class IntentQueue:
         self.allow_negative = allow_negative
         self._txns: dict[TxnId, TrackedTxn] = {}
         self._heap: list[tuple[Timestamp, TxnId]] = []
-        #: ``None`` until something was spilled; nothing in it stands below ``_spilled_from``.
+        #: The transactions outside memory, none of them below ``_spilled_from``; ``None`` until any was
+        #: moved.
         self._spilled: SpilledTxns | None = None
         self._spilled_from: tuple[Timestamp, TxnId] = _NOWHERE
         self.changed: set[TxnId] = set()
         self.gone: set[TxnId] = set()
-        #: The sum of all counts.
+        #: The sum of the intent counts of all transactions.
         self.intents = 0
         #: The sum of ``row_hash`` of all transactions; the caller takes it modulo 2^64.
         self.rows_hash = 0
@@ -72,7 +74,7 @@ class IntentQueue:
         return len(self._txns) + self.spilled
 
     def __iter__(self) -> Iterator[TrackedTxn]:
-        """All transactions; those beyond memory are copies."""
+        """Yield all transactions. Those outside memory are copies."""
         return chain(self._txns.values(), self._spilled or ())
 
     @property
@@ -82,21 +84,21 @@ class IntentQueue:
 
     @property
     def spilled(self) -> int:
-        """How many transactions are beyond memory."""
+        """How many transactions are outside memory."""
         return 0 if self._spilled is None else len(self._spilled)
 
     @property
     def spill_bytes(self) -> int:
-        """What those take there, before any compression."""
+        """How many bytes the transactions outside memory take, before any compression."""
         return 0 if self._spilled is None else self._spilled.bytes
 
     def get(self, txn_id: TxnId) -> TrackedTxn | None:
-        """The transaction if it is tracked; a copy where it is beyond memory."""
+        """Return the transaction, ``None`` if it is not tracked. One outside memory is a copy."""
         txn = self._txns.get(txn_id)
         return self._spilled.get(txn_id) if txn is None and self._spilled else txn
 
     def oldest(self) -> TrackedTxn | None:
-        """The transaction with the lowest timestamp, among equals the one with the lowest id."""
+        """Return the transaction with the lowest timestamp; among equals the one with the lowest id."""
         txn = self._oldest_in_memory()
         while self._spilled and (txn is None or _age(txn) > self._spilled_from):
             self._bring_back_oldest(self._spilled)
@@ -104,9 +106,9 @@ class IntentQueue:
         return txn
 
     def below(self, timestamp: Timestamp, limit: int | None = None) -> list[TrackedTxn]:
-        """The first ``limit`` transactions strictly below ``timestamp``, or all, oldest first.
+        """Return the first ``limit`` transactions strictly below ``timestamp``, or all, oldest first.
 
-        Those beyond memory are copies.
+        Those outside memory are copies.
         """
         found = [txn for txn in self._txns.values() if txn.timestamp < timestamp]
         if self._spilled and timestamp > self._spilled_from[0]:
@@ -114,13 +116,13 @@ class IntentQueue:
         return sorted(found, key=_age) if limit is None else nsmallest(limit, found, key=_age)
 
     def lacking_intents(self) -> list[TrackedTxn]:
-        """The transactions whose count is not positive: none may be left when negative counts end."""
+        """Return the transactions whose count is not positive. None may be left when negative counts end."""
         return [txn for txn in self if txn.refs <= 0]
 
     def increment(
         self, txn_id: TxnId, anchor_key: bytes, min_timestamp: Timestamp, timestamp: Timestamp
     ) -> bool:
-        """Count one more intent at ``timestamp``."""
+        """Count one more intent of a transaction, at ``timestamp``."""
         txn = self._find(txn_id)
         if txn is None:
             return self._add(TrackedTxn(txn_id, anchor_key, min_timestamp, timestamp, 1))
@@ -129,7 +131,7 @@ class IntentQueue:
         return self._count(txn, 1, timestamp)
 
     def decrement(self, txn_id: TxnId, timestamp: Timestamp | None) -> bool:
-        """Count one intent less; those that remain stand at ``timestamp`` or above."""
+        """Count one intent less of a transaction. Its other intents are at ``timestamp`` or above."""
         txn = self._find(txn_id)
         if txn is not None:
             return self._count(txn, -1, timestamp)
@@ -157,25 +159,25 @@ class IntentQueue:
         self.changed.discard(txn.txn_id)
 
     def stored_as(self, txn: TrackedTxn, row_hash: int) -> None:
-        """A row with this hash stands for a transaction of ``changed`` from now on."""
+        """Note that a row with this hash is stored for a transaction of ``changed``."""
         self.rows_hash += row_hash - txn.row_hash
         txn.row_hash = row_hash
         txn.stored = True
 
     def forget_all(self) -> set[TxnId]:
-        """The transactions whose stored rows must go; the queue is to be thrown away."""
+        """Return the ids of transactions whose stored rows must go. The queue is of no use any more."""
         stored = self.gone | {txn.txn_id for txn in self if txn.stored}
         if self._spilled is not None:
             self._spilled.clear()
         return stored
 
-    # ---- beyond memory ----
+    # ---- outside memory ----
 
     def spill(self, count: int, place: Callable[[], SpilledTxns]) -> int:
-        """Move the first ``count`` transactions that came to memory out of it; returns how many could go.
+        """Move up to ``count`` transactions out of memory, the first that came. Returns how many went.
 
-        Transactions whose rows are out of date stay, the oldest one as well, and all while counts may be
-        negative. ``place`` is asked once, by the first that goes.
+        The oldest one stays, and so does each whose row is out of date. All stay while counts may be
+        negative. ``place`` is called once, for the first transaction that goes.
         """
         if self.allow_negative:
             return 0
@@ -194,7 +196,7 @@ class IntentQueue:
         return len(leaving)
 
     def _find(self, txn_id: TxnId) -> TrackedTxn | None:
-        """The transaction, in memory: it is about to change."""
+        """Return a transaction that is about to change, in memory; ``None`` if it is not tracked."""
         txn = self._txns.get(txn_id)
         if txn is None and self._spilled:
             txn = self._spilled.get(txn_id)

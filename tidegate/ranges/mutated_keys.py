@@ -1,8 +1,7 @@
 """Which keys of a range were changed outside its op log, and when: kept for feeds that go on here later.
 
-It is kept by the range whose log told the change, and by the keys of that time. So a split or a merge takes
-nothing away from it and has nothing to pass on: the range that was merged away still has it
-(docs/ranges.md#mutations).
+The range whose log told a change keeps it, with the keys of that time. A split or merge changes nothing of
+that, and nothing is handed off: a range that was merged away still has it (docs/ranges.md#mutations).
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from typing import Final, NamedTuple
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.spans import Span
 
-#: So many are kept for each range. Of more than these two neighbours become one, which says more than both.
+#: The most changes that a range keeps. Beyond that two neighbours become one, which says more than both.
 KEPT_MAX: Final = 16
 
 
 class MutatedKeys(NamedTuple):
-    """Data of ``span``, which has no tenant prefix, changed outside the op log.
+    """A change of data in ``span``, which has no tenant prefix, outside the op log.
 
-    ``time`` is above everything that was closed for these keys before the change; it may be later than the
-    change, and is `MAX` where nobody knows. The versions that it changed stand from ``first`` to ``last``,
-    both included.
+    ``time`` is above everything that was closed for these keys before the change. It may be later than the
+    change, and is `MAX` where nobody knows it. The versions that were changed have timestamps from ``first``
+    to ``last``, both included.
     """
 
     span: Span
@@ -32,13 +31,13 @@ class MutatedKeys(NamedTuple):
     first: Timestamp = ZERO
 
     def covers(self, other: MutatedKeys) -> bool:
-        """Whether it says all that ``other`` does."""
+        """Whether this says all that ``other`` says."""
         within = self.span.intersect(other.span) == other.span
         return within and self.time >= other.time and self.first <= other.first and self.last >= other.last
 
 
 def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKeys, ...]:
-    """What is kept behind another change; nothing that was kept is said less of."""
+    """Return the changes to keep after another one. Together they say at least as much as before."""
     if any(each.covers(new) for each in known):
         return tuple(known)
     kept = sorted([*(each for each in known if not new.covers(each)), new])
@@ -48,17 +47,23 @@ def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKey
 
 
 def dated(known: Sequence[MutatedKeys], time_of: Callable[[Span], Timestamp]) -> tuple[MutatedKeys, ...]:
-    """The same, where ``time_of`` their keys is now known to be above what was closed before each of them."""
+    """Return the changes, with a time for those that had none: ``time_of`` their keys.
+
+    That time is known to be above everything that was closed before the change.
+    """
     return tuple(each._replace(time=time_of(each.span)) if each.time == MAX else each for each in known)
 
 
 def just_above(timestamp: Timestamp) -> Timestamp:
-    """The smallest timestamp above another, as far as there is one."""
+    """Return the next timestamp above another; `MAX` for `MAX`."""
     return timestamp.next() if timestamp < MAX else MAX
 
 
 def _with_one_less(kept: list[MutatedKeys]) -> list[MutatedKeys]:
-    """The two neighbours that changed least lately as one: feeds have long passed them, most likely."""
+    """Return the changes with the two neighbours joined that changed longest ago.
+
+    Feeds have most likely passed them by far.
+    """
     times = [max(left.time, right.time) for left, right in pairwise(kept)]
     at = times.index(min(times))
     left, right = kept[at : at + 2]

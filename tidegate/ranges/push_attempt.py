@@ -1,4 +1,4 @@
-"""One push of old transactions: who is pushed, and what follows from the answer.
+"""A push of old transactions, its answer, and what follows from the answer.
 
 Source: CockroachDB ``rangefeed/task.go`` (``txnPushAttempt``).
 """
@@ -13,13 +13,13 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import AbortTxn, Op, TxnId, UpdateIntent
 from tidegate.spans import Span
 
-#: As many transactions one push names at most, the oldest: neither a request nor the work of its answer may
-#: grow with all that is open. The others are pushed when those are answered.
+#: The most transactions that one push names: the oldest ones. Neither a request nor the work of its answer
+#: may grow with the number of open transactions. The others are pushed when these are answered.
 TXNS_PER_PUSH_MAX: Final = 1_000
 
 
 class TxnStatus(enum.Enum):
-    """How a pushed transaction stands."""
+    """The status of a pushed transaction."""
 
     PENDING = "pending"
     STAGING = "staging"
@@ -28,7 +28,10 @@ class TxnStatus(enum.Enum):
 
 
 class PushTarget(NamedTuple):
-    """What a push found: the transaction's timestamp now, and where its locks are, if its record says so."""
+    """What a push found of one transaction: its status and timestamp now, and the spans of its locks.
+
+    The lock spans are empty where the transaction's record does not tell them.
+    """
 
     txn_id: TxnId
     status: TxnStatus
@@ -37,10 +40,10 @@ class PushTarget(NamedTuple):
 
 
 class PushAnswer(NamedTuple):
-    """The answer to a push, one entry for each transaction that was named.
+    """The answer to a push, with one entry for each transaction that it named.
 
-    ``ambiguous_abort``: an ``ABORTED`` was only concluded from a record that is missing. The transaction may
-    have committed, and its record been removed since.
+    ``ambiguous_abort``: an ``ABORTED`` was concluded only from a missing transaction record. The transaction
+    may have committed, and its record may have been removed since.
     """
 
     txns: tuple[PushTarget, ...]
@@ -48,16 +51,16 @@ class PushAnswer(NamedTuple):
 
 
 class ResolveIntents(NamedTuple):
-    """Asks for the intents of an ended transaction in ``span`` to be resolved."""
+    """A request to resolve the intents of an ended transaction in ``span``."""
 
     txn_id: TxnId
     span: Span
 
 
 def ops_of(answer: PushAnswer) -> tuple[Op, ...]:
-    """The ops that the answer amounts to, in its order.
+    """Return the ops that say the same as the answer, in its order.
 
-    A committed transaction stays tracked until its commits come; an aborted one is dropped.
+    A committed transaction stays tracked until its commits come. An aborted one is dropped.
     """
     return tuple(
         AbortTxn(txn.txn_id) if txn.status is TxnStatus.ABORTED else UpdateIntent(txn.txn_id, txn.timestamp)
@@ -66,9 +69,10 @@ def ops_of(answer: PushAnswer) -> tuple[Op, ...]:
 
 
 def resolutions_of(txns: Iterable[PushTarget], range_span: Span) -> Iterator[ResolveIntents]:
-    """The intents of ended transactions that lie in the range.
+    """Yield requests for the intents of ended transactions in the range.
 
-    Clipped to it: each range of a large transaction would otherwise ask for all its intents.
+    Their spans are clipped to the range. Otherwise each range of a large transaction would ask for all of its
+    intents.
     """
     for txn in txns:
         if txn.status in (TxnStatus.COMMITTED, TxnStatus.ABORTED):

@@ -1,8 +1,8 @@
-"""The entries of a range's log, applied to its state: where a Raft op becomes a committed version.
+"""Applies the entries of a range's log to its state: here a Raft op becomes a committed version.
 
-An entry that cannot be followed raises ``RangeError``; the caller then quarantines the range
+An entry that cannot be followed raises ``RangeError``. The caller then quarantines the range
 (docs/log-contract.md#quarantine): its resolved timestamp stays where it was before that entry, and nothing
-more comes out. Snapshots are taken in ``range_snapshot.py``.
+more comes out. ``range_snapshot.py`` takes snapshots.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
 def apply_entry(state: RangeState, entry: Command | Heartbeat | Snapshot | RangeEnd) -> list[Version]:
-    """Take the next entry of the range; returns the versions that it committed, in op order.
+    """Apply the next entry of the range. Returns the versions that it committed, in op order.
 
-    Raises ``RangeError`` for an entry that cannot be followed. Entries of a quarantined or ended
-    range are passed over.
+    Raises ``RangeError`` for an entry that cannot be followed. A quarantined or ended range commits nothing;
+    a snapshot may heal a quarantined one.
     """
     if isinstance(entry, Snapshot):
         take_snapshot_chunk(state, entry)
         return []
     if state.status is RangeStatus.QUARANTINED:
-        state.chunks = []  # whatever stands between the chunks of a snapshot breaks it
+        state.chunks = []  # any other entry between the chunks of a snapshot breaks the snapshot
         if isinstance(entry, Command) and entry.closed is not None:
-            state.resolver.forward_closed(entry.closed)  # which resolves nothing
+            state.resolver.forward_closed(entry.closed)  # a quarantined range resolves nothing by it
         if isinstance(entry, RangeEnd):
             state.status, state.scan = RangeStatus.ENDED, None
         return []
@@ -106,7 +106,7 @@ def _take_ops(state: RangeState, command: Command) -> list[Version]:
         if isinstance(op, _COMMITTING):
             versions.append(_version(state, op, command.raft_index, ordinal))
             if isinstance(op, WriteValue):
-                continue  # it touches no intent, and stands above the resolved timestamp
+                continue  # the resolver has nothing to do: no intent changes, and its rule is checked already
         apply_op(op)
     return versions
 

@@ -1,6 +1,7 @@
-"""A range takes a snapshot of itself: chunk by chunk, and with the last one its state begins anew.
+"""Takes snapshots of a range, chunk by chunk. With the last chunk the range's state begins anew.
 
-What it had resolved, and what its parents had, stays true: as promises that bind the versions to come.
+What the range and its parents had resolved stays true: it is kept as floors, and later versions must be above
+them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidegate.ranges.resolver import Resolver
 
 
 def passes_over(state: RangeState, chunk: Snapshot) -> bool:
-    """Whether a snapshot says nothing that counts: old ones, and periodic ones of a healthy range."""
+    """Whether a snapshot has nothing new for the range: an old one, or a periodic one of a healthy range."""
     if state.status is RangeStatus.UNINITIALISED:
         return False
     if state.status is RangeStatus.QUARANTINED:
@@ -86,14 +87,14 @@ def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
 
 
 def _close_hole(state: RangeState, head: Snapshot) -> None:
-    """What was missed is not applied any more; who asks for it is told so."""
+    """End the quarantine, and note its hole, so that claims at an index in it are answered rightly."""
     if state.quarantine is not None:
         state.holes = bounded([*state.holes, state.hole_at(head.raft_index)])
         state.quarantine = None
 
 
 def _take_over(state: RangeState, head: Snapshot) -> None:
-    """What parents had promised binds this range; nothing is waited for any more."""
+    """Keep what the parents had resolved as floors, and forget the hand-offs and the scan."""
     for hand_off in state.hand_offs.values():
         part = None if hand_off.span is None else hand_off.span.intersect(head.span)
         if part is not None and hand_off.resolved > ZERO_RESOLVED:
@@ -103,9 +104,9 @@ def _take_over(state: RangeState, head: Snapshot) -> None:
 
 
 def _unseen_at(head: Snapshot) -> RaftIndex:
-    """Up to where ranges may have left a range that is first seen by ``head``.
+    """Return the index up to which a range that is first seen by ``head`` may have split, without our notice.
 
-    One that is born at that index has lost no keys; any other may have split just there.
+    A range that is born at the index of ``head`` has not split there. Any other may have.
     """
     parents = {parent.range_id for parent in head.parents}
     born = bool(parents) and head.range_id not in parents

@@ -1,9 +1,9 @@
-"""Where a range's resolved timestamp is decided.
+"""Decides a range's resolved timestamp.
 
     resolved = min(closed, prev(oldest open intent)), logical part set to zero
 
-It never falls. No version at or below it can appear any more: nothing new at or below the closed
-timestamp, and nothing that an open intent could still become. Source: CockroachDB
+It never falls. No version at or below it can appear any more: nothing new comes at or below the closed
+timestamp, and no open intent there could still become one. Source: CockroachDB
 ``rangefeed/resolved_timestamp.go``; differences from the RangeFeed RFC are listed in
 docs/architecture.md.
 """
@@ -43,14 +43,17 @@ class Resolver:
 
     @classmethod
     def restored(cls, closed: ClosedTimestamp, resolved: ResolvedTimestamp) -> Resolver:
-        """An initialised resolver as it was stored; its transactions are put back into ``queue``."""
+        """Return an initialised resolver as it was stored.
+
+        The caller puts its transactions into ``queue``.
+        """
         resolver = cls()
         resolver.closed, resolver.resolved = closed, resolved
         resolver.initialised, resolver.queue.allow_negative = True, False
         return resolver
 
     def initialise(self) -> bool:
-        """All intents that predate the ops are known from here on.
+        """Begin to resolve: all intents from before the first op are known now. Returns whether it rose.
 
         Raises ``ForbiddenOp`` when a transaction resolved more intents than it is known to have written.
         """
@@ -65,7 +68,7 @@ class Resolver:
         return self._recompute()
 
     def forward_closed(self, closed: ClosedTimestamp) -> bool:
-        """Take a closed timestamp; one at or below the highest seen does nothing."""
+        """Take a closed timestamp. One at or below the highest so far changes nothing."""
         if closed <= self.closed:
             return False
         self.closed = closed
@@ -92,7 +95,7 @@ class Resolver:
             case AbortIntent():
                 return queue.decrement(op.txn_id, None)
             case AbortTxn():
-                # Before initialisation dropping it would unbalance counts that are still incomplete.
+                # Before initialisation counts are not complete: without the transaction they would be wrong.
                 return self.initialised and queue.remove(op.txn_id)
             case DeleteRange():
                 self._require_above(op.timestamp, "a range deletion")
@@ -105,8 +108,8 @@ class Resolver:
     def _recompute(self) -> bool:
         if not self.initialised:
             return False
-        # Of both candidates the wall part counts alone, for the logical part is set to zero: so much is
-        # worked out for every op, and timestamps are only made where the resolved one rises.
+        # Only the wall parts of both candidates count, since the logical part is set to zero. This runs for
+        # every op, so a timestamp is made only when the resolved one rises.
         wall = self.closed.wall
         oldest = self.queue.oldest()
         if oldest is not None:

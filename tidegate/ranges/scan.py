@@ -1,8 +1,8 @@
-"""A scan that a range waits for: what was asked of the source, and how much of it has come.
+"""A scan of a range's keys: what was asked of the source, and how much of it has come.
 
-The source answers in the range's own log by ScanChunks (docs/ranges.md#healing). Chunks are taken in key
-order; what does not continue the scan is passed over, and asked for again. A chunk with rows that it cannot
-have is refused as a whole.
+The source answers by ScanChunks in the range's own log (docs/ranges.md#healing). Chunks are taken in key
+order. A chunk that does not continue the scan is passed over, and its keys are asked for again. A chunk with
+rows that it cannot have is refused as a whole.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
 
-#: A scan without progress for so much elapsed log time is asked for again.
+#: A scan is asked for again after so much elapsed log time without progress.
 SCAN_REPEAT_MS: Final = 30_000
 _NOT_ASKED: Final = 0
-#: Each part is a request of its own, so there are few: the keys that no scan came to, those that the last
-#: one came to, and those that earlier ones did.
+#: Each part is a request of its own, so there are few: keys that no scan has reached, keys that the last scan
+#: has reached, and keys that earlier ones have.
 _PARTS_MAX: Final = 3
 
 
 class ScanPart(NamedTuple):
-    """Keys that are complete up to ``after``; their versions above it have not come."""
+    """Keys that are complete up to ``after``, and whose versions above it have not come."""
 
     span: Span
     after: Timestamp
 
 
 class RangeScan:
-    """All versions of the keys of ``span`` up to ``upto``, and above what they are complete up to; or only
-    the ``newest`` of each key.
+    """A scan of the keys of ``span``, for all their missing versions up to ``upto``.
 
-    ``parts`` is what has not come yet, in the order in which it is asked for: those that lack most first, so
-    that even a range whose span changes all the time comes to the end of them. All other keys of ``span`` are
-    complete up to ``upto``. ``snapshot_offset`` is where the Snapshot stands that the range takes when the
-    scan is done. ``asked_ms`` is when it was asked for last, or went on, by elapsed log time.
+    With ``newest`` it is for the newest version of each key at or below ``upto`` instead.
+
+    ``parts`` are the keys that have not come yet, in the order in which they are asked for. All other keys of
+    ``span`` are complete up to ``upto``. The least complete part comes first, so that a range whose span
+    changes again and again gets through all of them. ``snapshot_offset`` is the offset of the Snapshot that
+    the range takes when the scan is done. ``asked_ms`` is the elapsed log time at which the scan was asked
+    for last, or a chunk came.
     """
 
     __slots__ = (
@@ -77,15 +79,17 @@ class RangeScan:
         self.upto = upto
         self.with_prev = with_prev
         self.newest = newest
-        #: What was asked for last is above this; so is all that is missing.
+        #: The present part is complete up to this timestamp, and is asked for above it.
         self.after = parts[0].after if parts else upto
-        #: What it has brought in this process is above this, and what those did whose place it took.
+        #: All versions that this scan, and the scans that it replaced, have brought in this process are above
+        #: it.
         self.since = self.after
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
-        #: Something was left out by the last answer, or has not been asked for.
+        #: Whether the last answer has left keys out, or the next part has not been asked for: so ask now.
         self.lacking = False
-        #: A chunk was refused since the last request or progress: what comes behind it lacks its keys.
+        #: Whether a chunk was refused since the last request or progress: chunks behind it leave out its
+        #: keys.
         self.refused = False
 
     @property
@@ -95,13 +99,14 @@ class RangeScan:
 
     @property
     def next_key(self) -> bytes:
-        """The key that the next chunk has to cover; the end when it is done."""
+        """The key that the next chunk has to cover; the end of the span when the scan is done."""
         return self.parts[0].span.start if self.parts else self.span.end
 
     def request(self, offset: int, now_ms: int) -> Scan:
-        """Ask for what is missing, at log position ``offset``, which gives the request its id.
+        """Return the request for the present part, sent at log position ``offset``.
 
-        The lowest bit says whether previous values are asked for: chunks do not tell.
+        The request id is made of the offset. Its lowest bit says whether previous values are asked for, since
+        chunks do not tell that. For example, at offset 41 it is 84, or 85 with previous values.
         """
         self.request_id = 2 * (offset + 1) + self.with_prev
         self.asked_ms, self.lacking, self.refused = now_ms, False, False
@@ -117,19 +122,19 @@ class RangeScan:
         )
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether to ask: not asked yet, something was left out, or nothing has come for too long."""
+        """Whether to ask now: nothing was asked, keys were left out, or nothing has come for too long."""
         return self.request_id == _NOT_ASKED or self.lacking or now_ms - self.asked_ms >= SCAN_REPEAT_MS
 
     def take(self, chunk: ScanChunk, now_ms: int) -> list[KeyValue]:
-        """The rows of ``chunk`` that were missing, in the order of keys and then timestamps.
+        """Take a chunk. Returns its rows that were missing, in the order of keys and then timestamps.
 
-        Raises ``MalformedEntry`` for a chunk that has rows which it cannot have. Nothing of it counts, and
-        its keys are asked for again like an answer that does not come.
+        Raises ``MalformedEntry`` for a chunk with rows that it cannot have. Nothing of it counts, and its
+        keys are asked for again, as if no answer had come.
         """
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
-            self.lacking = not self.refused  # else it would be refused again and again
+            self.lacking = not self.refused  # behind a refused chunk ask later, not again and again at once
             return []
         if fault := fault_of(chunk):
             self.refused = True
@@ -149,7 +154,11 @@ class RangeScan:
         return rows
 
     def _is_answered_by(self, chunk: ScanChunk) -> bool:
-        """An answer to any of its requests counts, or one that takes long would never be taken."""
+        """Whether a chunk answers any request of the present part.
+
+        Older requests count too: an answer that takes longer than ``SCAN_REPEAT_MS`` would never be taken
+        otherwise.
+        """
         if not self.first_request_id <= chunk.request_id <= self.request_id:
             return False
         if chunk.request_id % 2 != self.with_prev:
@@ -163,7 +172,7 @@ def _place(row: KeyValue) -> tuple[bytes, Timestamp]:
 
 
 def fault_of(chunk: ScanChunk) -> str:
-    """What is wrong with the rows of a chunk, in whichever order they stand; empty when nothing is."""
+    """Return what is wrong with the rows of a chunk, which may come in any order; empty when nothing is."""
     after = chunk.after or ZERO
     before: KeyValue | None = None
     for row in sorted(chunk.rows, key=_place):
@@ -182,8 +191,11 @@ def fault_of(chunk: ScanChunk) -> str:
 
 
 def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | None) -> list[ScanPart]:
-    """How far the keys of ``span`` are complete: as far as anything says that they are, ``complete`` parts or
-    what an ``earlier`` scan has brought; the others are complete to nothing."""
+    """Return how far the keys of ``span`` are complete, as parts.
+
+    Each key is complete as far as any of the ``complete`` parts says, or an ``earlier`` scan has brought. A
+    key of which nothing is said is complete up to nothing.
+    """
     known = [*complete]
     if earlier is not None:
         known += _filled(earlier.span, earlier.upto, sorted(earlier.parts))
@@ -191,7 +203,7 @@ def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | No
 
 
 def _furthest(span: Span, parts: Sequence[ScanPart]) -> Iterator[ScanPart]:
-    """The keys of ``span``, cut where any part begins or ends, each as complete as the furthest part says."""
+    """Yield the keys of ``span``, cut where any part begins or ends, each with its highest ``after``."""
     ends = {key for part in parts for key in part.span if span.start < key < span.end}
     for start, end in pairwise(sorted({*span, *ends})):
         told = [after for (left, right), after in parts if left <= start and end <= right]
@@ -199,7 +211,7 @@ def _furthest(span: Span, parts: Sequence[ScanPart]) -> Iterator[ScanPart]:
 
 
 def _filled(span: Span, between: Timestamp, parts: Iterable[ScanPart]) -> Iterator[ScanPart]:
-    """Disjoint ``parts`` in order as far as they are in ``span``, and ``between`` them another timestamp."""
+    """Yield the disjoint ``parts`` within ``span``, in order, and the keys between them with ``between``."""
     start = span.start
     for part, after in parts:
         common = part.intersect(span)
@@ -213,7 +225,10 @@ def _filled(span: Span, between: Timestamp, parts: Iterable[ScanPart]) -> Iterat
 
 
 def _joined(parts: list[ScanPart]) -> list[ScanPart]:
-    """Neighbours that are complete up to about the same become one part, until there are few."""
+    """Return the parts with neighbours joined that are complete up to about the same timestamp.
+
+    Equal neighbours are always joined, others until ``_PARTS_MAX`` are left. The lower timestamp counts.
+    """
     while len(parts) > 1:
         apart = [abs(left.after.wall - right.after.wall) for left, right in pairwise(parts)]
         nearest = apart.index(min(apart))

@@ -1,8 +1,7 @@
-"""Open transactions of one intent queue that are kept beyond memory.
+"""Open transactions of one intent queue that are kept outside memory.
 
-A transaction is here or in the queue's memory, never in both. Nothing here outlives the process: what is
-durable is the rows of state, and a restart builds everything again from them
-(docs/design/2026-11-21-intent-queue-beyond-memory.md).
+A transaction is either here or in the queue's memory. Nothing here outlives the process: a restart builds it
+again from the rows of state (docs/design/2026-11-21-intent-queue-beyond-memory.md).
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from tidegate.ranges.tracked_txn import TrackedTxn, pack_txn, unpack_txn
 _BY_ID: Final = b"i"
 _BY_TIME: Final = b"t"
 _TIMESTAMP: Final = Struct(">QI")
-#: Behind a prefix: above every key that begins with the prefix.
+#: A prefix with this behind it is above every key that begins with the prefix.
 _END: Final = b"\xff" * 64
 
 
 class SpillStore(Protocol):
-    """An ordered store of bytes that an engine has beyond memory. Several threads may use it at a time."""
+    """An ordered store of bytes outside memory, which an engine has. Several threads may use it at a time."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Keys from ``start`` on and below ``end``, in order, as they were when the scan began."""
+        """Yield keys from ``start`` on and below ``end``, with values, in order, as when the scan began."""
         ...
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes]) -> None: ...
@@ -40,7 +39,7 @@ class SpillStore(Protocol):
 class SpilledTxns:
     """The transactions of one queue in ``store``, under keys that begin with ``prefix``.
 
-    Each stands there twice with all that is known of it: under its id, and under its timestamp and id.
+    Each is stored twice, as a whole: under its id, and under its timestamp and id.
     """
 
     __slots__ = ("_ids", "_length", "_prefix", "_store", "_times", "bytes")
@@ -51,7 +50,7 @@ class SpilledTxns:
         self._ids = _BY_ID + prefix
         self._times = _BY_TIME + prefix
         self._length = 0
-        #: What was written and not removed since: keys and values, before any compression.
+        #: The bytes of all keys and values that are stored, before any compression.
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -63,34 +62,35 @@ class SpilledTxns:
             yield unpack_txn(TxnId(key[start:]), packed)
 
     def add(self, txns: Iterable[TrackedTxn]) -> None:
-        """Take over stored transactions that are not here."""
+        """Take over transactions that have a row of state and are not here."""
         self._store.write(self._rows(txns), ())
 
     def get(self, txn_id: TxnId) -> TrackedTxn | None:
-        """A copy of a transaction that is here."""
+        """Return a copy of a transaction; ``None`` if it is not here."""
         packed = self._store.get(self._ids + txn_id)
         return None if packed is None else unpack_txn(txn_id, packed)
 
     def remove(self, txns: Iterable[TrackedTxn]) -> None:
-        """Forget transactions, which are as they were when they came."""
+        """Forget transactions. They must be as they were when they came."""
         self._store.write((), self._keys(txns))
 
     def first(self, limit: int, start: tuple[Timestamp, TxnId]) -> list[TrackedTxn]:
-        """The first ``limit`` transactions in order of (timestamp, id), none of which is below ``start``.
+        """Return the first ``limit`` transactions in order of (timestamp, id).
 
-        A store is slow to find its first row behind many that were removed: ``start`` passes over those.
+        None may be below ``start``. A store is slow to find its first row behind many that were removed, and
+        ``start`` passes over those.
         """
         timestamp, txn_id = start
         begin = self._times + _TIMESTAMP.pack(*timestamp) + txn_id
         return self._in_order(islice(self._store.scan(begin, self._times + _END), limit))
 
     def below(self, end: Timestamp, limit: int | None = None) -> list[TrackedTxn]:
-        """The first ``limit`` transactions strictly below ``end``, or all, in order of (timestamp, id)."""
+        """Return the first ``limit`` transactions strictly below ``end``, or all, by (timestamp, id)."""
         last = self._times + _TIMESTAMP.pack(*end)
         return self._in_order(islice(self._store.scan(self._times, last), limit))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all transactions."""
         forget_prefix(self._store, self._prefix)
         self._length = self.bytes = 0
 

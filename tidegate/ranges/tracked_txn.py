@@ -1,4 +1,4 @@
-"""A transaction as the intent queue keeps account of it, and its bytes beyond memory."""
+"""A transaction as an intent queue tracks it, and its form outside memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import TxnId
 
-#: Timestamp and least timestamp (wall, logical), count of intents, hash of the stored row; then the anchor.
+#: Timestamp and least timestamp (each wall, logical), count of intents, and hash of the stored row. The
+#: anchor key follows.
 _PACKED: Final = Struct(">QIQIqQ")
 
 
@@ -25,21 +26,24 @@ class TrackedTxn:
         self.min_timestamp = min_timestamp
         self.timestamp = timestamp
         self.refs = refs
-        #: Whether a row of state stands for it.
+        #: Whether it has a row of state.
         self.stored = False
         #: The 64-bit hash of that row; 0 without one.
         self.row_hash = 0
 
 
 def pack_txn(txn: TrackedTxn) -> bytes:
-    """All of a stored transaction but its id. For this process alone: the form may change at any time."""
+    """Encode a stored transaction without its id.
+
+    Only this process reads it: the form may change at any time.
+    """
     at, least = txn.timestamp, txn.min_timestamp
     packed = _PACKED.pack(at.wall, at.logical, least.wall, least.logical, txn.refs, txn.row_hash)
     return packed + txn.anchor_key
 
 
 def unpack_txn(txn_id: TxnId, packed: bytes) -> TrackedTxn:
-    """The stored transaction that ``pack_txn`` was given."""
+    """Return the stored transaction that ``pack_txn`` was given."""
     wall, logical, min_wall, min_logical, refs, row_hash = _PACKED.unpack_from(packed)
     timestamp = Timestamp(wall, logical)
     least = Timestamp(min_wall, min_logical)

@@ -1,4 +1,4 @@
-"""What comes out of a range: the versions of its keys that became committed."""
+"""The output of a range: the versions of its keys that were committed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tidegate.raftlog.entry import RaftIndex, RangeId
 
 
 class Version(NamedTuple):
-    """A committed version of a key, and where in the log it became one.
+    """A committed version of a key, and the op of the log that committed it.
 
-    ``value`` empty is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op; a version that a
-    scan found has no op, and raft index 0.
+    An empty ``value`` is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op. A version that
+    a scan found has no op, and raft index 0.
     """
 
     key: bytes
