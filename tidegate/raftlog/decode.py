@@ -1,4 +1,4 @@
-"""Record bytes to entries, with every check that a single record allows."""
+"""Decodes records of the log into entries, with every check that a single record allows."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _new: Final = tuple.__new__
 
 
 def decode_key(key: bytes | None) -> RangeId | None:
-    """The range id of a record key (8 bytes, big-endian), or ``None`` when the key is not one."""
+    """Return the range id of a record key (8 bytes, big-endian); ``None`` for any other key."""
     if key is None or len(key) != _KEY_BYTES or key[0] & 0x80:
         return None
     return RangeId(int.from_bytes(key, "big"))
 
 
 def decode_batch(records: Iterable[tuple[bytes | None, bytes | None]]) -> list[Entry | MalformedEntry]:
-    """Decode (key, value) pairs; what does not decode stands as the error in the place of its entry."""
+    """Decode (key, value) pairs. A record that cannot be decoded gives its error in the place of an entry."""
     return [_decode_or_error(key, value) for key, value in records]
 
 
@@ -88,7 +88,7 @@ def _decode_or_error(key: bytes | None, value: bytes | None) -> Entry | Malforme
 
 
 def _shown(data: bytes) -> str:
-    """The hex of bytes that may be any number of them, cut."""
+    """Return bytes in hexadecimal for a sentence, the first ``_SHOWN_BYTES`` of them."""
     return data.hex() if len(data) <= _SHOWN_BYTES else f"{data[:_SHOWN_BYTES].hex()}..."
 
 
@@ -214,7 +214,7 @@ def _command(message: pb.LogEntry) -> Entry:
 
 
 def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
-    """The command with what else it did to its range."""
+    """Return the command with its trigger: what it did to its range beyond its ops."""
     if result.HasField("split"):
         return command._replace(trigger=Trigger.SPLIT)
     if result.HasField("merge"):
@@ -236,7 +236,10 @@ def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
 
 
 def _write_timestamp(result: pb.ReplicatedEvalResult) -> Timestamp | None:
-    """When the command was evaluated; ``None`` where it is absent or zero, as for some of CockroachDB's."""
+    """Return the command's write timestamp; ``None`` where it is absent or zero.
+
+    Some commands of CockroachDB have none.
+    """
     told = result.write_timestamp
     return _timestamp(told) if told.wall_time > 0 else None
 
@@ -252,7 +255,7 @@ def _mutated_spans(result: pb.ReplicatedEvalResult) -> Iterator[pb.Span]:
 
 
 def _mutated_span(message: pb.Span) -> Span:
-    """A span of the store's own: one without an end is a single key."""
+    """Return a span in the store's own form, in which a span without an end is a single key."""
     if message.start and not message.end:
         return Span(message.start, message.start + b"\0")
     return _span(message)

@@ -1,4 +1,4 @@
-"""Entries to record bytes: what a range store writes. The inverse of ``decode``."""
+"""Encodes entries into records, as a range store writes them. The inverse of ``decode``."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from tidegate.spans import Span
 
 
 def encode_key(range_id: RangeId) -> bytes:
-    """The record key of a range's entries: its id as 8 bytes, big-endian."""
+    """Return the record key of a range's entries: its id as 8 bytes, big-endian."""
     return range_id.to_bytes(8, "big")
 
 
 def range_of(entry: Entry) -> RangeId:
-    """The range that an entry belongs to; 0 for a broadcast."""
+    """Return the range that an entry belongs to; 0 for a broadcast."""
     return BROADCAST if isinstance(entry, DescriptorUpdate) else entry.range_id
 
 
 def partition_of(range_id: RangeId, partitions: int) -> int:
-    """The log partition of a range among ``partitions``."""
+    """Return the log partition, among ``partitions``, that a range belongs to."""
     return range_id % partitions
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The record value of an entry."""
+    """Return the record value of an entry."""
     message: pb.LogEntry = _ENCODERS[type(entry)](entry)
     return message.SerializeToString()
 
 
 def timestamp_message(timestamp: Timestamp) -> pb.Timestamp:
-    """A timestamp as its message."""
+    """Return the message of a timestamp."""
     return pb.Timestamp(wall_time=timestamp.wall, logical=timestamp.logical)
 
 
 def span_message(span: Span) -> pb.Span:
-    """A span as its message."""
+    """Return the message of a span."""
     return pb.Span(start=span.start, end=span.end)
 
 
 # ---- logical ops ----
 #
-# Commands are most of a log: their messages are filled in place, without building parts and copying them.
+# Most entries of a log are commands. So their messages are filled in place: no part is built and then copied.
 
 
 def _fill_timestamp(message: pb.Timestamp, timestamp: Timestamp) -> None:
@@ -155,7 +155,7 @@ def _command(entry: Command) -> pb.LogEntry:
 
 
 def _fill_result(result: pb.ReplicatedEvalResult, entry: Command) -> None:
-    """``ValueError`` for an AddSSTable over more than one span."""
+    """Fill in the trigger of a command. Raises ``ValueError`` for an AddSSTable over more than one span."""
     getattr(result, _TRIGGER_FIELDS[entry.trigger]).SetInParent()
     if entry.write_timestamp is not None:
         _fill_timestamp(result.write_timestamp, entry.write_timestamp)

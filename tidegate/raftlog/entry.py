@@ -1,6 +1,6 @@
-"""What a log record says, decoded: the kinds of entry and of logical operation.
+"""The kinds of log entry, and of logical operation, as a record is decoded into them.
 
-All are named tuples: they are immutable, and they are made for every record of the log.
+All are named tuples, since they are immutable and cheap: one or more are made for every record of the log.
 Source of the operations: CockroachDB ``enginepb/mvcc.proto`` and ``rangefeed`` (docs/log-contract.md).
 """
 
@@ -13,23 +13,23 @@ from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
 from tidegate.spans import Span
 
 RangeId = NewType("RangeId", int)
-#: Counts a range's splits, merges and replacements; rises only.
+#: A number of a range that grows with each split, merge and replacement.
 Generation = NewType("Generation", int)
-#: Position in a range's Raft log; dense, and goes on over the generations of one range.
+#: A position in a range's Raft log. It has no gaps, and goes on over the generations of one range.
 RaftIndex = NewType("RaftIndex", int)
-#: Position in a Kafka partition.
+#: A position in a Kafka partition.
 Offset = NewType("Offset", int)
-#: 16 bytes that name a transaction.
+#: The 16 bytes that name a transaction.
 TxnId = NewType("TxnId", bytes)
 
 BROADCAST = RangeId(0)
 
 
 class WriteValue(NamedTuple):
-    """A version written without an intent: by no transaction, or by a one-phase one.
+    """A version that was written without an intent: by no transaction, or by a one-phase one.
 
-    ``value`` empty is a tombstone; ``None`` means that the log does not hold it: neither the op nor, once
-    decoded, the write batch of its command.
+    An empty ``value`` is a tombstone. ``None`` means that the log does not hold the value, neither in the op
+    nor in the write batch of its command.
     """
 
     key: bytes
@@ -41,7 +41,7 @@ class WriteValue(NamedTuple):
 
 
 class WriteIntent(NamedTuple):
-    """A transaction wrote a provisional version; the op does not say where."""
+    """An intent of a transaction was written: a provisional version. The op does not say at which key."""
 
     txn_id: TxnId
     anchor_key: bytes
@@ -57,7 +57,7 @@ class UpdateIntent(NamedTuple):
 
 
 class CommitIntent(NamedTuple):
-    """An intent became a version; ``value`` as in ``WriteValue``."""
+    """An intent became a committed version. ``value`` is as in ``WriteValue``."""
 
     txn_id: TxnId
     key: bytes
@@ -69,13 +69,13 @@ class CommitIntent(NamedTuple):
 
 
 class AbortIntent(NamedTuple):
-    """An intent was removed; its transaction may have committed all the same, in a later epoch."""
+    """An intent was removed. Its transaction may have committed all the same, in a later epoch."""
 
     txn_id: TxnId
 
 
 class AbortTxn(NamedTuple):
-    """The transaction ended aborted: none of its intents in this range will commit."""
+    """A transaction was aborted: none of its intents in this range will commit."""
 
     txn_id: TxnId
 
@@ -92,7 +92,7 @@ Op: TypeAlias = WriteValue | WriteIntent | UpdateIntent | CommitIntent | AbortIn
 
 
 class Trigger(enum.Enum):
-    """What else a command did to its range, beyond its logical ops."""
+    """What a command did to its range beyond its logical ops."""
 
     NONE = "none"
     SPLIT = "split"
@@ -104,10 +104,10 @@ class Trigger(enum.Enum):
 class Command(NamedTuple):
     """An applied Raft command. ``ops`` is ``None`` when it has a write batch but no op log: a hole.
 
-    ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside
-    the op log; none means that the command does not say where. ``at_write_timestamp`` tells of an AddSSTable
-    that all its versions have the command's write timestamp, above what was closed. ``write_timestamp`` is
-    read of such commands only; ``None`` where the command does not tell it.
+    ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside the
+    op log. If there are none the command does not say where. ``at_write_timestamp`` says that all versions of
+    an AddSSTable have the command's write timestamp, above what was closed. ``write_timestamp`` is read only
+    from commands with one of these two triggers; it is ``None`` where the command does not tell it.
     """
 
     range_id: RangeId
@@ -141,7 +141,7 @@ class OpenIntent(NamedTuple):
 
 
 class DescriptorUpdate(NamedTuple):
-    """A table descriptor version; ``descriptor`` is its stored form, opaque here."""
+    """A version of a table descriptor. ``descriptor`` is its stored form, which is not decoded here."""
 
     table_id: int
     version: int
@@ -150,7 +150,7 @@ class DescriptorUpdate(NamedTuple):
 
 
 class Parent(NamedTuple):
-    """A range that a new one came from, and the last index of it that counts."""
+    """A range that another one came from, and its last index that counts for that one."""
 
     range_id: RangeId
     generation: Generation
@@ -171,23 +171,23 @@ class SnapshotReason(enum.IntEnum):
 class HistoryMutation(NamedTuple):
     """The last change of a range's data outside the op log.
 
-    ``raft_index`` is that of its command, 0 when it came with keys from another range. ``time`` is at or
-    above every version that it changed, above what was closed before it, and above earlier mutations of the
-    keys.
+    ``raft_index`` is that of its command, or 0 when it came with keys from another range. ``time`` is at or
+    above every version that was changed, above everything that was closed before, and above earlier mutations
+    of the keys.
     """
 
     raft_index: RaftIndex
     time: Timestamp
 
 
-#: The data of the range was never changed outside the op log.
+#: What a range tells whose data was never changed outside the op log.
 NEVER_MUTATED = HistoryMutation(RaftIndex(0), ZERO)
 
 
 class Snapshot(NamedTuple):
-    """One chunk of what a range looked like at applied index ``raft_index``; carries no row versions.
+    """A chunk of a snapshot: the state of a range at the applied index ``raft_index``, without row versions.
 
-    ``last_mutation`` is ``None`` where the source does not tell of any.
+    ``last_mutation`` is ``None`` where the source does not tell mutations.
     """
 
     range_id: RangeId
@@ -215,7 +215,7 @@ class RangeEnd(NamedTuple):
 
 
 class KeyValue(NamedTuple):
-    """One version that a scan found; values as in ``WriteValue``."""
+    """A version that a scan found. An empty ``value`` is a tombstone, as in ``WriteValue``."""
 
     key: bytes
     timestamp: Timestamp

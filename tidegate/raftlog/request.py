@@ -1,6 +1,6 @@
 """Requests to the range store, which answers in its log.
 
-Workers ask for pushes of old transactions, and for scans; operators for splits and merges.
+Workers ask for pushes of old transactions and for scans. Operators ask for splits and merges.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ REQUEST_VERSION: Final = 1
 
 
 class PushedTxn(NamedTuple):
-    """A transaction to push, and the key at which its record stands."""
+    """A transaction to push, and its anchor key, at which its transaction record is stored."""
 
     txn_id: TxnId
     anchor_key: bytes
 
 
 class Push(NamedTuple):
-    """Asks the source to push transactions of one range to ``push_to``, or to say how they ended.
+    """A request to push transactions of one range to ``push_to``, or to say how they ended.
 
-    The answer is a command of the range: UpdateIntent while pending, UpdateIntent to the commit timestamp
-    and later CommitIntents after a commit, AbortTxn after an abort.
+    The answer is a command of the range. It has UpdateIntent for a pending transaction, UpdateIntent to the
+    commit timestamp and later CommitIntents for a committed one, AbortTxn for an aborted one.
     """
 
     range_id: RangeId
@@ -39,11 +39,11 @@ class Push(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Asks the source for the versions of one range's keys in ``span``, above ``after`` and up to ``upto``.
+    """A request for the versions of one range's keys in ``span``, above ``after`` and up to ``upto``.
 
-    ``after`` ``None`` is the beginning. With ``all_versions`` every version comes, else of each key the
-    newest; ``with_prev`` asks for the value that each of them replaced. The answer is ScanChunks in the
-    range's log, which name the request, and the part of the span that the range still holds.
+    An ``after`` of ``None`` is the beginning. With ``all_versions`` every version comes, otherwise the newest
+    one of each key. ``with_prev`` asks for the value that each of them replaced. The answer is ScanChunks in
+    the range's log. They name the request, and cover the part of the span that the range still holds.
     """
 
     range_id: RangeId
@@ -56,14 +56,14 @@ class Scan(NamedTuple):
 
 
 class AdminSplit(NamedTuple):
-    """Asks the source to split a range at ``key``, or with an empty key where it likes."""
+    """A request to split a range at ``key``. If the key is empty the source chooses it."""
 
     range_id: RangeId
     key: bytes = b""
 
 
 class AdminMerge(NamedTuple):
-    """Asks the source to merge a range with its right neighbour."""
+    """A request to merge a range with its right neighbour."""
 
     range_id: RangeId
 
@@ -73,7 +73,7 @@ AdminRequest: TypeAlias = AdminSplit | AdminMerge
 
 
 def encode_request(request: RangeRequest | AdminRequest) -> tuple[bytes, bytes]:
-    """(key, value) of the record on the requests topic."""
+    """Return (key, value) of the request's record on the requests topic."""
     message = pb.Request(version=REQUEST_VERSION, range_id=request.range_id)
     if isinstance(request, Push):
         _fill_push(message.push, request)
@@ -103,9 +103,9 @@ def _fill_scan(message: pb.ScanRequest, scan: Scan) -> None:
 
 
 def decode_request(value: bytes) -> RangeRequest | AdminRequest | None:
-    """The request of a record, or ``None`` for a kind that this version does not know.
+    """Return the request of a record; ``None`` for a kind of request that this version does not know.
 
-    Raises ``MalformedEntry`` for bytes that are no request, or one of a newer version.
+    Raises ``MalformedEntry`` for bytes that are no request, or a request of a newer version.
     """
     try:
         request = pb.Request.FromString(value)

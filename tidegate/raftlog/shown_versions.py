@@ -1,8 +1,8 @@
-"""What an entry of the log shows of the store's versions, whatever state its range is in.
+"""The versions of the store that an entry of the log shows, whatever the state of its range.
 
 Every op that commits, and every row of a scan, is a version that the store has. So the versions of keys up to
-a moment can be gathered from a log in any order, and in parallel, once a processor has found that the log is
-complete up to there (docs/backfill.md).
+a timestamp can be collected from a log in any order, and in parallel, once a processor has found that the log
+is complete up to there (docs/backfill.md).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
 def versions_shown(entry: Entry) -> Iterator[KeyValue]:
-    """The versions that the entry commits, without what they replaced, or that it holds for a scan.
+    """Yield the versions that a command commits, without previous values, or the rows of a ScanChunk.
 
-    An op whose value the log does not hold shows none: it is a hole of its range.
+    An op whose value the log does not hold shows no version: it is a hole of its range.
     """
     if isinstance(entry, Command):
         for op in entry.ops or ():
@@ -29,7 +29,10 @@ def versions_shown(entry: Entry) -> Iterator[KeyValue]:
 
 
 def deletions_shown(entry: Entry) -> Iterator[DeleteRange]:
-    """The range tombstones that the entry writes: they hide versions of keys that they do not name."""
+    """Yield the range tombstones that the entry writes.
+
+    They delete versions of keys that they do not name.
+    """
     if isinstance(entry, Command):
         for op in entry.ops or ():
             if isinstance(op, DeleteRange):

@@ -1,15 +1,18 @@
-"""Values that the log names by pointer only: read from the write batch of their command.
+"""Reads values that an op does not carry from the write batch of its command.
 
-A logical op of CockroachDB's Raft log names key and timestamp; the value stands in the command's write
-batch, which is a Pebble (RocksDB) batch:
+A logical op of CockroachDB's Raft log names key and timestamp. The value is in the command's write batch,
+which is a Pebble (RocksDB) batch:
 
     batch   = sequence number (8 bytes) | count (4 bytes), little endian | records
     record  = kind (1 byte) | key (varstring) | value (varstring, for some kinds only)
     varstring = length (varint of at most 5 bytes) | bytes
 
-Its keys are engine keys: a roachpb key, a zero byte, and the version's timestamp with its length behind it
-(9: wall; 13: wall and logical; 14: and a synthetic mark; none for a key without versions). Its values may
-begin with an MVCC header, which is taken off: what is left is what a value in the op would be.
+Its keys are engine keys: a roachpb key, a zero byte, the version's timestamp, and one byte with the length of
+the timestamp and itself (9: wall; 13: wall and logical; 14: those and a synthetic mark). A key without
+versions ends with the zero byte. For example, key ``a`` at wall time 1 is ``61 00 0000000000000001 09`` in
+hexadecimal.
+
+Its values may begin with an MVCC header, which is removed here. The rest is what a value in the op would be.
 
 Sources: cockroachdb/pebble batch.go, batchrepr/reader.go, internal/base/internal.go,
 cockroachkvs/cockroachkvs.go; cockroachdb/cockroach pkg/kv/kvserver/replica_rangefeed.go
@@ -35,10 +38,10 @@ _COUNT: Final = slice(8, 12)
 _MAX_VARINT_BYTES: Final = 5
 
 _SENTINEL: Final = 0x00
-_WALL: Final = 9  # sizes of a version's suffix, their own byte included
+_WALL: Final = 9  # the size of a version's suffix with a wall time alone; its own byte is counted
 _SUFFIX_SIZES: Final = frozenset({_WALL, 13, 14})
 
-_EXTENDED: Final = 0x65  # where an ordinary value has its tag
+_EXTENDED: Final = 0x65  # says that a value has a header; it is where an ordinary value has its tag
 _CHECKSUM: Final = 4
 
 #: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
@@ -46,7 +49,7 @@ _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
 class KeyKind(IntEnum):
-    """What a record of a batch does. Kinds that a store writes to its own log alone are not listed."""
+    """What a record of a batch does. Kinds that a store writes only to its own log are not listed."""
 
     DELETE = 0
     SET = 1
@@ -62,12 +65,13 @@ class KeyKind(IntEnum):
 
 _KINDS: Final = frozenset(map(int, KeyKind))
 _KEY_ONLY: Final = frozenset({KeyKind.DELETE, KeyKind.LOG_DATA, KeyKind.SINGLE_DELETE})
-#: After one of these the batch does not tell the version's value: only the store knows what a merge makes.
+#: After a record of these kinds the batch does not tell the version's value. For a merge, only the store
+#: knows it.
 _FORGETTING: Final = frozenset({KeyKind.DELETE, KeyKind.SINGLE_DELETE, KeyKind.DELETE_SIZED, KeyKind.MERGE})
 
 #: Key and timestamp.
 _Version: TypeAlias = tuple[bytes, Timestamp]
-#: A place among versions, in the order of the store.
+#: A place in the store's order of versions; see ``_order``.
 _Place: TypeAlias = tuple[bytes, int, int, int]
 
 
@@ -78,7 +82,7 @@ class _Record(NamedTuple):
 
 
 class _DeletedRange(NamedTuple):
-    """What a record numbered ``number`` deletes: versions that earlier records wrote."""
+    """A deleted range: the record with this ``number`` deletes the versions that earlier records wrote."""
 
     start: _Place
     end: _Place
@@ -86,9 +90,10 @@ class _DeletedRange(NamedTuple):
 
 
 def with_values(ops: tuple[Op, ...], batch: bytes) -> tuple[Op, ...]:
-    """``ops`` with the values that they lack, as far as ``batch`` holds them; the rest stays absent.
+    """Return ``ops`` with their missing values filled in, as far as ``batch`` holds them.
 
-    A batch is read only when an op lacks its value. ``MalformedEntry`` when it is not a batch then.
+    The batch is read only if the value of any op is missing. Raises ``MalformedEntry`` if it is no batch
+    then.
     """
     if not batch or not any(isinstance(op, _COMMITTING) and op.value is None for op in ops):
         return ops
@@ -111,7 +116,7 @@ def _with_value(op: WriteValue | CommitIntent, stored: dict[_Version, bytes]) ->
 
 
 def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
-    """A stored value without its MVCC header, and what that says: omit in rangefeeds, origin id."""
+    """Return a stored value without its MVCC header, and what that says: omit in rangefeeds, origin id."""
     if not stored:
         return stored, False, 0
     if len(stored) <= _CHECKSUM:
@@ -135,9 +140,9 @@ def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
 
 
 def _stored_versions(batch: bytes) -> dict[_Version, bytes]:
-    """The versions that are in the store because of the batch, with their values as stored."""
+    """Return the versions that the batch leaves in the store, with their values as stored."""
     versions: dict[_Version, bytes] = {}
-    written: dict[_Version, int] = {}  # which record of the batch wrote it
+    written: dict[_Version, int] = {}  # the number of the record that wrote it
     deleted: list[_DeletedRange] = []
     for number, record in enumerate(_records(batch)):
         if record.kind == KeyKind.RANGE_DELETE:
@@ -165,7 +170,7 @@ def _records(batch: bytes) -> Iterator[_Record]:
         value = b""
         if kind not in _KEY_ONLY:
             value, position = _varstring(batch, position)
-        counted += kind != KeyKind.LOG_DATA  # which is never applied, and so not counted
+        counted += kind != KeyKind.LOG_DATA  # log data is never applied, so the header does not count it
         yield _Record(kind, key, value)
     announced = int.from_bytes(batch[_COUNT], "little")
     if counted != announced:
@@ -173,7 +178,7 @@ def _records(batch: bytes) -> Iterator[_Record]:
 
 
 def _varstring(batch: bytes, position: int) -> tuple[bytes, int]:
-    """The string at ``position``, and the position behind it."""
+    """Return the string at ``position``, and the position behind it."""
     size = shift = 0
     for start in range(position, min(position + _MAX_VARINT_BYTES, len(batch))):
         size |= (batch[start] & 0x7F) << shift
@@ -189,10 +194,11 @@ def _varstring(batch: bytes, position: int) -> tuple[bytes, int]:
 def _overwritten(
     versions: Iterable[_Version], written: Mapping[_Version, int], deleted: list[_DeletedRange]
 ) -> list[_Version]:
-    """The versions that a later record deletes with a range.
+    """Return the versions that a later record deletes with a range.
 
-    Versions and ranges are gone through once, in the order of the store; on top of the heap is the latest of
-    the ranges that have begun. To look at all versions for each range takes n * n: 92 KB took 1.8 s.
+    Versions and deleted ranges are read once, in the order of the store. The heap has the ranges that have
+    begun, the latest record on top. To look at all versions for each range would take n * n: 92 KB took 1.8
+    s.
     """
     ranges = iter(sorted(deleted))
     following = next(ranges, None)
@@ -214,9 +220,9 @@ def _overwritten(
 
 
 def _version(engine_key: bytes) -> _Version | None:
-    """Key and timestamp of an engine key; ``None`` for one without a timestamp, a lock's for example."""
+    """Return key and timestamp of an engine key; ``None`` without a timestamp, for example for a lock's key."""
     size = engine_key[-1] if engine_key else 0
-    start = len(engine_key) - size  # of the timestamp; behind the sentinel
+    start = len(engine_key) - size  # where the timestamp begins, behind the sentinel
     if size not in _SUFFIX_SIZES or start < 1 or engine_key[start - 1] != _SENTINEL:
         return None
     wall = int.from_bytes(engine_key[start : start + 8], "big")
@@ -225,12 +231,12 @@ def _version(engine_key: bytes) -> _Version | None:
 
 
 def _order(version: _Version) -> _Place:
-    """Orders versions as the store does: by key, the newest of a key first."""
+    """Sort key for versions, in the order of the store: by key, the newest version of a key first."""
     key, timestamp = version
     return key, 1, -timestamp.wall, -timestamp.logical
 
 
 def _bound(engine_key: bytes) -> _Place:
-    """The place of an end of a deleted range among versions; a bare key stands before its versions."""
+    """Return the place of a deleted range's bound among versions. A bare key is before its versions."""
     version = _version(engine_key)
     return (engine_key[:-1], 0, 0, 0) if version is None else _order(version)
