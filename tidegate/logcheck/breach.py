@@ -1,4 +1,4 @@
-"""What can be wrong with a log: the rules of the contract, and a breach of one."""
+"""The rules of the log contract, and the breach of a rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAGE: Final = "docs/log-contract.md"
 
 
 class Rule(enum.Enum):
-    """A rule of the log contract. ``id`` is its name on the page, where it can be linked to."""
+    """A rule of the log contract. The value is the rule in words, ``id`` its anchor on the page."""
 
     READABLE = "every record is an entry"
     PARTITION = "an entry stands in partition range_id % P, a broadcast in every partition"
@@ -42,35 +42,35 @@ class Rule(enum.Enum):
 
     @property
     def id(self) -> str:
-        """``closed-rises``: the rule's anchor on the page."""
+        """The rule's anchor on the page, for example ``closed-rises``."""
         return self.name.lower().replace("_", "-")
 
     @property
     def link(self) -> str:
-        """Where the rule stands."""
+        """The page and the anchor of the rule."""
         return f"{PAGE}#{self.id}"
 
 
-#: Rules that nobody can check who has nothing but the log.
+#: The rules that cannot be checked with the log alone.
 BEYOND_THE_LOG: Final = frozenset({Rule.PUSHED, Rule.HISTORY})
 
 
 class BreachPlace(NamedTuple):
-    """Where a record stands in the log's topic."""
+    """The place of a record in the log's topic."""
 
     partition: int
     offset: int
 
 
 class Breach(NamedTuple):
-    """One place where a log breaks a rule; without a ``place``, what only the whole log shows."""
+    """A breach of a rule by a log, at ``place``. Without a ``place`` only the log as a whole shows it."""
 
     rule: Rule
     sentence: str
     place: BreachPlace | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the breach as JSON, for programs."""
         return {
             "rule": self.rule.id,
             "partition": None if self.place is None else self.place.partition,

@@ -1,4 +1,4 @@
-"""Table descriptors of a log: whether they can be read, and stand where rows need them."""
+"""Checks the table descriptors of a log: they can be read, and stand before the rows that need them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from tidegate.raftlog.entry import CommitIntent, DescriptorUpdate, WriteValue
 from tidegate.rows import Catalog, decode_descriptor, table_id_of
 
 Report: TypeAlias = Callable[[Rule, str, BreachPlace | None], None]
-#: A partition that goes on for so long without a broadcast that another one has lacks it.
+#: A broadcast is missing in a partition that was read for so long after another partition had it.
 _BROADCAST_MS = 10_000
 
 
 class _TableIn(NamedTuple):
-    """A table as a partition knows it."""
+    """A table in one partition."""
 
     partition: int
     table_id: int
 
 
 class _Broadcast(NamedTuple):
-    """Where a descriptor version was broadcast to, how often, and since when by the records' times."""
+    """The broadcasts of a descriptor version: how many each partition has, and the first one's record time."""
 
     counts: dict[int, int]
     first_ms: int
 
 
 class DescriptorCheck:
-    """Follows the descriptors of all partitions; those that are ``cut`` may have had others before."""
+    """The check of the descriptors in all partitions.
+
+    The partitions in ``cut`` have lost their beginning, so they may have had descriptors that are not seen.
+    """
 
     def __init__(self, partitions: int, cut: frozenset[int], report: Report) -> None:
         self._partitions = partitions
@@ -45,7 +48,7 @@ class DescriptorCheck:
         self._highs: dict[_TableIn, Timestamp] = {}
 
     def take_broadcast(self, update: DescriptorUpdate, place: BreachPlace, record_time_ms: int) -> None:
-        """Check a broadcast; it governs rows from here on."""
+        """Check a broadcast descriptor. Rows behind it in its partition have it from here on."""
         self.check_bytes(update, place)
         known = self._broadcasts.setdefault(update, _Broadcast({}, record_time_ms))
         known.counts[place.partition] = known.counts.get(place.partition, 0) + 1
@@ -54,7 +57,7 @@ class DescriptorCheck:
         self._modified[table] = min(update.modified, self._modified.get(table, update.modified))
 
     def check_bytes(self, update: DescriptorUpdate, place: BreachPlace) -> None:
-        """Check that a descriptor can be taken, once for each content."""
+        """Check that a descriptor can be read and fits its name. Each content is checked once."""
         if update in self._checked:
             return
         self._checked.add(update)
@@ -76,11 +79,11 @@ class DescriptorCheck:
             self._report(Rule.DESCRIPTOR_BYTES, f"{what}: {error}", place)
 
     def check_row(self, op: WriteValue | CommitIntent, place: BreachPlace) -> None:
-        """Check that a row's descriptor stands before it."""
+        """Check that a row's descriptor stands before the row in its partition."""
         try:
             table = _TableIn(place.partition, table_id_of(op.key))
         except EncodingError:
-            return  # the store's own data
+            return  # it is not a table's key, but the store's own data
         modified = self._modified.get(table)
         if (modified is None or modified > op.timestamp) and place.partition not in self._cut:
             self._report(
@@ -91,13 +94,13 @@ class DescriptorCheck:
         self._highs[table] = max(op.timestamp, self._highs.get(table, op.timestamp))
 
     def _check_in_time(self, update: DescriptorUpdate, table: _TableIn, place: BreachPlace) -> None:
-        """A new version stands before every row that it governs."""
+        """Check that a new version stands before every row that it governs."""
         known = self._versions.get(table)
         if known is not None and known >= update.version:
             return
         self._versions[table] = update.version
         if known is None and table.partition in self._cut:
-            return  # it may be a copy of one that stood before
+            return  # it may be a copy of a broadcast before the beginning of the partition
         high = self._highs.get(table)
         if high is not None and high >= update.modified:
             self._report(
@@ -108,9 +111,10 @@ class DescriptorCheck:
             )
 
     def finish(self, horizon_ms: int, *, ended: bool) -> None:
-        """Report the versions that some partition lacks; ``horizon_ms`` is how far all of them were read.
+        """Report the versions that are missing in any partition.
 
-        Of a log that has ``ended`` each partition has each version as often as the others.
+        ``horizon_ms`` is the record time up to which all partitions were read. In a log that has ``ended``
+        each partition must have each version as often as the others.
         """
         whole = [number for number in range(self._partitions) if number not in self._cut]
         for update, (counts, first_ms) in self._broadcasts.items():

@@ -1,6 +1,6 @@
-"""What ranges leave to those that come from them: the checker's side of splits and merges.
+"""What ranges leave to their children: the check of splits and merges.
 
-The records of two ranges stand in no order: a child's first snapshot may come before its parent's trigger.
+The records of two ranges have no common order: a child's first Snapshot may come before its parent's trigger.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.spans import Span
 
 @dataclass(slots=True)
 class CheckedTxn:
-    """How many intents of a transaction are open, and the highest timestamp that they were seen at."""
+    """The number of a transaction's open intents, and the highest timestamp of any of them."""
 
     intents: int
     timestamp: Timestamp
@@ -25,14 +25,15 @@ class CheckedTxn:
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """A range at a split or merge trigger, or at its end.
+    """What a range leaves at a split or merge trigger, or at its end.
 
-    ``ancestors`` are the ranges, itself among them, whose versions of its keys stand before it for certain:
-    up to a serial number. Those above ``known_since`` are known with what they replaced; with ``forgotten``
-    there may be keys whose newest version nobody knows. In a ``hole`` that goes on, the intents are not known
-    either, and ``high`` may be too low.
-    ``told`` is the last mutation by its last snapshot, ``mutated`` one since, with what its time is above.
-    ``claims`` are the spans and intents that the ranges after a split have taken over.
+    * ``ancestors``: the ranges, itself too, whose versions of its keys are before this point for certain,
+    each up to a serial number. * ``known_since``: the newest version of a key is known for certain if its
+    serial number is above this. With ``forgotten`` there may be keys whose newest version is not known at
+    all. * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low. *
+    ``told``: the last mutation that its last Snapshot told. ``mutated``: a mutation since then; its ``time``
+    is what the mutation's own time must be above. * ``claims``: the spans and intents that children have
+    taken over after a split.
     """
 
     span: Span
@@ -50,11 +51,14 @@ class Estate:
 
     @property
     def intents(self) -> Counter[TxnId]:
-        """How many intents each transaction had."""
+        """The number of open intents of each transaction."""
         return Counter({txn_id: txn.intents for txn_id, txn in self.open.items()})
 
     def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:
-        """Take over a part; False when all of the span is taken, but not exactly all intents."""
+        """Take over a span, with the intents that a child lists.
+
+        Returns False if all of the range's span is taken by now, and not exactly all of its intents.
+        """
         self.claims.append((span, intents))
         if self.hole or sorted(claimed.start for claimed, _ in self.claims)[0] != self.span.start:
             return True
@@ -63,15 +67,16 @@ class Estate:
         return not whole or total == self.intents
 
     def can_be_claimed(self, span: Span) -> bool:
-        """Whether a range after a split may hold ``span``: all of it was here, and nobody has taken it."""
+        """Whether a child may have ``span``: all of it was in the range, and no other child has taken it."""
         within = span.intersect(self.span) == span
         return within and not any(span.overlaps(claimed) for claimed, _ in self.claims)
 
 
 class Lineage:
-    """The estates, by what a snapshot says of them: the last ``limit`` of them.
+    """The last ``limit`` estates, each under the ``Parent`` by which a child's Snapshot names it.
 
-    ``skipped`` tells whether an index is in a hole, or in a part of the log that is gone.
+    ``skipped`` tells whether an index of a range will never be shown: it is in a hole, or before the
+    beginning of the log.
     """
 
     def __init__(self, skipped: Callable[[Parent], bool], limit: int = 100_000) -> None:
@@ -79,13 +84,13 @@ class Lineage:
         self._skipped = skipped
 
     def leave(self, parent: Parent, estate: Estate) -> None:
-        """Note what a range left."""
+        """Note what a range leaves at an index."""
         self._estates.put(parent, estate)
 
     def of(self, parent: Parent) -> Estate | None:
-        """What a parent left, ``None`` when it did not come so far; see ``is_known``."""
+        """Return what a parent left; ``None`` if its log has not come to that index. See ``is_known``."""
         return self._estates.get(parent)
 
     def is_known(self, parent: Parent) -> bool:
-        """Whether the log has shown that place of the parent, or that it will never be shown."""
+        """Whether the log has shown the parent at that index, or has shown that it never will."""
         return parent in self._estates or self._skipped(parent)

@@ -1,6 +1,6 @@
-"""A whole log, record by record: what spans ranges is checked here, a ``RangeCheck`` for each does the rest.
+"""Checks a whole log, record by record. A ``RangeCheck`` checks each range; what spans ranges is checked here.
 
-Memory grows with the ranges, their open transactions and the tables, and not with the log: what is remembered
+Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
 of its records is bounded (``CheckLimits``).
 """
 
@@ -42,13 +42,13 @@ from tidegate.spans import Span
 
 #: How far ops and closed timestamps may be above the time of their record (docs/log-contract.md#record-time).
 AHEAD_MS: Final = 2_000
-#: A child waits so long for its parents, by the time of the slowest partition: as long as readers do.
+#: A child waits so long for its parents, by the time of the slowest partition. Readers wait as long.
 _PARENT_LIMIT_MS: Final = 600_000
-_LOOK_EVERY: Final = 10_000  # records, for children that have waited long enough
+_LOOK_EVERY: Final = 10_000  # after so many records children are looked at that wait
 
 
 class CheckedRecord(NamedTuple):
-    """A record of the log's topic; ``record_time_ms`` is Kafka's timestamp."""
+    """A record of the log's topic. ``record_time_ms`` is its record time, Kafka's timestamp."""
 
     place: BreachPlace
     key: bytes | None
@@ -57,12 +57,12 @@ class CheckedRecord(NamedTuple):
 
 
 class LogOptions(NamedTuple):
-    """How a log is looked at.
+    """The options of a check.
 
-    ``starts`` are the offsets at which its partitions begin; one above 0 has lost its beginning. ``ended``
-    means that nothing will come behind its last record: then what is not complete there is a breach.
-    ``pushed`` are the transactions that were ever pushed, ``None`` when that is not known. ``ahead_ms`` is
-    how far ops may be above their record's time.
+    ``starts`` are the offsets at which partitions begin. A partition that begins above 0 has lost its
+    beginning. ``ended`` says that nothing will come behind the last record, so whatever is not complete there
+    is a breach. ``pushed`` has the transactions that were ever pushed, ``None`` when they are not known.
+    ``ahead_ms`` is how far ops may be above their record's time.
     """
 
     partitions: int
@@ -74,7 +74,7 @@ class LogOptions(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a check has read, and what it could not tell."""
+    """What a check has read, and what it could not decide."""
 
     records: int
     ranges: int
@@ -84,10 +84,10 @@ class Seen(NamedTuple):
 
 
 class LogCheck:
-    """Follows a log; ``report`` is told of every breach as soon as the log shows it.
+    """The check of a log. ``report`` is called with every breach as soon as the log shows it.
 
-    Records come in the order of their partitions. Partitions should come side by side: what a range of one
-    waits for in another is kept meanwhile.
+    The records of a partition must come in order. Partitions should be read side by side: a child's entries
+    are kept in memory while its parent, in another partition, has not come so far.
     """
 
     def __init__(self, options: LogOptions, report: Callable[[Breach], object]) -> None:
@@ -124,7 +124,7 @@ class LogCheck:
             self._give_up_waiting()
 
     def finish(self) -> Seen:
-        """Report what only the end shows; returns what was read."""
+        """End the check, and report what only the end shows. Returns what was read."""
         ended = self._options.ended
         for range_id in sorted(self._waiting):
             if ended and not self._cut:
@@ -202,11 +202,11 @@ class LogCheck:
 
     @property
     def _horizon_ms(self) -> int:
-        """The time of the slowest partition: everything before it has been read."""
+        """The record time of the slowest partition: everything before it has been read."""
         return min(self._times.values(), default=0)
 
     def _is_gone(self, parent: Parent) -> bool:
-        """Whether the log will never show an index of a range: it skipped it, or begins behind it."""
+        """Whether the log will never show an index of a range: it has skipped it, or begins behind it."""
         check = self._ranges.get(parent.range_id)
         if check is None:
             return False
@@ -217,7 +217,7 @@ class LogCheck:
         )
 
     def _check_coverage(self) -> None:
-        """In the end every key that a first range held is held by one range."""
+        """Check that every key that a first range had belongs to exactly one range in the end."""
         checks = self._ranges.values()
         held = sorted(check.span for check in checks if check.span is not None)
         for left, right in pairwise(held):
@@ -277,7 +277,7 @@ class LogCheck:
 
 
 def check_log(records: Iterable[CheckedRecord], options: LogOptions) -> list[Breach]:
-    """Every breach of the contract in a log; per partition, the records stand in log order."""
+    """Return every breach of the contract in a log. The records of a partition must come in order."""
     breaches: list[Breach] = []
     check = LogCheck(options, breaches.append)
     for record in records:
@@ -295,7 +295,7 @@ def _text(span: Span) -> str:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """The same keys in as few spans as possible."""
+    """Return the same keys in as few spans as possible."""
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and span.start <= joined[-1].end:

@@ -1,7 +1,7 @@
-"""What the check remembers of a log, each within a bound: a log is longer than memory.
+"""What the check remembers of a log. Everything here has a bound, since a log is longer than memory.
 
-What is forgotten is not judged: a sound log never fails for it, and a breach that spans more than the memory
-is not seen.
+What is forgotten is not judged. So a log that keeps the rules never fails, and a breach that spans more than
+is remembered is not seen.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SCANNED = 64
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """How much is remembered.
+    """How much of a log is remembered.
 
-    ``keys`` is of how many keys the newest version is known, for the whole log: about 400 bytes each. The
-    other bounds are for transactions that committed (whole log), transactions that aborted (each range), and
-    ranges that split or ended (whole log).
+    ``keys`` is the number of keys, in the whole log, whose newest version is known; each takes about 400
+    bytes. The other bounds are for transactions that committed (in the whole log), transactions that aborted
+    (in each range), and ranges that split or ended (in the whole log).
     """
 
     keys: int = 500_000
@@ -38,7 +38,7 @@ class CheckLimits:
 
 
 class Recent(Generic[KeyT, ValueT]):
-    """A dictionary of the entries that were put last. ``forgot`` says whether any had to go."""
+    """A dictionary of the last ``limit`` entries that were put. ``forgot`` says whether any had to go."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -46,11 +46,11 @@ class Recent(Generic[KeyT, ValueT]):
         self.forgot = False
 
     def get(self, key: KeyT) -> ValueT | None:
-        """The entry, if it is still known."""
+        """Return the entry, ``None`` if it is not known."""
         return self._entries.get(key)
 
     def put(self, key: KeyT, value: ValueT) -> None:
-        """Note an entry as the newest; the oldest goes when there is no room."""
+        """Put an entry as the newest one. The oldest one goes if there is no room."""
         self._entries.pop(key, None)
         self._entries[key] = value
         if len(self._entries) > self._limit:
@@ -65,8 +65,10 @@ class Recent(Generic[KeyT, ValueT]):
 
 
 class NewestVersion(NamedTuple):
-    """Of a key: its newest version, the hash of its value, when the log showed it (a serial number), and in
-    which range."""
+    """The newest version of a key: its timestamp, the hash of its value, its serial number, and its range.
+
+    Serial numbers count the versions in the order in which the log has shown them.
+    """
 
     timestamp: Timestamp
     value_hash: int
@@ -75,24 +77,24 @@ class NewestVersion(NamedTuple):
 
 
 class NewestVersions:
-    """The newest version of the keys that were written last, over all ranges: a key is in one at a time."""
+    """The newest versions of the keys that were written last, over all ranges: a key is in one at a time."""
 
     def __init__(self, limit: int) -> None:
         self._versions: Recent[bytes, NewestVersion] = Recent(limit)
-        #: Counts versions, so that what was known before a hole can be told from what came behind it.
+        #: The number of versions so far. It tells versions from before a hole from those behind it.
         self.serial = 0
 
     @property
     def forgot(self) -> bool:
-        """Whether there may be versions that are not known any more."""
+        """Whether the newest version of any key was forgotten."""
         return self._versions.forgot
 
     def get(self, key: bytes) -> NewestVersion | None:
-        """The newest version of a key, if it is known."""
+        """Return the newest version of a key, ``None`` if it is not known."""
         return self._versions.get(key)
 
     def put(self, key: bytes, timestamp: Timestamp, value: bytes | None, range_id: RangeId) -> None:
-        """Note a version."""
+        """Note a version as the newest one of its key."""
         self.serial += 1
         self._versions.put(key, NewestVersion(timestamp, hash(value), self.serial, range_id))
 
@@ -104,11 +106,11 @@ class CommandMemory:
         self._hashes = array("q", bytes(8 * _COMMANDS))
 
     def note(self, index: int, digest: int) -> None:
-        """Note the command of an index."""
+        """Note the hash of the command at an index."""
         self._hashes[index % _COMMANDS] = digest
 
     def differs(self, index: int, digest: int, applied: int) -> bool:
-        """Whether an index that comes again is known to have been another command."""
+        """Whether an index that comes again is known to have had another command."""
         return applied - index < _COMMANDS and self._hashes[index % _COMMANDS] not in (0, digest)
 
 
@@ -119,7 +121,7 @@ class ScannedSpans:
         self._spans: deque[tuple[Span, Timestamp]] = deque(maxlen=_SCANNED)
 
     def note(self, span: Span, upto: Timestamp) -> None:
-        """Note a chunk; one that goes on where the last one ended is one with it."""
+        """Note a chunk. It is joined with the last one if it goes on where that ended."""
         if self._spans:
             last, known = self._spans[-1]
             if known == upto and last.end == span.start:
@@ -128,7 +130,7 @@ class ScannedSpans:
         self._spans.append((span, upto))
 
     def told(self, key: bytes, timestamp: Timestamp) -> Timestamp | None:
-        """Up to where a scan was complete that should have shown this version."""
+        """Return up to where a scan was complete that should have shown this version, if there was one."""
         for span, upto in self._spans:
             if timestamp <= upto and span.contains(key):
                 return upto

@@ -1,4 +1,4 @@
-"""The log contract for one range, checked entry by entry."""
+"""Checks the log of one range against the log contract, entry by entry."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
 _MUTATES = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 _ANCESTORS = 64
 _COPIES = 16
-_SKIPPED = 100  # parts of a range's log that were skipped: so many are known
+_SKIPPED = 100  # how many skipped parts of a range's log are remembered
 
 
 class Stood(NamedTuple):
-    """An entry, where it stands, and a hash of its bytes."""
+    """An entry, its place, and a hash of its bytes (0: not known)."""
 
     entry: Entry
     place: BreachPlace
@@ -61,7 +61,7 @@ class Stood(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the checks of all ranges have together."""
+    """What the checks of all ranges share."""
 
     report: Report
     lineage: Lineage
@@ -70,10 +70,11 @@ class Shared(NamedTuple):
 
 
 class RangeCheck:
-    """Follows one range; tells of every breach, and goes on.
+    """The check of one range. It reports each breach, and goes on.
 
-    What it cannot follow yet, because a parent has not come so far, waits for ``resume``. ``is_cut`` means
-    that the log has lost its beginning: then the range begins at whichever Snapshot is the first to be seen.
+    Entries that cannot be checked yet, because a parent's log has not come so far, wait for ``resume``.
+    ``is_cut`` says that the partition has lost its beginning: then the range begins at the first Snapshot
+    seen.
     """
 
     def __init__(self, range_id: RangeId, shared: Shared, *, is_cut: bool = False) -> None:
@@ -84,12 +85,12 @@ class RangeCheck:
         self._place: BreachPlace | None = None
         self._waiting: deque[Stood] = deque()
         self._waits_no_more = False
-        #: Records that came again, and parts of the log that it does not show.
+        #: How many entries came again, and how many holes the range's log has.
         self.copies = 0
         self.holes = 0
-        #: The first index that the log shows, once it shows any.
+        #: The first index that the log shows; ``None`` before it shows any.
         self.first_index: RaftIndex | None = None
-        #: The keys that it held from the beginning of time on, ``None`` for a range that came from others.
+        #: The keys of a range that came from no other range; ``None`` for any other range.
         self.first_span: Span | None = None
         self._head: Snapshot | None = None
         self._generation = Generation(0)
@@ -98,7 +99,8 @@ class RangeCheck:
         self._triggered = False
         self._closed = ZERO
         self._high = ZERO
-        #: As the last snapshot told, ``None`` where it did not; and the command since, with what it is above.
+        #: The last mutation that the last Snapshot told, ``None`` if it told none; and the last command since
+        #: then that changed data outside the op log, with the time that its own time must be above.
         self._told: HistoryMutation | None = None
         self._mutated: HistoryMutation | None = None
         self._newest = shared.newest
@@ -110,49 +112,52 @@ class RangeCheck:
         self._open: dict[TxnId, CheckedTxn] = {}
         self._aborted: Recent[TxnId, None] = Recent(shared.limits.aborted)
         self._scanned = ScannedSpans()
-        #: Set while there may be versions and intents that the log did not show.
+        #: Whether there may be versions and intents that the log has not shown.
         self._hole = False
-        #: Whether there may be keys whose newest version was not shown; the others are known behind this.
+        #: Whether there may be keys whose newest version was not shown. A newest version with a serial number
+        #: above ``_known_since`` is known for certain.
         self._forgotten = False
         self._known_since = 0
-        #: Whose versions of its keys stand before its own for certain, up to which serial number. Ranges
-        #: whose log skips a split or merge, or has lost its beginning, are followed in no order.
+        #: The ranges whose versions of its keys are before its own for certain, each up to a serial number. A
+        #: range whose log skips a split or merge, or has lost its beginning, has no certain order with
+        #: others.
         self._ancestors: dict[RangeId, int] = {}
-        #: Whether ``high`` may be above all versions that the log shows: data was changed outside its ops.
+        #: Whether the next Snapshot's ``high`` may be above all versions shown: data was changed outside the
+        #: ops.
         self._was_mutated = False
         self._skipped: list[range] = []
-        #: Whether the Snapshot that has begun says again what the range came from.
+        #: Whether the Snapshot that has begun is of the known generation, so that its parents are not new.
         self._repeats = False
         self._chunks: list[Snapshot] = []
 
     @property
     def span(self) -> Span | None:
-        """The keys that the range holds now, if any."""
+        """The keys that the range has now; ``None`` if it has none."""
         return None if self._head is None or self._ended else self._head.span
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a parent."""
+        """Whether the range waits for a parent."""
         return bool(self._waiting)
 
     def skipped(self, index: RaftIndex) -> bool:
-        """Whether the log passed over a raft index on purpose."""
+        """Whether the log has skipped a raft index on purpose, by a snapshot."""
         return any(index in skipped for skipped in self._skipped)
 
     def take(self, stood: Stood) -> None:
-        """Check the range's next entry, or keep it."""
+        """Check the range's next entry, or keep it while the range waits for a parent."""
         self._waiting.append(stood)
         self.resume()
 
     def resume(self) -> bool:
-        """Check what was kept, as far as that is possible now. Returns whether anything was."""
+        """Check the entries that were kept, as far as possible now. Returns whether any was checked."""
         before = len(self._waiting)
         while self._waiting and self._can_take(self._waiting[0].entry):
             self._check(self._waiting.popleft())
         return len(self._waiting) < before
 
     def give_up(self) -> int:
-        """Wait for no parent that has not come so far; returns how many entries waited."""
+        """Check all entries that were kept, without their parents. Returns how many waited."""
         count = len(self._waiting)
         self._waits_no_more = True
         self.resume()
@@ -167,13 +172,13 @@ class RangeCheck:
         )
 
     def _passes_over(self, head: Snapshot) -> bool:
-        """Whether a Snapshot comes again: readers take nothing but its GC threshold."""
+        """Whether readers take only the GC threshold of a Snapshot, since it comes again."""
         if self._head is None or head.generation > self._generation or self._chunks:
             return False
         return head.raft_index < self._applied or (self._ended and head.raft_index == self._applied)
 
     def _is_copied(self, chunk: Snapshot, digest: int) -> bool:
-        """Whether a Snapshot is one of the last ones again, told by its first chunk."""
+        """Whether a chunk is of a copy of one of the last Snapshots. The first chunk decides that."""
         if self._triggered or self._chunks:
             return False
         if chunk.chunk == 0:
@@ -181,7 +186,10 @@ class RangeCheck:
         return self._copying
 
     def _is_copy(self, stood: Stood) -> bool:
-        """Whether an entry comes again, as after a crash of the source; one that should be a copy is told."""
+        """Whether an entry comes again, as after a crash of the source.
+
+        A command that comes again with other content is reported.
+        """
         entry = stood.entry
         if self._head is None:
             return False
@@ -205,7 +213,7 @@ class RangeCheck:
     def _check(self, stood: Stood) -> None:
         entry, self._place = stood.entry, stood.place
         if self._head is None and self._is_cut and not isinstance(entry, Snapshot):
-            return  # the Snapshot that it belongs to is gone
+            return  # the Snapshot before it is gone
         if self._is_copy(stood):
             self.copies += 1
             return
@@ -271,7 +279,11 @@ class RangeCheck:
             self._chunks = []
 
     def _begin_snapshot(self, head: Snapshot) -> None:
-        """Find out what the snapshot has to agree with: what is known, what was left, or nothing."""
+        """Begin a snapshot, and check its head.
+
+        It is compared with what is known of the range, or with what its parents left, or behind a hole with
+        nothing.
+        """
         follows = self._head is None or head.raft_index == self._applied
         skips = head.reason is SnapshotReason.RAFT_SNAPSHOT and head.raft_index > self._applied
         self._require(follows or skips, Rule.DENSE, f"a snapshot at {head.raft_index}")
@@ -310,7 +322,10 @@ class RangeCheck:
         self._require(below, Rule.SNAPSHOT, f"the GC threshold {head.gc_threshold} is not closed")
 
     def _check_mutation(self, head: Snapshot, told: HistoryMutation, *, hides: bool) -> None:
-        """Compare with what is known of the range and of those that it came from; a hole may hide another."""
+        """Check the mutation that a Snapshot tells against those known of the range and its parents.
+
+        A hole (``hides``) may hide a later mutation, so only the order of times is checked then.
+        """
         estates = [self._lineage.of(parent) for parent in head.parents if parent.range_id != self._range_id]
         known = [estate for estate in estates if estate is not None]
         others = [estate.told for estate in known if estate.told is not None]
@@ -342,7 +357,7 @@ class RangeCheck:
         return bool(head.parents) and all(self._lineage.of(parent) is not None for parent in head.parents)
 
     def _inherit(self, head: Snapshot) -> None:
-        """Begin with what the parents left."""
+        """Begin with what the parents left, and check that it fits the Snapshot."""
         estates = [self._lineage.of(parent) for parent in head.parents]
         known = [estate for estate in estates if estate is not None]
         rises = all(head.generation > parent.generation for parent in head.parents)
@@ -377,7 +392,7 @@ class RangeCheck:
             self._high, self._known_since = head.high, self._newest.serial
 
     def _end_snapshot(self, chunks: list[Snapshot]) -> None:
-        """Compare the intents of all chunks, and go on from them."""
+        """Check the intents of all chunks of a snapshot, and go on with them."""
         head = chunks[0]
         intents = [intent for chunk in chunks for intent in chunk.intents]
         counts = Counter(intent.txn_id for intent in intents)
@@ -485,7 +500,7 @@ class RangeCheck:
             self._aborted.put(op.txn_id, None)
             self._open.pop(op.txn_id, None)
         elif isinstance(op, DeleteRange):
-            self._forgotten = True  # what versions in its span replace is not what stood there before
+            self._forgotten = True  # later versions in its span replace a deletion, not the version before it
             self._known_since = self._newest.serial
 
     def _commit(self, op: CommitIntent) -> None:
@@ -546,7 +561,10 @@ def _time_of(mutation: HistoryMutation) -> Timestamp:
 
 
 def _holds(known: list[Estate], estates: list[Estate | None], span: Span) -> bool:
-    """Whether a range of ``span`` can have come from these: a part of one, or two neighbours."""
+    """Whether a range of ``span`` can have come from these estates: a part of one, or all of two neighbours.
+
+    If not all estates are known each known one must have keys of ``span``.
+    """
     if len(known) < len(estates):
         return all(estate.span.overlaps(span) for estate in known)
     if len(known) == 1:

@@ -220,7 +220,7 @@ def _overwritten(
 
 
 def _version(engine_key: bytes) -> _Version | None:
-    """Return key and timestamp of an engine key; ``None`` without a timestamp, for example for a lock's key."""
+    """Return key and timestamp of an engine key; ``None`` if it has no timestamp, as a lock's key."""
     size = engine_key[-1] if engine_key else 0
     start = len(engine_key) - size  # where the timestamp begins, behind the sentinel
     if size not in _SUFFIX_SIZES or start < 1 or engine_key[start - 1] != _SENTINEL:

@@ -1,1 +1,4 @@
-"""From a range's log to committed versions and resolved timestamps."""
+"""The feeds of one range as CockroachDB's rangefeed gives them: values and checkpoints.
+
+No worker runs them.
+"""

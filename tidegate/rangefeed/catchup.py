@@ -1,7 +1,7 @@
-"""The versions that a feed missed: what is stored of a span above the feed's start.
+"""Catch-up: gives a feed the stored versions of its span above its start.
 
-Key by key in key order, and within a key in rising timestamp order; so not in timestamp order over keys.
-Source: CockroachDB ``rangefeed/catchup_scan.go``.
+The versions come in key order, and those of one key in rising timestamp order. So over several keys they do
+not come in timestamp order. Source: CockroachDB ``rangefeed/catchup_scan.go``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _new: Final = tuple.__new__
 
 
 class StoredVersion(NamedTuple):
-    """A version as the store holds it. ``value`` empty is a deletion.
+    """A version as the store holds it. An empty ``value`` is a deletion.
 
-    With ``intent_of`` it is the provisional value of that open transaction; with ``inline`` it has no
-    timestamp, as only the store's own bookkeeping may.
+    With ``intent_of`` it is the provisional value of that open transaction. With ``inline`` it has no
+    timestamp; only the store's own bookkeeping has such values.
     """
 
     key: bytes
@@ -37,17 +37,17 @@ class StoredVersion(NamedTuple):
 
 
 class RangeTombstone(NamedTuple):
-    """A stored range tombstone: what is in ``span`` below ``timestamp`` is deleted."""
+    """A stored range tombstone: versions in ``span`` below ``timestamp`` are deleted."""
 
     span: Span
     timestamp: Timestamp
 
 
 class VersionBlock(NamedTuple):
-    """Versions in store order: keys rising, within a key the newest first.
+    """Versions in store order: by rising keys, the newest version of a key first.
 
-    A block has all versions of each of its keys. ``newest`` is the highest timestamp in it: a catch-up
-    above that does not look into the block. ``span`` holds all its keys.
+    A block has all versions of each of its keys. ``span`` contains its keys. ``newest`` is the highest
+    timestamp in it: a catch-up that starts there or above does not look into the block.
     """
 
     span: Span
@@ -60,7 +60,7 @@ Versions: TypeAlias = Iterable[VersionBlock]
 
 
 def block_of(versions: Sequence[StoredVersion]) -> VersionBlock:
-    """A block of versions that stand in store order; ``ValueError`` when there are none."""
+    """Return a block of versions, which must be in store order. Raises ``ValueError`` when there are none."""
     if not versions:
         raise ValueError("a block without versions")
     return VersionBlock(
@@ -74,10 +74,11 @@ def block_of(versions: Sequence[StoredVersion]) -> VersionBlock:
 def catch_up(
     request: FeedRequest, blocks: Versions, tombstones: Iterable[RangeTombstone] = ()
 ) -> Iterator[FeedEvent]:
-    """The events of the stored versions and range tombstones that ``request`` asks for.
+    """Return the events of the stored versions and range tombstones that ``request`` asks for.
 
-    Range tombstones come at their start, before every version of that key. Open intents are passed over.
-    One block is in memory at a time, with the tombstones. Raises ``InlineValue`` when it comes to one.
+    A range tombstone comes at its start key, before all versions of that key. Open intents are passed over.
+    One block is in memory at a time, and all tombstones. The iterator raises ``InlineValue`` when it comes to
+    an inline value.
     """
     covering = [stone for stone in tombstones if stone.span.overlaps(request.span)]
     stones = sorted(_deletions(request, covering), key=lambda event: (event.span.start, event.timestamp))
@@ -86,7 +87,7 @@ def catch_up(
 
 
 def _place(event: FeedEvent) -> tuple[bytes, bool]:
-    """Where an event stands in a catch-up: by key, deletions of ranges first."""
+    """Sort key for the events of a catch-up: by key, deletions of ranges first."""
     if isinstance(event, ValueEvent):
         return event.key, True
     return event.span.start, False
@@ -134,7 +135,7 @@ def _without_previous(request: FeedRequest, versions: Iterable[StoredVersion]) -
 
 
 class _Awaiting:
-    """The versions of one key that are passed on, newest first, each with the value that it replaced."""
+    """The events of one key that wait for the values that they replaced. The newest one is first."""
 
     __slots__ = ("covering", "events", "key")
 
@@ -149,10 +150,11 @@ class _Awaiting:
         self.covering = [stone for stone in covering if stone.span.contains(key)] if covering else covering
 
     def replaced(self, value: bytes, timestamp: Timestamp) -> None:
-        """The next older version of the key: what the oldest one so far replaced, if that is not known yet.
+        """Take the next older version of the key: the oldest event so far has replaced its ``value``.
 
-        A deletion leaves it unknown, as in the source, where only bytes tell known from unknown: where the
-        feed leaves a deletion out, the version below it passes for what the one above it replaced.
+        Nothing changes if that event's replaced value is known, or if a range tombstone stands between both.
+        An empty ``value``, of a deletion, counts as not known, as in CockroachDB. So if the feed leaves the
+        deletion out, the version below it is shown as the one that the event replaced.
         """
         event = self.events[-1]
         if event.prev_value or not value:
@@ -175,7 +177,7 @@ def _with_previous(
         if timestamp <= start:
             if awaiting.events and key == awaiting.key:
                 awaiting.replaced(value, timestamp)
-                yield from reversed(awaiting.events)  # what is older yet, nobody replaced since the start
+                yield from reversed(awaiting.events)  # older versions were replaced before the start
                 awaiting.events.clear()
             continue
         if key != awaiting.key:

@@ -1,8 +1,7 @@
-"""What a feed of a range receives.
+"""The events that a feed of a range receives.
 
-Per key the values come in rising timestamp order once the first checkpoint has been received; before it,
-while the feed catches up, a value may come twice and a catch-up is ordered by key. Source: CockroachDB
-``kvpb.RangeFeedEvent``.
+After the first checkpoint the values of a key come in rising timestamp order. Before it, while the feed
+catches up, values come in key order, and a value may come twice. Source: CockroachDB ``kvpb.RangeFeedEvent``.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from tidegate.spans import Span
 
 
 class ValueEvent(NamedTuple):
-    """A committed version. ``value`` empty is a deletion.
+    """A committed version. An empty ``value`` is a deletion.
 
-    ``prev_value`` is the live value that it replaced: ``None`` where there was none, or where the feed did
+    ``prev_value`` is the live value that it replaced. It is ``None`` if there was none, or if the feed did
     not ask for it.
     """
 
@@ -34,7 +33,10 @@ class DeleteRangeEvent(NamedTuple):
 
 
 class SSTableEvent(NamedTuple):
-    """A file of versions that was added to the range whole; it may hold keys outside of the feed's span."""
+    """A file of versions that was added to the range.
+
+    It comes as a whole, with keys outside the feed's span.
+    """
 
     span: Span
     timestamp: Timestamp
@@ -42,9 +44,10 @@ class SSTableEvent(NamedTuple):
 
 
 class CheckpointEvent(NamedTuple):
-    """No value of ``span`` at or below ``resolved`` follows that the feed has not received.
+    """The promise that the feed has received every value of ``span`` at or below ``resolved``.
 
-    A feed's first checkpoint, which may be at zero, says that its catch-up is over: the steady state.
+    A feed's first checkpoint, which may be at zero, says that its catch-up is over: it is in the steady
+    state.
     """
 
     span: Span
@@ -53,5 +56,5 @@ class CheckpointEvent(NamedTuple):
 
 FeedEvent: TypeAlias = ValueEvent | DeleteRangeEvent | SSTableEvent | CheckpointEvent
 
-#: What an event costs beside its keys and values, for memory accounting.
+#: How many bytes an event takes beside its keys and values, for the memory budget.
 EVENT_BYTES: Final = 72

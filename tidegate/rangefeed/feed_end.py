@@ -1,7 +1,7 @@
-"""Why a feed of a range ended, and what its reader can do about it.
+"""Why a feed of a range ended, and how its reader can begin it again.
 
-Source: CockroachDB ``kvpb.RangeFeedRetryError`` (the numbers are its reasons) and the reactions of its client
-(``dist_sender_rangefeed.go``).
+Source: CockroachDB ``kvpb.RangeFeedRetryError``, whose reasons have these numbers, and the reactions of its
+client (``dist_sender_rangefeed.go``).
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Final, NamedTuple
 
 
 class EndReason(enum.Enum):
-    """The kinds of end; those with a number may be begun again from the feed's last checkpoint."""
+    """Why a feed ended. After a reason with a number it may be begun again from its last checkpoint."""
 
     REPLICA_REMOVED = 0
     RANGE_SPLIT = 1
     RANGE_MERGED = 2
     RAFT_SNAPSHOT = 3  # entries of the log were skipped
-    LOGICAL_OPS_MISSING = 4  # a command wrote, and its log does not say what
+    LOGICAL_OPS_MISSING = 4  # a command has writes and no op log
     SLOW_CONSUMER = 5
     NO_LEASEHOLDER = 6
     RANGEFEED_CLOSED = 7
     MANUAL_RANGE_SPLIT = 8
-    FINISHED = "finished"  # its reader wanted no more of it
-    CANCELLED = "cancelled"  # its reader went away
-    FAILED = "failed"  # see the detail
-    HISTORY_MUTATED = "history mutated"  # versions were rewritten below what the feed has passed on
+    FINISHED = "finished"  # the reader wants no more events
+    CANCELLED = "cancelled"  # the reader went away
+    FAILED = "failed"  # the detail says why
+    HISTORY_MUTATED = "history mutated"  # versions changed that the feed may have passed on
 
 
 class Again(enum.Enum):
     """How a feed that ended may be begun again."""
 
     SAME_SPAN = "same span"
-    NEW_BOUNDARIES = "new boundaries"  # ask first which ranges hold the span now
+    NEW_BOUNDARIES = "new boundaries"  # the reader has to ask first which ranges have the span now
     NEVER = "never"
 
 
@@ -47,14 +47,14 @@ _NEW_BOUNDARIES: Final = frozenset(
 
 
 class FeedEnd(NamedTuple):
-    """The end of one feed; ``detail`` is a sentence where the reason does not say it all."""
+    """The end of one feed. ``detail`` is a sentence that says more than the reason, or empty."""
 
     reason: EndReason
     detail: str = ""
 
     @property
     def again(self) -> Again:
-        """What its reader can do."""
+        """How the reader may begin the feed again."""
         if self.reason in _NEW_BOUNDARIES:
             return Again.NEW_BOUNDARIES
         return Again.SAME_SPAN if isinstance(self.reason.value, int) else Again.NEVER

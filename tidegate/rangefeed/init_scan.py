@@ -1,4 +1,4 @@
-"""The intents that predate a range's log, as ops: what a resolver takes before it is initialised.
+"""Makes ops of the intents that are older than a range's log. A resolver takes them before it is initialised.
 
 Source: CockroachDB ``rangefeed/task.go`` (``SeparatedIntentScanner``).
 """
@@ -15,7 +15,7 @@ from tidegate.spans import Span
 
 
 class LockStrength(enum.Enum):
-    """What a lock is for; only intents hold resolved timestamps back."""
+    """What a lock is for. Only intents hold resolved timestamps back."""
 
     SHARED = "shared"
     EXCLUSIVE = "exclusive"
@@ -34,7 +34,7 @@ class Lock(NamedTuple):
 
 
 def intents_in(span: Span, locks: Iterable[Lock]) -> Iterator[WriteIntent]:
-    """One op for each intent in ``span``, in the order of ``locks``, which is that of their keys."""
+    """Yield an op for each intent in ``span``, in the order of ``locks``, which must be in key order."""
     for lock in locks:
         if lock.strength is LockStrength.INTENT and span.contains(lock.key):
             yield WriteIntent(lock.txn_id, lock.anchor_key, lock.timestamp, lock.min_timestamp)

@@ -1,8 +1,9 @@
-"""A feed of a span straight from a log: one feed for each range that overlaps it, begun again where one ends.
+"""Feeds of a span straight from a log: one for each range that overlaps it, begun again after each end.
 
-What a reader would do who follows the ranges by hand: at a range's Snapshot its feed begins; it ends with the
-reason that the store gives to feeds (a split, a merge, skipped entries ...) and begins anew at the next
-Snapshot. Nothing is healed: rows that a hole swallowed are missing, and the end of the feed says so.
+This is what a reader would do who follows the ranges by hand. The feed of a range begins at the range's
+Snapshot. It ends with the reason that the store gives to feeds (a split, a merge, skipped entries ...), and
+begins anew at the next Snapshot. Nothing is healed: versions in a hole are missing, and the end of the feed
+says so.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tidegate.spans import EVERYTHING, Span
 
 
 class SteadyState(NamedTuple):
-    """The feed of ``span`` has caught up: its resolved timestamp has reached the start, and goes on."""
+    """The moment at which a feed of ``span`` has caught up: its resolved timestamp has reached the start."""
 
     span: Span
     resolved: ResolvedTimestamp
@@ -46,7 +47,7 @@ LogEvent: TypeAlias = FeedEvent | SteadyState | FeedEnd
 
 
 class RangeEvent(NamedTuple):
-    """An event, and the range in whose log it came up."""
+    """An event, and the range whose log brought it."""
 
     range_id: RangeId
     event: LogEvent
@@ -55,8 +56,8 @@ class RangeEvent(NamedTuple):
 class LogFeeds:
     """The feeds of ``request`` over the records of one or more log partitions.
 
-    Records of a partition are given in order. A range whose first record is no Snapshot is followed all the
-    same: its values come, its checkpoints from the next Snapshot on.
+    The records of a partition must be given in order. A range whose first record is no Snapshot is followed
+    too: its values come at once, its checkpoints from the next Snapshot on.
     """
 
     def __init__(self, request: FeedRequest) -> None:
@@ -64,10 +65,10 @@ class LogFeeds:
         self._ranges: dict[int, dict[RangeId, _FollowedRange]] = {}
 
     def take(self, partition: int, key: bytes | None, value: bytes | None) -> list[RangeEvent]:
-        """The events of the next record of ``partition``.
+        """Take the next record of ``partition``, and return its events.
 
-        One that cannot be read ends the feed of the range in its key; of all ranges of the partition when
-        the key names none.
+        A record that cannot be read ends the feed of the range in its key. If the key names no range it ends
+        the feeds of all ranges of the partition.
         """
         try:
             entry = decode_entry(key, value)
@@ -85,7 +86,7 @@ class LogFeeds:
         return ranges[range_id]
 
     def end_unreadable(self, partition: int, key: bytes | None, cause: str) -> list[RangeEvent]:
-        """End the feeds that a record concerns which cannot be read, or followed."""
+        """End the feeds that are concerned by a record that cannot be read, or cannot be followed."""
         ranges = self._ranges.get(partition, {})
         range_id = decode_key(key)
         if range_id == BROADCAST:
@@ -95,7 +96,7 @@ class LogFeeds:
         return [RangeEvent(each, event) for each in hit for event in ranges[each].break_off(end)]
 
 
-#: Of the events of one entry, so many are in memory at a time.
+#: How many events of one entry are in memory at a time.
 _EVENTS_AT_A_TIME: Final = 1_000
 _CONFIG: Final = RangeFeedConfig(
     pending_events_max=2, buffered_events_max=_EVENTS_AT_A_TIME, when_full=WhenFull.REFUSE
@@ -103,14 +104,14 @@ _CONFIG: Final = RangeFeedConfig(
 
 
 class _Following(NamedTuple):
-    """The feed of a range as it is now."""
+    """The present feed of a range, with the range's ``RangeFeed``."""
 
     feeds: RangeFeed
     feed: Registration
 
 
 class _FollowedRange:
-    """One range: where its log has come to, and its feed if there is one."""
+    """One range: how far its log was read, and its feed if there is one."""
 
     __slots__ = (
         "_applied",
@@ -130,14 +131,15 @@ class _FollowedRange:
         self._applied = RaftIndex(0)
         self._seen = False
         self._following: _Following | None = None
-        #: Whether the range is known to overlap what was asked for: its span is, or one of its versions did.
+        #: Whether the range is known to overlap the requested span: its Snapshot said so, or a version showed
+        #: it.
         self._is_ours = False
         self._is_steady = False
         self._heartbeat: Heartbeat | None = None
         self._chunks: list[Snapshot] = []
 
     def take(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> Iterator[LogEvent]:
-        """The events of the range's next entry."""
+        """Take the range's next entry, and yield its events."""
         if isinstance(entry, Snapshot):
             return self._take_snapshot_chunk(entry)
         if isinstance(entry, Command):
@@ -147,7 +149,7 @@ class _FollowedRange:
         return self._take_end(entry)
 
     def break_off(self, end: FeedEnd) -> Iterator[LogEvent]:
-        """End the feed; the next one begins at a Snapshot."""
+        """End the feed. The next one begins at a Snapshot."""
         following, self._following = self._following, None
         if following is not None:
             following.feeds.stop(end)
@@ -217,7 +219,7 @@ class _FollowedRange:
         if chunk.chunk == 0:
             self._chunks.clear()
         if chunk.chunk != len(self._chunks):
-            return  # its first chunks stand before where the log was begun to be read
+            return  # the first chunks of the snapshot are before the place from which the log is read
         self._chunks.append(chunk)
         if len(self._chunks) == chunk.chunks:
             chunks, self._chunks = self._chunks, []
@@ -237,7 +239,7 @@ class _FollowedRange:
         yield from self._begin(head.span, chunks)
 
     def _is_known(self, head: Snapshot) -> bool:
-        """Whether the snapshot says nothing new: an old one, or a periodic one of a range in order."""
+        """Whether the snapshot has nothing new: it is old, or a periodic one of a range that is in order."""
         if head.generation != self._generation or not self._seen:
             return head.generation < self._generation
         if self._following is not None and self._following.feeds.resolver.initialised:
@@ -247,7 +249,7 @@ class _FollowedRange:
     # ---- the feed ----
 
     def _begin_unknown(self, command: Command) -> None:
-        """Follow a range whose snapshot was not read: its span and its open intents are not known."""
+        """Follow a range whose Snapshot was not read, so that its span and its open intents are not known."""
         self._seen = True
         self._generation, self._applied = command.generation, RaftIndex(command.raft_index - 1)
         self._is_ours = False
@@ -275,7 +277,7 @@ class _FollowedRange:
         self._following, self._is_steady = _Following(feeds, feed), False
 
     def _offer(self, offer: Callable[[RangeFeed], bool]) -> Iterator[LogEvent]:
-        """Give the range's feeds an input and read all that comes of it."""
+        """Give the range's feeds an input, and yield all events that follow from it."""
         following = self._following
         if following is None:
             return
@@ -286,14 +288,17 @@ class _FollowedRange:
                     yield from self._told(event)
                 following.feeds.run()
         except RangeError:
-            pass  # the feed's end has the cause
+            pass  # the end of the feed, which is yielded below, has the cause
         if following.feed.ended is not None:
             self._following = None
             if self._is_ours:
                 yield following.feed.ended
 
     def _told(self, event: FeedEvent) -> Iterator[LogEvent]:
-        """The event; none for a checkpoint at zero, two for the first one that has reached the start."""
+        """Yield the event, but not a checkpoint at zero.
+
+        ``SteadyState`` follows the first checkpoint that has reached the start.
+        """
         if not isinstance(event, CheckpointEvent):
             self._is_ours = True
             yield event

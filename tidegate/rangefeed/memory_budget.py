@@ -1,17 +1,17 @@
-"""How much memory the events on their way to feeds may hold.
+"""Bounds the memory that events take while they wait for feeds' readers.
 
-An event is charged once, when it is taken in, however many feeds hold it; the last holder that lets go
-returns the charge. Events of a catch-up are made when they are read and are not charged. Source: CockroachDB
-``rangefeed/budget.go``.
+An event is charged once, when it is taken in, however many feeds hold it. The last holder that lets it go
+returns the charge. Events of a catch-up are made when they are read, so they are not charged. Source:
+CockroachDB ``rangefeed/budget.go``.
 """
 
 from __future__ import annotations
 
 
 class MemoryBudget:
-    """At most ``limit_bytes`` charged at a time; ``None`` charges without a limit.
+    """A budget of ``limit_bytes`` that may be charged at a time; without a limit if that is ``None``.
 
-    With a ``pool``, what is charged here is charged there too and must fit into both.
+    With a ``pool`` each charge is made there too, and must fit into both.
     """
 
     __slots__ = ("_pool", "limit_bytes", "used_bytes")
@@ -22,27 +22,27 @@ class MemoryBudget:
         self._pool = pool
 
     def charge(self, size_bytes: int) -> Charge | None:
-        """Charge ``size_bytes`` for one holder; ``None``, with nothing charged, when they do not fit."""
+        """Charge ``size_bytes`` for one holder. Returns ``None``, and charges nothing, if they do not fit."""
         if not self.fits(size_bytes):
             return None
         self.hold(size_bytes)
         return Charge(self, size_bytes)
 
     def fits(self, size_bytes: int) -> bool:
-        """Whether so much more can be charged."""
+        """Whether ``size_bytes`` more can be charged."""
         if self.limit_bytes is not None and self.used_bytes + size_bytes > self.limit_bytes:
             return False
         return self._pool is None or self._pool.fits(size_bytes)
 
     def hold(self, size_bytes: int) -> None:
-        """Count so many bytes more as held, fewer if negative."""
+        """Add ``size_bytes`` to what is held. A negative number takes them away."""
         self.used_bytes += size_bytes
         if self._pool is not None:
             self._pool.hold(size_bytes)
 
 
 class Charge:
-    """What one event is charged, and by how many it is held."""
+    """The charge for one event, and how many holders the event has."""
 
     __slots__ = ("_budget", "_size_bytes", "holders")
 
@@ -52,7 +52,7 @@ class Charge:
         self.holders = 1
 
     def release(self) -> None:
-        """One holder lets go."""
+        """Take one holder away. After the last one the bytes are given back."""
         self.holders -= 1
         if self.holders == 0:
             self._budget.hold(-self._size_bytes)

@@ -1,9 +1,9 @@
 """The feeds of one range: its log goes in, and each feed's events come out.
 
-Values go to the feeds before the op that committed them counts, and a checkpoint follows at once when the op
-moved the resolved timestamp: so a checkpoint never comes before a value that it covers. All is done when a
-call returns; nothing here waits, and nothing is without a bound: a feed's buffer holds so many events, all
-that wait together so many bytes. What happens at the bound is the caller's choice (``WhenFull``).
+A value goes to the feeds before the resolver takes the op that committed it. If the op moves the resolved
+timestamp a checkpoint follows at once. So a checkpoint never comes before a value that it covers. All work is
+done when a call returns: nothing here waits. Everything has a bound: events in a feed's buffer, and bytes of
+all events that wait. ``WhenFull``, the caller's choice, says what happens at the bound.
 
 Source: CockroachDB ``rangefeed/processor.go`` and ``rangefeed/scheduled_processor.go``.
 """
@@ -48,9 +48,9 @@ from tidegate.spans import Span
 class WhenFull(enum.Enum):
     """What happens when there is no room for an event."""
 
-    #: Without room in a feed's buffer that feed ends; without memory all feeds of the range do.
+    #: A feed without room in its buffer ends. If there is no memory all feeds of the range end.
     END_FEEDS = "end feeds"
-    #: The event is not taken: the caller keeps it, and offers it again once feeds were read.
+    #: The event is not taken. The caller keeps it, and offers it again after feeds were read.
     REFUSE = "refuse"
 
 
@@ -58,37 +58,38 @@ class WhenFull(enum.Enum):
 class RangeFeedConfig:
     """The bounds of one range's feeds."""
 
-    #: Events that are taken in but not processed; with ``WhenFull.END_FEEDS`` there never are any.
+    #: The most inputs that are taken in and not processed yet. With ``WhenFull.END_FEEDS`` there never are
+    #: any.
     pending_events_max: int = BUFFERED_EVENTS_MAX
-    #: Events that wait for one feed's reader.
+    #: The most events that wait for one feed's reader.
     buffered_events_max: int = BUFFERED_EVENTS_MAX
     when_full: WhenFull = WhenFull.END_FEEDS
-    #: Off, resolved timestamps may lag without a bound behind transactions that nobody ends.
+    #: Whether transactions are pushed. If not, one that nobody ends holds back resolved timestamps for ever.
     push_txns: bool = True
-    #: Transactions that one push names.
+    #: The most transactions that one push names.
     txns_per_push_max: int = TXNS_PER_PUSH_MAX
 
 
 @dataclass(slots=True)
 class RangeFeedCounters:
-    """What happened to the range's feeds so far."""
+    """Counts of what has happened to the range's feeds."""
 
     budget_exhausted: int = 0
-    #: Feeds that ended because their readers did not follow.
+    #: How many feeds ended because their readers were too slow.
     slow_consumers: int = 0
 
 
 class RangeFeed:
-    """The feeds of one range and the resolver behind their checkpoints.
+    """The feeds of one range, and the resolver that decides their checkpoints.
 
-    ``offer_*`` take the range's log in order and return whether they did: not when the range's feeds are
-    over, and not when there is no room and ``WhenFull.REFUSE`` is set. They raise ``RangeError`` for what
-    the log may not say (a write at or below the resolved timestamp, a key outside the range, a value that is
-    missing and that a feed wants), and so does ``run``; the feeds are over then. A commit at or below the
-    resolved timestamp is passed on and counted, as in the source: the store has promised too much.
+    The methods ``offer_*`` take the range's log in order, and return whether they took the input. They do not
+    if the range's feeds are over, or if there is no room and ``WhenFull.REFUSE`` is set. They, and ``run``,
+    raise ``RangeError`` for what the log may not say: a write at or below the resolved timestamp, a key
+    outside the range, or a missing value that a feed wants. The feeds are over then. A commit at or below the
+    resolved timestamp is passed on and counted, as in CockroachDB: the store has broken its promise.
 
-    When the last feed ends, the range's feeds are over: a new ``RangeFeed`` begins with what the store says
-    of its intents.
+    When the last feed ends the range's feeds are over. A new ``RangeFeed`` begins with the intents that the
+    store names then.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class RangeFeed:
         self.span = span
         self.feeds = Registrations()
         self.counters = RangeFeedCounters()
-        #: Versions at or below it may be collected; no feed may start there.
+        #: The store may have removed versions at or below this timestamp, so no feed may start there.
         self.gc_threshold = gc_threshold
         self.ended: FeedEnd | None = None
         self.budget = budget
@@ -116,12 +117,12 @@ class RangeFeed:
 
     @property
     def resolver(self) -> Resolver:
-        """What decides the checkpoints."""
+        """The resolver that decides the checkpoints."""
         return self._outputs.resolver
 
     @property
     def late_commits(self) -> int:
-        """Commits at or below the resolved timestamp: their values came after a checkpoint over them."""
+        """How many commits were at or below the resolved timestamp: a checkpoint had covered them before."""
         return self._outputs.late_commits
 
     # ---- the log ----
@@ -131,19 +132,19 @@ class RangeFeed:
         return self._offer(tuple(ops))
 
     def offer_closed(self, closed: ClosedTimestamp) -> bool:
-        """Take a closed timestamp; behind the ops of the command that carried it. Zero says nothing."""
+        """Take a closed timestamp, after the ops of the command that carried it. Zero says nothing."""
         return self.ended is None if closed == ZERO else self._offer(closed)
 
     def offer_sstable(self, file: SSTableEvent) -> bool:
-        """Take a file of versions that was added to the range; nothing in it may be at or below resolved."""
+        """Take a file of versions that was added to the range. All must be above the resolved timestamp."""
         return self._offer(file)
 
     def initialise(self, intents: Iterable[WriteIntent] = ()) -> bool:
-        """Take the intents that predate the log, and let the resolved timestamp begin to move."""
+        """Take the intents that are older than the log. From here on the resolved timestamp moves."""
         return self._offer(Init(tuple(intents)))
 
     def run(self) -> None:
-        """Process what is pending as far as there is room; call it when feeds were read."""
+        """Process pending inputs as far as there is room. It is called after feeds were read."""
         while self.ended is None and self._resume():
             if not self._pending:
                 return
@@ -155,10 +156,10 @@ class RangeFeed:
     def register(
         self, request: FeedRequest, catch_up: Iterable[FeedEvent] | None = None
     ) -> Registration | None:
-        """Begin a feed; ``None`` when the range's feeds are over.
+        """Begin a feed. Returns ``None`` if the range's feeds are over.
 
-        What was taken in before is for the ``catch_up`` alone, which gives the stored versions above the
-        feed's start (``tidegate.rangefeed.catchup``); a feed that starts at zero has none. Raises
+        Inputs that were taken before are not for the feed: ``catch_up`` gives it the stored versions above
+        its start (``tidegate.rangefeed.catchup``). A feed that starts at zero has no catch-up. Raises
         ``StartBelowGC``, and ``ValueError`` for a span that the range does not hold.
         """
         if self.ended is not None:
@@ -177,7 +178,7 @@ class RangeFeed:
         self.feeds.disconnect(span, end)
 
     def stop(self, end: FeedEnd = FINISHED) -> None:
-        """End all feeds; what is pending is thrown away, and so is the queue of intents."""
+        """End all feeds, and drop pending inputs and the queue of intents."""
         if self.ended is not None:
             return
         self.ended = end
@@ -192,20 +193,23 @@ class RangeFeed:
         self._outputs.resolver = Resolver()
 
     def needs_value(self, span: Span) -> bool:
-        """Whether a feed looks at ``span``. Ops are to be offered in any case: they may be of intents."""
+        """Whether any feed watches ``span``.
+
+        Ops must be offered in any case, since they may change intents.
+        """
         return self.feeds.needs_value(span)
 
     def needs_previous(self, span: Span) -> bool:
-        """Whether a feed looks at ``span`` that wants to see previous values."""
+        """Whether any feed that watches ``span`` wants previous values."""
         return self.feeds.needs_previous(span)
 
     # ---- pushes ----
 
     def begin_push(self, older_than: Timestamp) -> tuple[TrackedTxn, ...]:
-        """The transactions to push now: the oldest of those strictly below ``older_than``, in their order.
+        """Begin a push, and return its transactions: the oldest ones strictly below ``older_than``, in order.
 
-        At most ``RangeFeedConfig.txns_per_push_max``; the others when these are answered. None while pushing
-        is off, before initialisation, and while a push is in flight.
+        There are ``RangeFeedConfig.txns_per_push_max`` at most; the others are pushed after the answer. There
+        are none if pushing is off, before initialisation, and while a push is in flight.
         """
         if not self._config.push_txns or not self.resolver.initialised or self._push_in_flight:
             return ()
@@ -215,12 +219,12 @@ class RangeFeed:
     def finish_push(
         self, answer: PushAnswer | None, *, barrier_passed: bool = False
     ) -> tuple[ResolveIntents, ...]:
-        """Take the answer to the push in flight; returns the intents that are to be resolved after it.
+        """Take the answer to the push in flight. Returns the intents to resolve after it.
 
-        ``None`` is a push that failed: the next one asks again. So does one with an ambiguous abort, unless
-        ``barrier_passed`` says that all of the range's log was offered that was written before the answer:
-        what had committed is known then. Raises ``ValueError`` for an answer to another number of
-        transactions than were pushed.
+        ``None`` means that the push failed; the next push asks again. An answer with an ambiguous abort is
+        passed over too. But it counts if ``barrier_passed`` says that the range's log from before the answer
+        was offered as a whole: then all commits are known. Raises ``ValueError`` for an answer with another
+        number of transactions than were pushed.
         """
         pushed, self._push_in_flight = self._push_in_flight, ()
         if answer is None or (answer.ambiguous_abort and not barrier_passed):
@@ -252,7 +256,7 @@ class RangeFeed:
         return True
 
     def _process(self, taken: RangeInput, charge: Charge | None) -> None:
-        """Work the input off at once: without waiting there is always room."""
+        """Process an input at once. There is always room, since feeds without room end."""
         publish = self._outputs.publish
         try:
             for output in self._outputs.of(taken):
@@ -264,7 +268,7 @@ class RangeFeed:
             _let_go(charge)
 
     def _resume(self) -> bool:
-        """Go on with the input under way; False when there is no room for what it gives next."""
+        """Go on with the input that is under way. Returns False if its next output has no room."""
         way = self._under_way
         if way is None:
             return True
@@ -307,7 +311,7 @@ class RangeFeed:
 
 
 class _UnderWay:
-    """An input that is being processed: what it still gives, and the output that has no room yet."""
+    """An input that is being processed: the outputs still to come, and the one that has no room yet."""
 
     __slots__ = ("charge", "held", "outputs")
 
@@ -317,7 +321,7 @@ class _UnderWay:
         self.held: RangeOutput | None = None
 
     def peek(self) -> RangeOutput | None:
-        """The next output; ``None`` when all of them are published."""
+        """Return the next output; ``None`` when all of them are published."""
         if self.held is None:
             self.held = next(self.outputs, None)
         return self.held

@@ -1,4 +1,4 @@
-"""What follows from a range's log for its feeds: values as they commit, checkpoints as they become true."""
+"""Makes the outputs of a range for its feeds: values when they commit, checkpoints when they become true."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tidegate.spans import Span
 
 
 class Init(NamedTuple):
-    """All intents that predate the log: the resolver is complete with them."""
+    """All intents that are older than the log. With them the resolver knows all open intents."""
 
     intents: tuple[WriteIntent, ...]
 
 
 #: The logical ops of one command.
 Ops: TypeAlias = tuple[Op, ...]
-#: What a range's feeds are given, in order; a registration counts from its place on.
+#: The inputs of a range's feeds, in order. A registration gets the outputs of the inputs behind it.
 RangeInput: TypeAlias = Ops | ClosedTimestamp | Init | SSTableEvent | Registration
-#: What comes of it: ops that are values, and the events that are not.
+#: The outputs that follow from inputs: ops for values and deleted ranges, and events for all else.
 RangeOutput: TypeAlias = WriteValue | CommitIntent | DeleteRange | SSTableEvent | CheckpointEvent
 
 _PUBLISHED: Final = (WriteValue, CommitIntent, DeleteRange)
@@ -40,23 +40,26 @@ _VALUES: Final = (WriteValue, CommitIntent)
 
 
 class RangeOutputs:
-    """Takes a range's inputs through its resolver, and its outputs to its feeds.
+    """Gives a range's inputs to its resolver, and the outputs to its feeds.
 
-    Each output is to be published before the next one is asked for: a value goes to the feeds before the op
-    that committed it counts, and a checkpoint follows when the op moved the resolved timestamp.
+    Each output must be published before the next one is asked for. So a value goes to the feeds before the
+    resolver takes its op, and a checkpoint follows if the op moves the resolved timestamp.
     """
 
     __slots__ = ("_feeds", "_span", "late_commits", "resolver")
 
     def __init__(self, span: Span, resolver: Resolver, feeds: Registrations) -> None:
         self.resolver = resolver
-        #: Commits at or below the resolved timestamp: their values came after a checkpoint that covers them.
+        #: How many commits were at or below the resolved timestamp: a checkpoint had covered them before.
         self.late_commits = 0
         self._span = span
         self._feeds = feeds
 
     def of(self, taken: RangeInput) -> Iterator[RangeOutput]:
-        """What follows from the input. Raises ``ForbiddenOp`` where the log says what it may not."""
+        """Return the outputs of an input.
+
+        The iterator raises ``ForbiddenOp`` where the log breaks its rules.
+        """
         if isinstance(taken, Timestamp):
             return self._of_closed(ClosedTimestamp(taken))
         if isinstance(taken, Registration):
@@ -70,8 +73,7 @@ class RangeOutputs:
     def publish(self, output: RangeOutput, charge: Charge | None) -> None:
         """Give the output to the feeds that want it.
 
-        Raises ``MalformedEntry`` for keys outside the range, and for a value that is missing and that a feed
-        wants.
+        Raises ``MalformedEntry`` for keys outside the range, and for a missing value that a feed wants.
         """
         if isinstance(output, _VALUES):
             self._publish_value(output, charge)
@@ -101,7 +103,7 @@ class RangeOutputs:
             yield self._checkpoint()
 
     def _of_registration(self, feed: Registration) -> Iterator[RangeOutput]:
-        """Nothing that is for other feeds: its first checkpoint is for the feed alone."""
+        """Add the feed, and give it its first checkpoint. There is no output for other feeds."""
         if feed.ended is None:
             self._feeds.add(feed)
             feed.put((CheckpointEvent(feed.request.span, self.resolver.resolved), None))
@@ -136,7 +138,7 @@ class RangeOutputs:
 
 
 def routed_output(output: RangeOutput) -> Routed:
-    """The output as an event, with what decides who receives it."""
+    """Return the output as an event, with what decides which feeds receive it."""
     if isinstance(output, _VALUES):
         event = ValueEvent(output.key, output.timestamp, output.value or b"", output.prev_value)
         return Routed(_point(output.key), event, output.omit_in_rangefeeds, output.origin_id)
@@ -147,7 +149,7 @@ def routed_output(output: RangeOutput) -> Routed:
 
 
 def size_bytes(taken: RangeInput) -> int:
-    """What the input is charged while feeds hold what came of it."""
+    """Return how many bytes an input is charged while feeds hold its outputs."""
     if isinstance(taken, SSTableEvent):
         return EVENT_BYTES + len(taken.data)
     if isinstance(taken, Timestamp | Init | Registration):
@@ -162,10 +164,10 @@ def _op_bytes(op: Op) -> int:
 
 
 def _point(key: bytes) -> Span:
-    """The span that holds the key alone."""
+    """Return the span that has only this key."""
     return Span(key, key + b"\x00")
 
 
 def span_text(span: Span) -> str:
-    """The span for an error's sentence: keys in hex."""
+    """Return the span for a sentence, with keys in hexadecimal."""
     return f"[{span.start.hex()}, {span.end.hex()})"

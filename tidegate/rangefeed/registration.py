@@ -1,8 +1,8 @@
 """One feed of a range: what it asked for, and the events that wait for its reader.
 
-A feed that starts in the past first gives the versions that it missed, then what was published meanwhile.
-Its reader is never waited for: events that do not fit into its buffer are dropped, and the feed ends with
-``SLOW_CONSUMER`` behind those that did. Source: CockroachDB ``rangefeed/buffered_registration.go``.
+A feed that starts in the past gives its missing versions first, then the events that were published
+meanwhile. Nobody waits for its reader. Events that do not fit into its buffer are dropped, and the feed ends
+with ``SLOW_CONSUMER`` behind those that did fit. Source: CockroachDB ``rangefeed/buffered_registration.go``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from tidegate.rangefeed.feed_end import EndReason, FeedEnd
 from tidegate.rangefeed.memory_budget import Charge
 from tidegate.spans import Span
 
-#: Events that wait for one feed's reader.
+#: The most events that wait for one feed's reader.
 BUFFERED_EVENTS_MAX: Final = 4096
 
-#: An event that waits, and its charge. Feeds that want the same event share the pair.
+#: An event that waits, with its charge. Feeds that want the same event share this pair.
 Buffered: TypeAlias = tuple[FeedEvent, Charge | None]
 
 
 class FeedRequest(NamedTuple):
-    """What a feed asks for: the versions in ``span`` above ``start`` (exclusive; zero is from now on).
+    """The request of a feed: the versions in ``span`` above ``start`` (exclusive; zero is from now on).
 
-    ``with_diff`` wants previous values. ``with_filtering`` leaves out what the writer wants omitted from
-    changefeeds, ``omit_remote`` what was replicated from another cluster (origin id other than 0).
+    ``with_diff`` asks for previous values. ``with_filtering`` leaves out versions that their writer wants
+    omitted from changefeeds. ``omit_remote`` leaves out versions that were replicated from another cluster
+    (origin id other than 0).
     """
 
     span: Span
@@ -41,9 +42,10 @@ class FeedRequest(NamedTuple):
 
 
 class Registration:
-    """A feed that is registered with a range; made by ``RangeFeed.register``.
+    """A feed that is registered with a range. ``RangeFeed.register`` makes it.
 
-    ``ended`` is set once no event follows any more. ``steady`` says that the first checkpoint was taken.
+    ``ended`` is set when no event follows any more. ``steady`` says that its reader has taken the first
+    checkpoint. ``overflowed`` says that an event had no room, so that nothing more is added.
     """
 
     __slots__ = ("_catch_up", "_on_end", "buffer", "capacity", "ended", "overflowed", "request", "steady")
@@ -66,9 +68,9 @@ class Registration:
         self._on_end = on_end
 
     def put(self, item: Buffered) -> None:
-        """Let an event wait for the reader; when there is no room the feed is lost: ``overflowed``.
+        """Add an event to the buffer. If there is no room the feed has ``overflowed``.
 
-        ``Registrations`` does the same in line where it matters.
+        ``Registrations`` does the same in line, where time matters.
         """
         if self.ended is not None or self.overflowed:
             return
@@ -80,9 +82,9 @@ class Registration:
             item[1].holders += 1
 
     def take(self, limit: int) -> list[FeedEvent]:
-        """The next events, at most ``limit``; an empty list when nothing waits, or nothing follows.
+        """Return the next events, ``limit`` at most. There are none when nothing waits, or nothing follows.
 
-        The reader has them then, and their memory is no longer charged.
+        The reader has these events now, so their memory is no longer charged.
         """
         events: list[FeedEvent] = []
         if self._catch_up is not None:
@@ -92,7 +94,7 @@ class Registration:
         return events
 
     def end(self, end: FeedEnd) -> None:
-        """End the feed; what still waits is dropped. The first end counts."""
+        """End the feed, and drop the events that wait. Only the first end counts."""
         if self.ended is not None:
             return
         self.ended = end

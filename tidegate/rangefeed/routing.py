@@ -1,7 +1,7 @@
-"""The feeds of one range: which event goes to which of them, and in what form.
+"""Decides which event goes to which feeds of a range, and in which form.
 
-Feeds that ask for the same span in the same way are one audience: what they receive is decided and made
-once. Source: CockroachDB ``rangefeed/registry.go``.
+Feeds that ask for the same span in the same way are one audience: each event is decided and made once for all
+of them. Source: CockroachDB ``rangefeed/registry.go``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _new: Final = tuple.__new__
 
 
 class Routed(NamedTuple):
-    """An event with what decides who receives it.
+    """An event, with what decides which feeds receive it.
 
-    ``span`` is what it touches. ``omit`` and ``origin_id`` are as the version was written.
+    ``span`` has the keys that it touches. ``omit`` and ``origin_id`` are those of the written version.
     """
 
     span: Span
@@ -32,7 +32,7 @@ class Routed(NamedTuple):
 
 
 class _Audience:
-    """The feeds that receive the same form of an event; they differ in their starts alone."""
+    """The feeds that receive the same form of each event. They differ only in their starts."""
 
     __slots__ = ("end", "feeds", "highest_start", "request", "start")
 
@@ -43,7 +43,7 @@ class _Audience:
         self.highest_start: Timestamp = ZERO
 
     def receivers(self, timestamp: Timestamp | None) -> list[Registration]:
-        """The feeds that start below ``timestamp``; all of them for an event without one."""
+        """Return the feeds that start below ``timestamp``; all of them if it is ``None``."""
         if timestamp is None or timestamp > self.highest_start:
             return self.feeds
         return [feed for feed in self.feeds if feed.request.start < timestamp]
@@ -53,10 +53,10 @@ class _Audience:
 
 
 class Registrations:
-    """The feeds of one range.
+    """The feeds of one range, by audience.
 
-    A feed leaves when it ends. One that overflowed is still counted while its reader has not come to the
-    last event that waits for it, but receives nothing more.
+    A feed leaves when it ends. A feed that overflowed receives nothing more, but counts until its reader has
+    taken the last event that waits for it.
     """
 
     __slots__ = ("_audiences", "_live")
@@ -72,7 +72,7 @@ class Registrations:
         return iter(tuple(self._live))
 
     def add(self, feed: Registration) -> None:
-        """From here on events go to the feed."""
+        """Add a feed: it receives events from here on."""
         self._live[feed] = None
         form = feed.request._replace(start=ZERO)
         audience = self._audiences.get(form)
@@ -82,7 +82,7 @@ class Registrations:
         audience.refresh()
 
     def discard(self, feed: Registration) -> bool:
-        """Nothing goes to the feed any more; returns whether it was there."""
+        """Remove a feed: it receives nothing any more. Returns whether it was there."""
         if feed not in self._live:
             return False
         del self._live[feed]
@@ -96,11 +96,11 @@ class Registrations:
                 feed.end(end)
 
     def needs_value(self, span: Span) -> bool:
-        """Whether a feed looks at ``span``: its values must be read then."""
+        """Whether any feed watches ``span``, so that its values are needed."""
         return any(audience.request.span.overlaps(span) for audience in self._audiences.values())
 
     def needs_previous(self, span: Span) -> bool:
-        """Whether a feed looks at ``span`` that wants to see previous values."""
+        """Whether any feed that watches ``span`` wants previous values."""
         return any(
             form.with_diff and form.span.overlaps(span)
             for form in (audience.request for audience in self._audiences.values())
@@ -117,7 +117,7 @@ class Registrations:
         )
 
     def publish(self, routed: Routed, charge: Charge | None = None) -> None:
-        """Give the event to the feeds that want it, in the form that each of them wants."""
+        """Give the event to the feeds that want it, to each in the form that it asked for."""
         timestamp = _timestamp_of(routed.event)
         lost: list[Registration] = []
         for audience in self._audiences.values():
@@ -137,7 +137,7 @@ class Registrations:
         origin_id: int,
         charge: Charge | None,
     ) -> None:
-        """`publish` for a version, which is what nearly every event is."""
+        """Do what `publish` does for a version, faster: nearly every event is one."""
         lost: list[Registration] = []
         for audience in self._audiences.values():
             if not audience.start <= key < audience.end:
@@ -152,7 +152,7 @@ class Registrations:
             self._lose(lost)
 
     def publish_checkpoint(self, span: Span, resolved: ResolvedTimestamp, charge: Charge | None) -> None:
-        """`publish` for a checkpoint: all feeds receive it, each for its own part of ``span``."""
+        """Give a checkpoint to all feeds, to each for its own part of ``span``."""
         lost: list[Registration] = []
         start, end = span
         for audience in self._audiences.values():
@@ -180,9 +180,10 @@ class Registrations:
 
 
 def shaped(event: FeedEvent, request: FeedRequest) -> FeedEvent | None:
-    """The event as a feed with this request receives it: clipped to its span, previous values as asked for.
+    """Return the event in the form for a feed with this request.
 
-    ``None`` when nothing of it lies in the feed's span. Files of versions are sent whole.
+    It is clipped to the feed's span, and has a previous value only if the feed asked for it. It is ``None``
+    when nothing of it is in the feed's span. Files of versions are sent whole.
     """
     if isinstance(event, ValueEvent):
         prev = (event.prev_value or None) if request.with_diff else None
@@ -194,7 +195,7 @@ def shaped(event: FeedEvent, request: FeedRequest) -> FeedEvent | None:
 
 
 def _timestamp_of(event: FeedEvent) -> Timestamp | None:
-    """What a feed's start is compared with; checkpoints go to every feed, whatever its start."""
+    """Return the timestamp to compare with a feed's start; ``None`` for checkpoints, which all receive."""
     return None if isinstance(event, CheckpointEvent) else event.timestamp
 
 
@@ -207,7 +208,7 @@ def _wants(request: FeedRequest, routed: Routed) -> bool:
 
 
 def _deliver(feeds: list[Registration], item: Buffered, lost: list[Registration]) -> None:
-    """Put the item into each feed's buffer; the feeds without room are named in ``lost``."""
+    """Put the item into each feed's buffer. Feeds without room are added to ``lost``."""
     missed = 0
     for feed in feeds:
         buffer = feed.buffer
