@@ -24,7 +24,7 @@ class _TableIn(NamedTuple):
 
 
 class _Broadcast(NamedTuple):
-    """The broadcasts of a descriptor version: how many each partition has, and the first one's record time."""
+    """The broadcasts of a descriptor version: how many each partition has, and the first record time."""
 
     counts: dict[int, int]
     first_ms: int

@@ -31,9 +31,9 @@ class Estate:
     each up to a serial number. * ``known_since``: the newest version of a key is known for certain if its
     serial number is above this. With ``forgotten`` there may be keys whose newest version is not known at
     all. * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low. *
-    ``told``: the last mutation that its last Snapshot told. ``mutated``: a mutation since then; its ``time``
-    is what the mutation's own time must be above. * ``claims``: the spans and intents that children have
-    taken over after a split.
+    ``told``: the last mutation that its last Snapshot told. * ``mutated``: a mutation since then. Its
+    ``time`` is a time that the mutation's own time must be above. * ``claims``: the spans and intents that
+    children have taken over after a split.
     """
 
     span: Span

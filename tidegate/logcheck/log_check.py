@@ -1,4 +1,4 @@
-"""Checks a whole log, record by record. A ``RangeCheck`` checks each range; what spans ranges is checked here.
+"""Checks a whole log, record by record. A ``RangeCheck`` checks one range; what spans ranges is checked here.
 
 Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
 of its records is bounded (``CheckLimits``).

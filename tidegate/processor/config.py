@@ -17,7 +17,7 @@ class ProcessorConfig:
 
     ``log_id`` and ``control_id`` are the ids of the topics that are read, which change when a topic is
     deleted and created again. A state that was built from other topics is refused. ``queue`` makes the queues
-    of ranges that fall behind (in memory if absent). ``spill`` has room for open transactions beyond memory
+    of ranges that fall behind (in memory if absent). ``spill`` has room for open transactions outside memory
     (all are in memory if absent). ``catch_up`` bounds the scans of feeds that catch up. With ``detachable``
     the engine may detach feeds, and tells the processor which steps are committed. ``bounds`` are for the
     records that the engine's producer takes.

@@ -68,10 +68,11 @@ def fail_overtaken(
 def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
     """Fail the feeds that read rows from keys that a command changed without a record.
 
-    Only keys of an index count that was primary at the time of a changed version, or when the command ran.
-    Changed versions that the feed was given before do not count. A feed that began with a scan was shown
-    versions from before its start as well, from the index that was primary at its start. Of a feed that goes
-    on nobody knows when its first epoch started, so each index that was primary since the change counts.
+    The keys of an index count if it was primary at a timestamp of the changed versions. Timestamps up to
+    which the feed surely has every row are left out, except the highest one. A feed that began with a scan
+    was shown versions from before its start as well, from the index that was primary at its start. Of a feed
+    that goes on nobody knows when its first epoch started, so each index that was primary since the change
+    counts.
     """
     start, end = (key.hex() for key in mutation.span)
     for feed in state.feeds.active:

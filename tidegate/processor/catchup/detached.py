@@ -143,7 +143,7 @@ def lost_above(
 def _lost_of_keys_to_come(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
     """Yield the gaps of a detached feed in keys that its range does not have yet.
 
-    These are the gaps that it had there before, and all versions that the range's scan has brought.
+    These are the gaps that it had there before, and gaps for everything that the range's scan has brought.
     """
     lacking = [gap for part in keys_to_come(state) for gap in clipped(state.lags.get(feed.id, ()), part)]
     yield from lacking

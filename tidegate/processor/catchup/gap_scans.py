@@ -31,7 +31,7 @@ from tidegate.spans import Span
 
 #: How many of a feed's ranges a step looks at, at most, to find one that can be scanned.
 _LOOKED_AT: Final = 256
-#: A silent range that is scanned is waited for until its scan has brought nothing for so long, in elapsed log
+#: A range that is scanned counts as silent only when its scan has brought nothing for so much elapsed log
 #: time.
 _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
 

@@ -113,7 +113,7 @@ class PartitionFeeds:
             lags = amended(lags, feed.told_as, lost) if lost else lags
         return message._replace(lags=lags)
 
-    # ---- what comes of them ----
+    # ---- how they change ----
 
     def answer(self, feed: PartitionFeed) -> None:
         """Store the feed as it is, and answer with its status. Both are written with the same step."""

@@ -200,17 +200,17 @@ class PartitionRanges:
     # ---- checkpoints and state ----
 
     def checkpoints(self, spans: Iterable[Span], *, everything: bool = False) -> list[RangeCheckpoint]:
-        """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch."""
+        """Return the checkpoints of touched ranges (with ``everything``, of all) on keys of ``spans``."""
         return self._checkpoints.of(spans, everything=everything)
 
     def ended(self) -> Iterator[RangeId]:
-        """The touched ranges that have ended."""
+        """Yield the ids of the touched ranges that have ended."""
         return (each.range_id for each in self.table.touched.values() if each.status is RangeStatus.ENDED)
 
     def catch_up(self) -> None:
         """Forget the ``behind`` of each range without a backlog: the partition has read everything again.
 
-        It calls this once after a restart, when it comes to its position.
+        This happens once after a restart, when the partition comes to its position.
         """
         for state in self:
             if state.behind is not None and state.range_id not in self._backlogs:
