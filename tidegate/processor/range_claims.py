@@ -108,9 +108,9 @@ class RangeClaims:
         #: The claims that need no look: no range of a higher generation claims, or claimed, their keys, and
         #: these are in no overlap.
         self._settled: dict[RangeId, tuple[Generation, bytes, bytes]] = {}
-        self._parts: dict[bytes, _Part] = {}  # by their starts
+        self._parts: dict[bytes, _Part] = {}  # each under its start
         self._starts = SortedKeys()
-        self._contested: set[bytes] = set()  # starts of parts
+        self._contested: set[bytes] = set()  # the starts of parts that are in an overlap
         self._moved = False  # whether contested keys have changed since ``overlaps`` was put together
         #: The overlaps, in the order of their keys. Frontiers do not move on there.
         self.overlaps: tuple[Overlap, ...] = ()

@@ -207,7 +207,7 @@ class Snapshot(NamedTuple):
 
 
 class RangeEnd(NamedTuple):
-    """The range was merged away or removed after ``last_index``."""
+    """The end of a range, which was merged away or removed after ``last_index``."""
 
     range_id: RangeId
     generation: Generation

@@ -44,7 +44,7 @@ _SUFFIX_SIZES: Final = frozenset({_WALL, 13, 14})
 _EXTENDED: Final = 0x65  # says that a value has a header; it is where an ordinary value has its tag
 _CHECKSUM: Final = 4
 
-#: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
+#: Ops that make a version. It is a tuple, since `isinstance` with a union would build that anew for every op.
 _COMMITTING: Final = (WriteValue, CommitIntent)
 
 

@@ -26,7 +26,7 @@ from tidegate.ranges.range_snapshot import take_snapshot_chunk
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.version import Version
 
-#: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
+#: Ops that make a version. It is a tuple, since `isinstance` with a union would build that anew for every op.
 _COMMITTING: Final = (WriteValue, CommitIntent)
 
 

@@ -157,9 +157,9 @@ class Mutations:
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
         """Account from here on only for keys that are in all of ``spans``.
 
-        ``spans`` are those of Snapshots that the range leaves out. A key that is not in one of them was with
-        another range by then, and may have changed there. Where a bound of a span is too long to store, no
-        key is accounted for any more.
+        ``spans`` are those of Snapshots that the range leaves out, or may break at. A key that is not in one
+        of them was with another range by then, and may have changed there. Where a bound of a span is too
+        long to store, no key is accounted for any more.
         """
         left_out = [*spans]
         if any(len(key) > self._key_bytes for span in left_out for key in span):

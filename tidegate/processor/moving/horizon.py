@@ -36,7 +36,7 @@ class Horizon:
 
         The timestamps of its ops are not looked at here.
         """
-        if type(entry) is Command and entry.trigger is Trigger.NONE:  # most are
+        if type(entry) is Command and entry.trigger is Trigger.NONE:  # as most are
             closed = entry.closed
             if closed is None or closed[0] <= self.believed:
                 return None

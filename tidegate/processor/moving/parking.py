@@ -62,7 +62,8 @@ class Parking:
         A range that was let go on comes to the same snapshot again with its backlog. Other feeds may need it
         by then, so it may be parked again.
         """
-        if state.status is RangeStatus.ENDED and head.generation > state.generation:  # its heir was ahead
+        # The claim of an heir may have ended the range before its own log came to this snapshot.
+        if state.status is RangeStatus.ENDED and head.generation > state.generation:
             self.exchanges.claim(claims_told_by(state, head))
         if passes_over(state, head):
             return False

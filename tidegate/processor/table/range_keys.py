@@ -1,4 +1,4 @@
-"""Which keys a range has, will have, or had not before."""
+"""The keys that a range has, those that it will have, and those in which it knows the gaps of feeds."""
 
 from __future__ import annotations
 
