@@ -237,8 +237,7 @@ def _counting(hand_offs: Mapping[Claim, HandOff], told: frozenset[Claim]) -> dic
 
 
 def _head_of(state: RangeState, backlog: Backlog | None) -> Snapshot | None:
-    """Return the first chunk of the snapshot that a range waits at or has begun to take; ``None`` if there is
-    none."""
+    """Return the first chunk of the snapshot that a range waits at, or has begun to take, if any."""
     if backlog is not None and backlog.parked:
         return backlog.head
     return state.chunks[0] if state.chunks else None

@@ -280,7 +280,7 @@ class StoredRange(NamedTuple):
 
 def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
     """Yield the row of what the range tells others, if that has changed since the last call."""
-    told = (state.promises, state.holes)  # lists that are never changed in place
+    told = (state.promises, state.holes)  # nobody changes these lists in place
     before = state.stored_told
     if before is not None and before[0] is told[0] and before[1] is told[1]:
         return
@@ -384,8 +384,7 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         state.accounted = _accounted(row.accounted)
     state.mutated = tuple(map(_mutated, row.mutated))
     if not row.HasField("accounted") and any(each.time == MAX for each in state.mutated):
-        # Earlier versions forgot which index they had noted once it was applied. The change is at or below
-        # it.
+        # Earlier versions forgot the noted index once it was applied. So the change is at or below `applied`.
         state.accounted = AS_APPLIED._replace(noted=state.applied)
 
 

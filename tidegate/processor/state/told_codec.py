@@ -22,8 +22,8 @@ from tidegate.ranges.range_state import RangeState
 from tidegate.spans import Span
 
 _NOT_KNOWN: Final = 0
-#: How many encoded lists of gaps are cached. A range that splits often stores up to 64 promises again each
-#: time.
+#: How many encoded lists of gaps are cached. A range that splits stores up to 64 promises, most of them
+#: again.
 _ENCODED_MAX: Final = 256
 
 
