@@ -28,12 +28,13 @@ class Estate:
     """What a range leaves at a split or merge trigger, or at its end.
 
     * ``ancestors``: the ranges, itself too, whose versions of its keys are before this point for certain,
-    each up to a serial number. * ``known_since``: the newest version of a key is known for certain if its
-    serial number is above this. With ``forgotten`` there may be keys whose newest version is not known at
-    all. * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low. *
-    ``told``: the last mutation that its last Snapshot told. * ``mutated``: a mutation since then. Its
-    ``time`` is a time that the mutation's own time must be above. * ``claims``: the spans and intents that
-    children have taken over after a split.
+      each up to a serial number.
+    * ``known_since``: the newest version of a key is known for certain if its serial number is above this.
+      With ``forgotten`` there may be keys whose newest version is not known at all.
+    * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low.
+    * ``told``: the last mutation that its last Snapshot told.
+    * ``mutated``: a mutation since then. Its ``time`` is a time that the mutation's own time must be above.
+    * ``claims``: the spans and intents that children have taken over after a split.
     """
 
     span: Span

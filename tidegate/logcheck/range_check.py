@@ -569,5 +569,7 @@ def _holds(known: list[Estate], estates: list[Estate | None], span: Span) -> boo
         return all(estate.span.overlaps(span) for estate in known)
     if len(known) == 1:
         return known[0].can_be_claimed(span)
+    if len(known) != 2:
+        return False
     left, right = sorted(estate.span for estate in known)
     return left.end == right.start and Span(left.start, right.end) == span

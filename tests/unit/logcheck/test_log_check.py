@@ -10,6 +10,7 @@ import pytest
 
 from tests.hand_log import at, closed, txn, update_of
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS, TABLE
+from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
 from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions, check_log
 from tidegate.raftlog.encode import encode_entry, encode_key, range_of
@@ -23,6 +24,7 @@ from tidegate.raftlog.entry import (
     Heartbeat,
     HistoryMutation,
     OpenIntent,
+    Parent,
     RaftIndex,
     RangeEnd,
     RangeId,
@@ -34,6 +36,7 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.rows import encode_descriptor
+from tidegate.spans import Span
 
 
 class _Record(NamedTuple):
@@ -255,3 +258,17 @@ def test_an_initial_range_whose_snapshot_has_intents_is_told() -> None:
     number = _number(Snapshot, lambda entry: entry.reason is SnapshotReason.INITIAL)
     intents = (OpenIntent(txn(9), b"anchor", TABLE.key(9), at(0)),)
     assert Rule.FIRST in {breach.rule for breach in _breaches(_with(number, intents=intents))}
+
+
+def test_a_snapshot_of_three_parents_is_a_breach_and_ends_nothing() -> None:
+    at_one = ClosedTimestamp(Timestamp(1))
+    parts = [Span(start, end) for start, end in ((b"a", b"b"), (b"b", b"c"), (b"c", b"d"))]
+    parents = [Parent(RangeId(number), Generation(1), RaftIndex(10)) for number in (1, 2, 3)]
+    entries: list[Entry] = []
+    for parent, span in zip(parents, parts, strict=True):
+        entries.append(Snapshot(parent.range_id, Generation(1), RaftIndex(10), span, at_one, ZERO, ZERO))
+        entries.append(RangeEnd(parent.range_id, Generation(1), RaftIndex(10)))
+    merged = Snapshot(RangeId(9), Generation(5), RaftIndex(10), Span(b"a", b"d"), at_one, ZERO, ZERO)
+    entries.append(merged._replace(parents=tuple(parents), reason=SnapshotReason.MERGE))
+    records = [_Record(0, 10_000, encode_key(entry.range_id), encode_entry(entry)) for entry in entries]
+    assert Rule.LINEAGE in {breach.rule for breach in check_log(_checked(records), LogOptions(1))}

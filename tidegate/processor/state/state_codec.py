@@ -32,7 +32,7 @@ from tidegate.processor.state.position_hash import (
     require_own_hash,
 )
 from tidegate.processor.state.scan_codec import read_scan, scan_message
-from tidegate.processor.state.stored_frame import WRITTEN_VERSION, is_readable, pack, unpack
+from tidegate.processor.state.stored_frame import WRITTEN_VERSION, pack, require_readable, unpack
 from tidegate.processor.state.told_codec import read_inline, span_of, told_value
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
@@ -317,11 +317,16 @@ def chunk_rows(state: RangeState) -> Iterator[StateChange]:
 
 
 def read_chunk(key: bytes, value: bytes) -> tuple[RangeId, int, Snapshot]:
-    """Return the range id, the number and the chunk of a chunk's row."""
+    """Return the range id, the number and the chunk of a chunk's row.
+
+    Raises ``StateError`` for a chunk of a newer version, and ``StateMismatch`` for one that is damaged.
+    """
     range_key, number = key[:_RANGE_ID_BYTES], int.from_bytes(key[_RANGE_ID_BYTES:], "big")
+    what = f"a snapshot chunk of range {entry_range(range_key)}"
+    require_readable(value, what)
     entry = _entry(range_key, value[len(_VERSION) :])
-    if not is_readable(value) or not isinstance(entry, Snapshot):
-        raise StateMismatch(f"a snapshot chunk of range {entry_range(range_key)} is damaged. {_RESTORE}")
+    if not isinstance(entry, Snapshot):
+        raise StateMismatch(f"{what} is damaged. {_RESTORE}")
     return entry_range(range_key), number, entry
 
 

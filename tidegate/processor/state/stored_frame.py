@@ -39,6 +39,16 @@ def is_readable(stored: bytes) -> bool:
     return bool(stored) and _OLDEST_VERSION <= stored[0] <= STATE_VERSION
 
 
+def require_readable(stored: bytes, what: str) -> None:
+    """Raise ``StateError`` for a stored value of a newer version. ``what`` is its name in errors."""
+    if not is_readable(stored):
+        version = stored[0] if stored else "none"
+        raise StateError(
+            f"{what} is stored in version {version}, but this worker reads version {STATE_VERSION}. "
+            "Run the newer worker, or remove the application's state to rebuild it from the log"
+        )
+
+
 def pack(message: Message, version: int = WRITTEN_VERSION) -> bytes:
     """Return the stored form of a message."""
     return bytes((version,)) + message.SerializeToString()
@@ -49,12 +59,7 @@ def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
 
     Raises ``StateError`` for a value of a newer version, and ``StateMismatch`` for one that does not parse.
     """
-    if not is_readable(stored):
-        version = stored[0] if stored else "none"
-        raise StateError(
-            f"{what} is stored in version {version}, but this worker reads version {STATE_VERSION}. "
-            "Run the newer worker, or remove the application's state to rebuild it from the log"
-        )
+    require_readable(stored, what)
     try:
         return kind.FromString(stored[1:])
     except DecodeError as error:

@@ -61,13 +61,13 @@ def _forget_some(state: RangeState) -> bool:
 def read_told(state: RangeState, value: bytes) -> None:
     """Put the promises and holes that `told_value` has stored into a range."""
     row = unpack(pb.Told, value, f"what range {state.range_id} tells others")
-    sets = [tuple(feeds.feed_ids) for feeds in row.feed_sets]
+    sets = {number: tuple(feeds.feed_ids) for number, feeds in enumerate(row.feed_sets, 1)}
     told: list[tuple[Lag, ...] | None] = [None]
     try:
-        told += (_lags(sets[lags.feed_set - 1], lags.lacking) for lags in row.lags)
+        told += (_lags(sets[lags.feed_set], lags.lacking) for lags in row.lags)
         state.promises = [_promise(message, told[message.told]) for message in row.promises]
         state.holes = [_hole(message, told[message.told]) for message in row.holes]
-    except IndexError:
+    except LookupError:
         raise StateMismatch(
             f"what range {state.range_id} tells others is damaged: it refers to feeds that are not in it. "
             "Wipe the data directory to restore it"

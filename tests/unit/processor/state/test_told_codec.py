@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.errors import StateMismatch
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.gap_codec import lags_message
@@ -148,3 +150,11 @@ def test_what_a_range_tells_others_is_written_when_it_has_changed_and_not_with_e
     assert len(range_row(state, Offset(1)).value or b"") < len(row.value)
     state.promises = []
     assert [change.value for change in told_rows(state, _ENDLESS)] == [None]
+
+
+def test_a_row_that_refers_to_a_list_of_feeds_that_is_not_there_is_damaged() -> None:
+    message = pb.Told()
+    message.feed_sets.add(feed_ids=["a"])
+    message.lags.add(feed_set=0)
+    with pytest.raises(StateMismatch, match="range 7 tells others is damaged"):
+        read_told(RangeState(_ID), pack(message))
