@@ -40,7 +40,7 @@ class Cause(enum.Enum):
     PARKED = "parked"
     CATCHING_UP = "catching_up"
     LAGGING = "lagging"
-    """The feed lacks rows that ranges have passed, and is given them by scans."""
+    """The feed misses versions, and is given them by scans."""
     SNAPSHOT = "snapshot"
     """A snapshot that has begun, or must follow, is not complete."""
     TRANSACTION = "transaction"

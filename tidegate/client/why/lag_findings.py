@@ -82,8 +82,8 @@ def _stalled(delivery: DeliveryEvidence) -> str:
     return (
         "the feed is detached there (stalled), for its spool was full, or lost, or a scan had not come to "
         f"its end, so nothing more comes out; {size(delivery.waiting_bytes)} of rows wait in its producer. "
-        "Nothing is lost: once these are acknowledged scans bring what it lacks, as long as the store has it "
-        "(gc.ttlseconds)"
+        "Nothing is lost: once these are acknowledged scans bring what it misses, as long as the store has "
+        "it (gc.ttlseconds)"
     )
 
 
@@ -104,8 +104,8 @@ def _lagging_in(evidence: Evidence, lagging: LaggingEvidence, *, is_detached: bo
     scans = _NO_SCANS if is_detached else _scans(evidence, lagging)
     return Finding(
         Cause.LAGGING,
-        f"The feed lacks rows of {counted(lagging.ranges, 'range')} of log partition {lagging.partition}, "
-        f"and its high-water waits for them: {has}. {scans}.{reserve}",
+        f"The feed misses versions of {counted(lagging.ranges, 'range')} of log partition "
+        f"{lagging.partition}, and its high-water waits for them: {has}. {scans}.{reserve}",
         {
             "partition": lagging.partition,
             "range_id": lagging.range_id,
@@ -150,7 +150,7 @@ def _reserve(lagging: LaggingEvidence) -> str:
     if lagging.gc_reserve_ms is None or lagging.gc_reserve_ms > _RESERVE_MS:
         return ""
     return (
-        f" What it lacks is {duration(lagging.gc_reserve_ms)} above what the store has removed; at 0 the "
+        f" What it misses is {duration(lagging.gc_reserve_ms)} above what the store has removed; at 0 the "
         "feed fails. A longer gc.ttlseconds of the tables gives it time."
     )
 

@@ -69,7 +69,7 @@ class Metrics:
         )
         self.paused = Gauge(
             "tidegate_query_paused_feeds",
-            "Feeds that are left behind, for their sinks do not follow",
+            "Feeds that are left behind, since their sinks do not keep up",
             registry=registry,
         )
         self.seconds = Counter(

@@ -166,7 +166,7 @@ class CommitLoop:
         """Step nothing more, and return when the batches in flight are durable.
 
         A batch that waits for a schema registry is not in flight yet. It is given up, since the wait could be
-        long. Rows of detached feeds are given up too. A feed whose sink does not follow is detached when
+        long. Rows of detached feeds are given up too. A feed whose sink does not keep up is detached when
         ``drain_s`` of the outlets' limits is over, or before. To detach is a step, and no step may follow a
         batch that was given up: in that case the batches that wait for such a sink are given up as well.
         """

@@ -43,8 +43,8 @@ class GcAlarm:
             if left_ms < first_ms * _SHARE and place not in self._told:
                 self._told.add(place)
                 _log.warning(
-                    "the store will soon have removed what a feed still lacks, and the feed will fail then: "
-                    "let its sink follow, or keep history for longer (gc.ttlseconds)",
+                    "the store will soon have removed versions that a feed still misses, and the feed will "
+                    "fail then: let its sink catch up, or keep history for longer (gc.ttlseconds)",
                     feed=item.feed,
                     partition=item.partition,
                     range_id=item.range_id,

@@ -86,7 +86,7 @@ _PARTITION_GAUGES: Final = {
 
 _DELIVERY_GAUGES: Final = {
     "waiting_bytes": "Rows of a feed in memory that wait for the sink's acknowledgement",
-    "spool_bytes": "Rows of a feed on disk, since its sink does not follow",
+    "spool_bytes": "Rows of a feed on disk, since its sink does not keep up",
 }
 
 
@@ -176,14 +176,14 @@ def _quarantined(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
 def _lagging(lagging: Iterable[LaggingReport]) -> Iterable[GaugeMetricFamily]:
     labels = ["partition", "feed"]
     ranges = GaugeMetricFamily(
-        "tidegate_feed_lagging_ranges", "Ranges of which the feed lacks rows that have passed", labels=labels
+        "tidegate_feed_lagging_ranges", "Ranges of which the feed misses versions", labels=labels
     )
     held = GaugeMetricFamily(
         "tidegate_feed_held_bytes", "Rows that wait in memory for the scans of the feed", labels=labels
     )
     reserve = GaugeMetricFamily(
         "tidegate_feed_gc_reserve_seconds",
-        "How far what a lagging feed lacks is above the store's GC threshold; it fails at 0",
+        "How far the versions that the feed misses are above the store's GC threshold; it fails at 0",
         labels=labels,
     )
     for item in lagging:

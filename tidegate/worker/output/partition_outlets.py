@@ -25,8 +25,8 @@ from tidegate.worker.output.row_producer import Barrier
 _QUEUE_FULL_S: Final = 0.01  # librdkafka tells nobody when it has room
 _TEXTS: Final = {
     OutletChange.REFUSE: "a row of the feed is refused for good; the feed fails",
-    OutletChange.DETACH: "the sink does not follow; no batch waits for the feed any more",
-    OutletChange.ATTACH: "the sink has followed; batches wait for the feed again",
+    OutletChange.DETACH: "the sink does not keep up; no batch waits for the feed any more",
+    OutletChange.ATTACH: "the sink keeps up again; batches wait for the feed again",
     OutletChange.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
     OutletChange.RESUME: "the sink takes rows again; the feed catches up",
 }

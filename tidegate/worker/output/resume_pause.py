@@ -59,7 +59,7 @@ class ResumePause:
         self._follows_since = min(self._follows_since, now)
 
     def overdue(self, now: float) -> None:
-        """Note that a batch has waited for longer than ``stall_s``: the sink does not follow now."""
+        """Note that a batch has waited for longer than ``stall_s``: the sink does not keep up now."""
         self._follows_since = now + self._longest_s
 
     def followed(self, until: float) -> None:

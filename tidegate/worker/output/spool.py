@@ -1,4 +1,4 @@
-"""Keeps the rows of a feed whose sink does not follow on disk, until the sink takes them.
+"""Keeps the rows of a feed whose sink does not keep up on disk, until the sink takes them.
 
 A spool is a cache. Its files have no names, and are lost with the process. Rows that are lost, or have no
 room, are brought by a scan again (docs/catch-up.md#a-sink-that-does-not-follow). So nothing is ever synced.

@@ -114,7 +114,8 @@ class Settings(BaseSettings):
     catch_up_scans: PositiveInt = Field(
         default=4,
         description="Scans of the source that a partition has under way for feeds that start in the past, "
-        "with a scan, or lag. Danger: each is work for the source, and its rows go through the log.",
+        "with a scan, or miss versions. Danger: each is work for the source, and its rows go through the "
+        "log.",
     )
     catch_up_memory_bytes: PositiveInt = Field(
         default=64 << 20,
@@ -182,8 +183,8 @@ class Settings(BaseSettings):
         description="How long a batch may wait for the acknowledgement of a feed's rows, and other feeds "
         "with it, before the feed is detached; up to six times as long for a feed that catches up after "
         "having been detached again and again, while its sink acknowledges rows. At most half of "
-        "drain_timeout_ms, and that half by default when it is less. Danger: too short, and feeds of a sink "
-        "that is only busy lag.",
+        "drain_timeout_ms, and that half by default when it is less. Danger: if it is too short, a sink "
+        "that is slow but working makes its feeds fall behind.",
     )
     standby_refresh_ms: Annotated[int, Field(ge=0)] = Field(
         default=0,

@@ -29,13 +29,13 @@ def test_a_feed_that_lags_is_told_with_its_partitions_and_ranges_the_least_far_f
     explanation = answer(
         found,
         Cause.LAGGING,
-        "lacks rows of 1 range of log partition 2",
+        "misses versions of 1 range of log partition 2",
         "the initial scan has not come to the end of range 2",
         "No scan is under way there",
     )
     assert [each.cause for each in explanation.findings] == [Cause.LAGGING] * 2
     second = explanation.findings[1].sentence
-    assert "lacks rows of 2 ranges of log partition 1" in second
+    assert "misses versions of 2 ranges of log partition 1" in second
     assert f"of range 1 it has what was committed up to {at(30)}, 70.0 s behind the present" in second
     assert "There is 1 scan under way; should that not change, check that the source reads requests" in second
     assert "is 60 min above what the store has removed" in second
@@ -110,7 +110,7 @@ def test_a_stalled_sink_is_told_before_one_that_is_spooling() -> None:
         "log partition 2",
         "detached there (stalled)",
         "2.0 KiB of rows wait in its producer",
-        "scans bring what it lacks",
+        "scans bring what it misses",
         "gc.ttlseconds",
     )
     assert [each.facts["partition"] for each in explanation.findings if each.cause is Cause.SINK] == [2, 1]
