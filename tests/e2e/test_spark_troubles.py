@@ -20,7 +20,7 @@ from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.verify import TopicPartition as Place
 
-#: `tests/unit/pipeline` has what a task and the driver make of each of these.
+#: `tests/unit/spark` has what a task and the driver make of each of these.
 pytestmark = [pytest.mark.soak, pytest.mark.broker]
 
 _TRACE = re.compile(r"^Traceback|^\s+at [a-z]+\.", re.MULTILINE)
