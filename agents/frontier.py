@@ -63,7 +63,7 @@ class FrontierPartition:
         """Begin with the feeds that can be seen now.
 
         To wait for the end of the jobs topic could be for ever: an open transaction may hide it, and perhaps
-        only a publisher that begins here would abort that one (docs/delivery.md, Markers).
+        only a publisher that begins here would abort that one (docs/protocols/markers.md).
         """
         follower = self._app.follower
         await follower.read_to_stable_end()

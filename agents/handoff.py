@@ -1,4 +1,5 @@
-"""The hand-off agent: brings claims and hand-offs to the ranges of this worker (docs/ranges.md#hand-off)."""
+"""The hand-off agent: brings claims and hand-offs to the ranges of this worker
+(docs/protocols/hand-off.md)."""
 
 from __future__ import annotations
 

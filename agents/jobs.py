@@ -221,7 +221,8 @@ class JobsOwner:
             await self._store(state)
 
     async def _take_over(self, definition: FeedDefinition) -> None:
-        """Take a feed over: steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
+        """Take a feed over: steps H2 and H3 of docs/protocols/hand-over.md, N2 and N3 of
+        docs/protocols/accept-cluster.md."""
         app = self._app
         await self._fences.fence(definition.id)
         if not await app.follower.read_to_end(self._closing):

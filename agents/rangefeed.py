@@ -1,7 +1,7 @@
 """The rangefeed agent: makes rows, state and checkpoints of the range store's log.
 
-The modules on the right are those of ``tidegate.worker``. docs/delivery.md has the reason for each step, and
-says what a crash after it leaves.
+The modules on the right are those of ``tidegate.worker``. docs/protocols/batches.md has the reason for each
+step, and says what a crash after it leaves.
 
 Opening a partition:
 

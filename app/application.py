@@ -1,4 +1,5 @@
-"""The Faust application: group, assignment and agents. Delivery is not Faust's (docs/delivery.md)."""
+"""The Faust application: group, assignment and agents. Delivery is not Faust's
+(docs/protocols/batches.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backfill by Spark of logs that hold enough, and of logs that do not (docs/backfill.md)."""
+"""A backfill by Spark of logs that hold enough, and of logs that do not (docs/protocols/backfill.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The records of markers: the same cases for every engine that writes them (step M3 of docs/delivery.md)."""
+"""The records of markers: the same cases for every engine that writes them (step M3 of
+docs/protocols/markers.md)."""
 
 from __future__ import annotations
 

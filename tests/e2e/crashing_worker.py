@@ -1,7 +1,7 @@
 """A worker that is killed at a chosen point of the commit protocol: ``crashing_worker.py <point> <nth>``.
 
-The points are named as in docs/delivery.md. Each patches the step behind it: at its n-th call the process
-gets SIGKILL, as from a machine that fails there.
+The points are named as in docs/protocols/batches.md. Each patches the step behind it: at its n-th call the
+process gets SIGKILL, as from a machine that fails there.
 """
 
 from __future__ import annotations

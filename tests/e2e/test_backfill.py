@@ -1,4 +1,5 @@
-"""A backfill of a live store whose ranges split and merge, and a worker that goes on (docs/backfill.md)."""
+"""A backfill of a live store whose ranges split and merge, and a worker that goes on
+(docs/protocols/backfill.md)."""
 
 from __future__ import annotations
 

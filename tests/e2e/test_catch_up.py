@@ -89,7 +89,8 @@ def test_a_worker_that_dies_amid_a_scan(broker: KafkaBroker, topic_prefix: str, 
 def test_a_feed_that_is_a_scan_only_succeeds_whoever_dies_between_the_steps(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """Each gap between two of the steps Z2 to Z6 of docs/catch-up.md, one worker after the other."""
+    """Each gap between two of the steps Z2 to Z6 of docs/protocols/initial-scans.md, one worker after the
+    other."""
     with live_load(
         broker.bootstrap, topic_prefix, tmp_path, seed=24, store=_SLOW_SCANS, rows_per_s=_ROWS_PER_S
     ) as load:

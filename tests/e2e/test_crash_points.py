@@ -1,4 +1,5 @@
-"""A crash in each gap between two steps of docs/delivery.md, and what the next worker makes of it."""
+"""A crash in each gap between two steps of docs/protocols/batches.md, and what the next worker makes of
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A live feed that goes from workers to Spark and back, under load, with splits (docs/hand-over.md)."""
+"""A live feed that goes from workers to Spark and back, under load, with splits
+(docs/protocols/hand-over.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sinks whose addresses come to mean another cluster for good; operators have their feeds go on there.
 
 The other cluster has topics of the feed's names: empty ones, or what a mirror has copied, of each partition
-all up to another place (docs/accept-cluster.md).
+all up to another place (docs/protocols/accept-cluster.md).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class FeedCourse:
         self.messages.append(Register(self._activate.definition))
 
     def end(self) -> None:
-        """It is dropped, or has failed (step E1 of docs/delivery.md)."""
+        """It is dropped, or has failed (step E1 of docs/protocols/ends-of-feeds.md)."""
         self.ended = True
 
     def fence(self) -> None:

@@ -64,7 +64,7 @@ class OddLog:
     """Makes the records of a run's log odd on their way, until it is ``calm``.
 
     Of a range that ends nothing at all may arrive: then it stays live until a feed waits for it in vain
-    (docs/catch-up.md#silent).
+    (docs/protocols/catch-up.md#silent).
     """
 
     def __init__(self, plan: OddPlan, partitions: int, seed: int) -> None:

@@ -52,7 +52,7 @@ _SNAPSHOTS: Final[Mapping[type[Entry], float]] = {Snapshot: 0.2}
 class _LossyLog(HandLog):
     """A log in which RangeEnds, or Snapshots behind splits and merges, do not arrive, as drawn for the run.
 
-    Where a merge loses both nobody is told that its right side is over (docs/catch-up.md#silent).
+    Where a merge loses both nobody is told that its right side is over (docs/protocols/catch-up.md#silent).
     """
 
     def __init__(self, rng: Random, count: int) -> None:

@@ -291,7 +291,7 @@ class Run:
         self.scheduler.after(move.back_s, partial(self._move_back, number))
 
     def _take_over(self, number: int, definition: FeedDefinition) -> None:
-        """Steps H2 and H3 of docs/hand-over.md."""
+        """Steps H2 and H3 of docs/protocols/hand-over.md."""
 
         def fenced(_: int) -> None:
             feed = self._feed(number)

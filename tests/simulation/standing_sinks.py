@@ -1,5 +1,5 @@
 """Sinks that stand still or refuse a row, and the results that wait for them: steps K1 to K6 of
-docs/catch-up.md, R1 to R3 of docs/delivery.md.
+docs/protocols/slow-sinks.md, R1 to R3 of docs/protocols/refused-rows.md.
 
 What ``app`` does with tasks and clocks is drawn here: when rows are acknowledged, when results that lack none
 are committed, when a feed is detached, when its spool is lost, when a sink takes rows again or refuses one.

@@ -45,7 +45,8 @@ SUBJECTS: Final = {
         spark/changefeed/flipped_bits worker/state/damaged_store
     """,
     "no text of any module shows a secret": "client/hidden_secrets",
-    "a feed moves to another epoch, engine or cluster (docs/hand-over.md, docs/accept-cluster.md)": """
+    "a feed moves to another epoch, engine or cluster (docs/protocols/hand-over.md,
+    docs/protocols/accept-cluster.md)": """
         changefeed/lifecycle/accepted_clusters changefeed/lifecycle/hand_over
         processor/accepted_clusters spark/changefeed/accepted_clusters
     """,
@@ -61,12 +62,12 @@ SUBJECTS: Final = {
         processor/feeds/unwanted_versions processor/previous processor/promise
         processor/spilled_transactions processor/tenants
     """,
-    "ranges split, merge and are silent over several partitions (docs/ranges.md)": """
+    "ranges split, merge and are silent over several partitions (docs/protocols/ranges.md)": """
         processor/feeds_amid_hand_offs processor/hand_off processor/keys_that_come_back
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
         processor/refused_chunks processor/silent_ranges
     """,
-    "feeds that begin, catch up, are detached, go on or end in a partition (docs/catch-up.md)": """
+    "feeds that begin, catch up, are detached, go on or end in a partition (docs/protocols/catch-up.md)": """
         processor/catch_up processor/dates_of_changes processor/detached_feeds
         processor/feeds_that_end_in_one_partition processor/feeds_that_go_on
         processor/gaps_of_detached_feeds processor/held_partitions
@@ -76,7 +77,8 @@ SUBJECTS: Final = {
         spark/changefeed/steps_that_break
     """,
     "any single change of a stream of records is found": "verify/mutations",
-    "the steps of the commit loop with its sinks, ids and stores (docs/delivery.md, docs/catch-up.md)": """
+    "the steps of the commit loop with its sinks, ids and stores (docs/protocols/batches.md,
+    docs/protocols/catch-up.md)": """
         worker/commit/commit_loop_edges worker/commit/detached_batches worker/commit/given_up_batches
         worker/commit/letting_go worker/commit/messages_while_ids_are_asked_for
         worker/commit/raise_anywhere worker/commit/refused_rows worker/commit/replaced_producers

@@ -232,8 +232,9 @@ def accept_cluster(
 ) -> None:
     """Let a held feed go on on the Kafka cluster that its sink's address means now.
 
-    Every row above a timestamp is written there, and none at or below it: see docs/accept-cluster.md for
-    which timestamp is right. The command shows both clusters and that timestamp; with --cluster it acts.
+    Every row above a timestamp is written there, and none at or below it: see
+    docs/protocols/accept-cluster.md for which timestamp is right. The command shows both clusters and that
+    timestamp; with --cluster it acts.
 
     \b
     tidegate feed accept-cluster ID

@@ -1,4 +1,5 @@
-"""Lets a feed go on on the Kafka cluster that its sink's address means now (docs/accept-cluster.md, step N1).
+"""Lets a feed go on on the Kafka cluster that its sink's address means now (docs/protocols/accept-cluster.md,
+step N1).
 
 It shows an operator which cluster the feed is on, which one answers, and above which timestamp everything is
 written to the new one; and it refuses feeds that cannot go on there.

@@ -19,7 +19,7 @@ class FollowedFeed:
     """Tells whether to follow a feed's topics any longer.
 
     That a feed has *succeeded* is stored after all of its rows are acknowledged
-    (docs/catch-up.md#the-end-of-a-scan), and it has no markers: all is there. That it has *failed* or was
+    (docs/protocols/initial-scans.md), and it has no markers: all is there. That it has *failed* or was
     *dropped* is stored before the log partitions are told (``tidegate.changefeed.lifecycle.registration``).
     Rows go on coming until every worker knows of it and no producer has rows of it left. Nothing tells when
     the last row has come, so the topics are followed until they are silent.

@@ -120,8 +120,8 @@ class Jobs:
         write_record(self._connection, self._place, record.key, record.to_bytes())
 
     def move(self, feed_id: FeedId, engine: Engine) -> None:
-        """Ask that the feed goes on on another engine (step H1 of docs/hand-over.md); return once that is
-        durable.
+        """Ask that the feed goes on on another engine (step H1 of docs/protocols/hand-over.md); return once
+        that is durable.
 
         ``wait`` tells when it does. Raises ``InputError`` for a feed that cannot be moved, or that somebody
         else moves at the same time.
@@ -132,8 +132,8 @@ class Jobs:
         """Ask that the feed goes on on another Kafka cluster, by its next definition; return once that is
         durable.
 
-        That is step N1 of docs/accept-cluster.md. ``wait`` tells when it does. Raises ``InputError`` if the
-        feed's definition is not the ``known`` one any more.
+        That is step N1 of docs/protocols/accept-cluster.md. ``wait`` tells when it does. Raises
+        ``InputError`` if the feed's definition is not the ``known`` one any more.
         """
         self._begin_epoch(known.id, lambda feed: _accepted(feed, known, accepted))
 

@@ -157,8 +157,9 @@ def _prepare_again(
 ) -> OutputTopics:
     """Prepare the topics of a feed that began in an earlier epoch.
 
-    They are on the feed's cluster, or on one that it moves to (step N5 of docs/accept-cluster.md). On the
-    feed's own cluster a topic may be gone. Its rows are then refused, as they would be without a new epoch.
+    They are on the feed's cluster, or on one that it moves to (step N5 of docs/protocols/accept-cluster.md).
+    On the feed's own cluster a topic may be gone. Its rows are then refused, as they would be without a new
+    epoch.
     """
     if fault := limit.fault(definition.options):
         raise SinkHeld(f"feed {definition.id} waits: {fault}")

@@ -1,4 +1,4 @@
-"""Makes the records of one feed's markers (step M3 of docs/delivery.md), the same for every engine.
+"""Makes the records of one feed's markers (step M3 of docs/protocols/markers.md), the same for every engine.
 
 Markers may need the ids of schemas or the ends of topics. The engine asks for these.
 """

@@ -1,4 +1,5 @@
-"""Asks where the topics of a feed end, on the cluster that they are on: step M3a of docs/delivery.md.
+"""Asks where the topics of a feed end, on the cluster that they are on: step M3a of
+docs/protocols/resolved-topic.md.
 
 A client asks whatever cluster is at its address. With an end from another cluster a marker would lie; or the
 engine would think that rows are gone, although they are there.

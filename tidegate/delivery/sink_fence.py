@@ -1,4 +1,4 @@
-"""Fences a feed that has ended, at the cluster of its sink: step E5 of docs/delivery.md."""
+"""Fences a feed that has ended, at the cluster of its sink: step E5 of docs/protocols/ends-of-feeds.md."""
 
 from __future__ import annotations
 

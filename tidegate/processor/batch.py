@@ -1,7 +1,7 @@
 """The input and the output of a step of a partition processor.
 
 An engine reads a batch of log records, runs ``PartitionProcessor.step``, and makes the result durable in the
-order of docs/delivery.md. Nothing here depends on the engine.
+order of docs/protocols/batches.md. Nothing here depends on the engine.
 """
 
 from __future__ import annotations

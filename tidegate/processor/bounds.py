@@ -1,4 +1,4 @@
-"""Bounds on the records that a partition stores and sends (docs/delivery.md#what-bounds-a-record).
+"""Bounds on the records that a partition stores and sends (docs/protocols/record-bounds.md).
 
 Each row of state, and each message on a topic of the application, has to fit into one Kafka record. A
 partition with a row that does not fit could never commit again. So each kind of record has a bound. What is

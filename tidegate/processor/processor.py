@@ -279,7 +279,7 @@ class PartitionProcessor:
     def fail_delivery(
         self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
     ) -> StepResult:
-        """Fail a feed of which a row is refused for good (docs/delivery.md#rows-that-are-refused, step R2).
+        """Fail a feed of which a row is refused for good (docs/protocols/refused-rows.md, step R2).
 
         ``uncommitted`` is as for ``detach``, and has the batch of that row. No checkpoint in it names the
         feed afterwards. It has to become durable together with this step. Where the feed has failed or was
@@ -292,7 +292,7 @@ class PartitionProcessor:
             result.exchanges = [self._feeds.tell_failures(message) for message in result.exchanges]
         return self._finish(StepResult(None), everything=False)
 
-    # ---- feeds with stalled sinks (docs/catch-up.md#a-sink-that-does-not-follow) ----
+    # ---- feeds with stalled sinks (docs/protocols/slow-sinks.md) ----
 
     @property
     def detached(self) -> frozenset[FeedId]:

@@ -35,8 +35,8 @@ from tidegate.spans import Span
 AHEAD_MS: Final = 3_000
 #: How long the keys of an overlap are held when one range is left, by the elapsed log time of its partition.
 #: The other one may have given the keys to a range that is parked. That range waits until 600 s have elapsed
-#: in its parents' partitions (docs/ranges.md, steps G1 to G4); if it waits longer, that is a known limit of
-#: V5.
+#: in its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it waits longer, that is a
+#: known limit of V5.
 HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 

@@ -58,7 +58,7 @@ class PartitionStatus:
     ``tracked_intents`` counts the open intents of its open transactions. ``slowest`` has the live ranges with
     the lowest resolved timestamps, and ``resolved`` is the lowest of these. ``backlog_entries`` counts the
     entries of all backlogs, of parked ranges and others. ``log_time_ms`` is log time
-    (docs/ranges.md#log-time). ``spilled`` counts the open transactions that are not in memory. ``lagging``
+    (docs/protocols/log-time.md). ``spilled`` counts the open transactions that are not in memory. ``lagging``
     has the feeds with gaps, which checkpoints do not name. ``refused_chunks`` counts the ScanChunks that were
     refused.
     """

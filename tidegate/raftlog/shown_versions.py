@@ -2,7 +2,7 @@
 
 Every op that commits, and every row of a scan, is a version that the store has. So the versions of keys up to
 a timestamp can be collected from a log in any order, and in parallel, once a processor has found that the log
-is complete up to there (docs/backfill.md).
+is complete up to there (docs/protocols/backfill.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which history mutations of a range are accounted for (docs/ranges.md#mutations)."""
+"""Which history mutations of a range are accounted for (docs/protocols/history-mutations.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Backlogs: entries of a range that its partition has passed and the range has not applied (docs/ranges.md).
+"""Backlogs: entries of a range that its partition has passed and the range has not applied
+(docs/protocols/ranges.md).
 
 A backlog is a cache of the log: after a restart its entries are read again.
 """

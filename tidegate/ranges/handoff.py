@@ -1,4 +1,4 @@
-"""The messages between ranges when keys move from one to another (docs/ranges.md#hand-off).
+"""The messages between ranges when keys move from one to another (docs/protocols/hand-off.md).
 
 A child *claims* from each parent, up to the parent's last index that counts for it. The parent *hands off*
 when every row up to that index is acknowledged. If the index is in a hole the parent says how far it is

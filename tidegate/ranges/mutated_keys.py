@@ -1,7 +1,8 @@
 """Which keys of a range were changed outside its op log, and when: kept for feeds that go on here later.
 
 The range whose log told a change keeps it, with the keys of that time. A split or merge changes nothing of
-that, and nothing is handed off: a range that was merged away still has it (docs/ranges.md#mutations).
+that, and nothing is handed off: a range that was merged away still has it
+(docs/protocols/history-mutations.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A scan of a range's keys: what was asked of the source, and how much of it has come.
 
-The source answers by ScanChunks in the range's own log (docs/ranges.md#healing). Chunks are taken in key
+The source answers by ScanChunks in the range's own log (docs/protocols/healing.md). Chunks are taken in key
 order. A chunk that does not continue the scan is passed over, and its keys are asked for again. A chunk with
 rows that it cannot have is refused as a whole.
 """

@@ -1,9 +1,9 @@
 """Compares the markers of all partitions: each marker must be on every one of them.
 
 A marker is written to every partition of every topic of its feed in one transaction, and repeated everywhere
-after a restart (docs/delivery.md). So every partition must hold each marker timestamp that any partition
-holds. Only the newest may be missing, since its transaction may have been completed while the topics were
-read.
+after a restart (docs/protocols/markers.md). So every partition must hold each marker timestamp that any
+partition holds. Only the newest may be missing, since its transaction may have been completed while the
+topics were read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lays markers from a topic of their own among the rows that they speak of.
 
 A marker on partition p names an offset in partition p of each topic of rows. It promises the same as a marker
-that stands at that offset (docs/delivery.md, Markers). So it is checked by the rules for markers among rows,
-once the rows before that offset have passed.
+that stands at that offset (docs/protocols/resolved-topic.md). So it is checked by the rules for
+markers among rows, once the rows before that offset have passed.
 """
 
 from __future__ import annotations

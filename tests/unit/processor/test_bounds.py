@@ -1,6 +1,6 @@
 """No record of state, and none of a topic of the application, is above its bound, whatever the log brings.
 
-Each kind of record that docs/delivery.md#what-bounds-a-record lists has a test here or where the page says.
+Each kind of record that docs/protocols/record-bounds.md lists has a test here or where the page says.
 """
 
 from __future__ import annotations

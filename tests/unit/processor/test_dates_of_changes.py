@@ -1,4 +1,5 @@
-"""When data changed outside the op log: the time that a change is given (docs/ranges.md#mutations)."""
+"""When data changed outside the op log: the time that a change is given
+(docs/protocols/history-mutations.md)."""
 
 from __future__ import annotations
 

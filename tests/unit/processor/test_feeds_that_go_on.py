@@ -1,6 +1,6 @@
 """A feed that goes on in another epoch fails for data that changed outside the op log while nobody had it.
 
-``docs/hand-over.md``, step H6, and ``docs/ranges.md#mutations``, X7 to X9.
+``docs/protocols/hand-over.md``, step H6, and ``docs/protocols/history-mutations.md``, X7 to X9.
 """
 
 from __future__ import annotations

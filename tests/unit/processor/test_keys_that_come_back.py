@@ -1,7 +1,7 @@
 """What one range notes of its changes says nothing of keys that another range had meanwhile.
 
-``docs/ranges.md#mutations``, X4: an index that is accounted for counts for the keys that the range has had
-without a break.
+``docs/protocols/history-mutations.md``, X4: an index that is accounted for counts for the keys that the range
+has had without a break.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Ranges that are over and never said so (docs/catch-up.md#silent): no feed waits for them for ever."""
+"""Ranges that are over and never said so (docs/protocols/catch-up.md#silent): no feed waits for them for
+ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds the size of a feed's definition (docs/delivery.md#what-bounds-a-record).
+"""Bounds the size of a feed's definition (docs/protocols/record-bounds.md).
 
 Some records of a feed hold its whole definition, others its resolved tables. The control message that starts
 a feed holds both. Each of these has to fit into one record of Kafka, or the process that writes it cannot go

@@ -64,13 +64,14 @@ class FeedState(enum.Enum):
 class Engine(enum.Enum):
     """The engine that runs a feed.
 
-    A feed has one at a time, and moves to another by a new epoch (docs/hand-over.md).
+    A feed has one at a time, and moves to another by a new epoch (docs/protocols/hand-over.md).
     """
 
     WORKERS = "workers"
     SPARK = "spark"
     BACKFILL = "backfill"
-    """A batch job, which brings the feed to a moment and moves it to one of the others (docs/backfill.md)."""
+    """A batch job, which brings the feed to a moment and moves it to one of the others
+    (docs/protocols/backfill.md)."""
 
 
 #: The engines that run a feed for good.
@@ -121,7 +122,8 @@ def _identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCluster:
-    """The operator's permission for a feed to go on on another Kafka cluster (docs/accept-cluster.md).
+    """The operator's permission for a feed to go on on another Kafka cluster
+    (docs/protocols/accept-cluster.md).
 
     ``epoch`` is the feed's first epoch there. ``cluster`` is the cluster's id, empty for the engine's own.
     The feed writes every version above ``begin`` there. With ``None`` it writes everything from its start on,

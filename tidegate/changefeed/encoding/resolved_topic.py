@@ -1,4 +1,4 @@
-"""Markers on a topic of their own, the feed's ``resolved_topic`` (docs/delivery.md, Markers).
+"""Markers on a topic of their own, the feed's ``resolved_topic`` (docs/protocols/resolved-topic.md).
 
 The marker for partition p names the end of partition p of every topic of the feed that has such a partition:
 all rows of these partitions at or below its timestamp stand below that end. It is JSON in every format and

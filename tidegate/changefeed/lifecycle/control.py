@@ -26,7 +26,7 @@ from tidegate.errors import ForeignRecord
 from tidegate.hlc import Timestamp, parse_decimal
 
 #: How long, in seconds, a log partition that registered a feed is held for its ``Activate``
-#: (docs/delivery.md#held-partitions). Then it goes on without it. A round over all partitions takes a
+#: (docs/protocols/held-partitions.md). Then it goes on without it. A round over all partitions takes a
 #: fraction of a second, and the topics of a feed some seconds more. What takes longer than this limit may
 #: never come.
 HELD_LIMIT_S: Final = 300.0

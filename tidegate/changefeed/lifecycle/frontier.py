@@ -3,11 +3,11 @@
 A checkpoint of a range says up to where the rows of its span are complete and acknowledged. The feed is
 complete up to the minimum over its target spans. A part of these that no range has reported holds it back.
 That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition of
-every output topic (docs/delivery.md#markers).
+every output topic (docs/protocols/markers.md).
 
 A feed that begins with a scan has to write rows at its start, so its spans begin at zero. A checkpoint names
 the feed only while the partition has no gap for it. So the scan is done once the spans have reached the start
-(docs/catch-up.md#the-end-of-a-scan).
+(docs/protocols/initial-scans.md).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ overwrite what another one wrote:
 | state | jobs agent | pending ... failed, the start, the resolved targets, the error or what it waits for |
 | progress | frontier agent | the high-water, and the log positions that belong to it |
 | spans | frontier agent | which spans are far above the high-water; its loss costs time only |
-| takeover | jobs agent | where a feed that was moved to this engine goes on (docs/hand-over.md) |
+| takeover | jobs agent | where a feed that was moved to this engine goes on (docs/protocols/hand-over.md) |
 
 Records of engines belong to one epoch of the feed. From the second epoch on their keys end with ``/<epoch>``:
 the engine that a feed was moved away from may still write for a moment, and must not overwrite records of the
@@ -224,9 +224,9 @@ class TakeoverRecord:
     ``sink_cluster``. Without a start it has not begun yet. ``marked`` is the last marker that is known to be
     written.
 
-    On an accepted cluster (docs/accept-cluster.md) the feed writes no marker at or below ``silent_to``, since
-    earlier markers up to there may stand on any cluster. ``unprepared`` says that the feed's topics are still
-    to be created there.
+    On an accepted cluster (docs/protocols/accept-cluster.md) the feed writes no marker at or below
+    ``silent_to``, since earlier markers up to there may stand on any cluster. ``unprepared`` says that the
+    feed's topics are still to be created there.
     """
 
     feed_id: FeedId

@@ -10,7 +10,8 @@ repeated and reordered acknowledgements change no decision.
    waits for.
 2. ``Prepare``: all partitions have answered. The start S is the feed's cursor. Without one it is the highest
    MVCC timestamp that any partition had applied at its position. So no partition has passed a version above S
-   before its position. Versions above a cursor that partitions have passed come by scans (docs/catch-up.md).
+   before its position. Versions above a cursor that partitions have passed come by scans
+   (docs/protocols/catch-up.md).
    Create the output topics, register the markers' schemas, then store ``starting_state(...)``.
 3. ``Announce`` the activation, with the S and the targets **of the stored record**, to the partitions that
    are not active. S is fixed once it is stored: a crash before that loses an S that nobody has been told.
@@ -22,10 +23,10 @@ A failure at any step is stored, and then the partitions are told to forget the 
 it in the same way. In between, whoever may still write the feed's progress and markers is fenced
 (``needs_fence``).
 
-A later epoch begins on an engine that the feed was moved to (docs/hand-over.md). ``TakeOver`` comes before
-step 1. A failure of an earlier epoch that nobody has acted on ends the feed. Otherwise the partitions forget
-what they may have of earlier epochs. The engine that the feed was moved away from has its partitions forget
-it (``leave``).
+A later epoch begins on an engine that the feed was moved to (docs/protocols/hand-over.md). ``TakeOver`` comes
+before step 1. A failure of an earlier epoch that nobody has acted on ends the feed. Otherwise the partitions
+forget what they may have of earlier epochs. The engine that the feed was moved away from has its partitions
+forget it (``leave``).
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Set
 
 def needs_fence(feed: FeedView, step: Step) -> bool:
     """Return whether to fence the writers of the feed's progress and markers before ``step`` (step E2 of
-    docs/delivery.md).
+    docs/protocols/ends-of-feeds.md).
 
     Partitions forget a feed one after the other. A range that moves from a partition that has forgotten it
     does not bring the feed's missing versions. So checkpoints of the partition that it moves to may cover

@@ -1,5 +1,5 @@
-"""Where a feed goes on in a new epoch: on another engine (docs/hand-over.md), or on another Kafka cluster
-that was accepted (docs/accept-cluster.md).
+"""Where a feed goes on in a new epoch: on another engine (docs/protocols/hand-over.md), or on another Kafka
+cluster that was accepted (docs/protocols/accept-cluster.md).
 
 One engine runs each epoch of a feed. What the next epoch has to emit follows from the records of the epochs
 before: everything above their high-water, or above their start as long as there is none, and the initial scan

@@ -67,8 +67,8 @@ class ClusterWatch:
         """Return whether all acknowledgements and refusals that the client got so far are from one cluster.
 
         It asks the cluster after them, and then takes in what the client had noticed before that answer
-        (steps 4a to 4c of docs/delivery.md). Without an answer nothing is certain. It may be asked of a
-        client that has come to its end.
+        (steps 4a to 4c of docs/protocols/sink-addresses.md). Without an answer nothing is certain. It may be
+        asked of a client that has come to its end.
         """
         return self._id_if_same(client, topic, timeout_s) is not None
 

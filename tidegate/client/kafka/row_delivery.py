@@ -1,4 +1,4 @@
-"""How librdkafka delivers rows (docs/delivery.md#rows): the same for every engine."""
+"""How librdkafka delivers rows (docs/protocols/rows.md): the same for every engine."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 fails.
 
 When a producer comes to its end all of its rows are lost, but none of them is at fault: another producer
-writes them again (docs/delivery.md#rows-that-are-refused).
+writes them again (docs/protocols/refused-rows.md).
 """
 
 from __future__ import annotations

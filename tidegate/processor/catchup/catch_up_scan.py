@@ -1,4 +1,5 @@
-"""A scan by which a feed catches up in one range, and what is held for it (docs/catch-up.md, C2 to C5)."""
+"""A scan by which a feed catches up in one range, and what is held for it (docs/protocols/catch-up.md, C2 to
+C5)."""
 
 from __future__ import annotations
 

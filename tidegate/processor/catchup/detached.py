@@ -1,4 +1,5 @@
-"""Detaches feeds whose sinks are stalled, and attaches them again (docs/catch-up.md, K2 to K6)."""
+"""Detaches feeds whose sinks are stalled, and attaches them again (docs/protocols/slow-sinks.md, K2 to
+K6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scans by which feeds of one log partition catch up (docs/catch-up.md).
+"""The scans by which feeds of one log partition catch up (docs/protocols/catch-up.md).
 
 The gaps of feeds are part of the ranges' state (``missing_versions.py``). The scans that are under way, and
 the versions that they hold, are in memory alone: after a restart scans are asked for again, from the gaps.

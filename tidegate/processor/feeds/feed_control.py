@@ -150,7 +150,7 @@ def _changed_before(
     """Return why a feed cannot go on from an earlier epoch: rows that this epoch wrote may have changed.
 
     Data that changed outside the op log at or below the start has failed the earlier epoch. Of a change above
-    the start the earlier epoch may not have heard (docs/hand-over.md, step H6).
+    the start the earlier epoch may not have heard (docs/protocols/hand-over.md, step H6).
     """
     if not message.definition.may_go_on:
         return None

@@ -1,4 +1,4 @@
-"""What ranges were before the steps that are not committed yet (docs/catch-up.md, K2).
+"""What ranges were before the steps that are not committed yet (docs/protocols/slow-sinks.md, K2).
 
 A feed that is detached gets gaps from the oldest of these steps on: nobody knows which of its rows since then
 are acknowledged.

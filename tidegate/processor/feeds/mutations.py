@@ -1,4 +1,4 @@
-"""History mutations: changes of data outside the op log (docs/ranges.md#mutations).
+"""History mutations: changes of data outside the op log (docs/protocols/history-mutations.md).
 
 Commands tell of some of them. Others stand in entries that nobody could read or apply, and the next Snapshot
 tells of them. Each one fails the feeds that it concerns, whatever the state of its range.

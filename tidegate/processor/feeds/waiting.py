@@ -1,4 +1,5 @@
-"""Decides what a range has to wait for before it takes a snapshot (docs/ranges.md#words, #healing)."""
+"""Decides what a range has to wait for before it takes a snapshot (docs/protocols/ranges.md,
+docs/protocols/healing.md)."""
 
 from __future__ import annotations
 

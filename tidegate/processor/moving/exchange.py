@@ -1,4 +1,4 @@
-"""Claims and hand-offs of one log partition (docs/ranges.md#hand-off).
+"""Claims and hand-offs of one log partition (docs/protocols/hand-off.md).
 
 A message between two ranges of this partition takes effect at once. Any other message goes to the partition
 of its receiver.

@@ -1,4 +1,5 @@
-"""Parks ranges before a snapshot until parents have handed off, or until a scan is done (docs/ranges.md).
+"""Parks ranges before a snapshot until parents have handed off, or until a scan is done
+(docs/protocols/hand-off.md).
 
 Only the range is parked, never its partition. Its entries stay in its backlog until it stops waiting.
 """

@@ -1,4 +1,4 @@
-"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md).
+"""The ranges of one log partition: entries in, committed versions out (docs/protocols/ranges.md).
 
 This module puts the parts together. They are in
 

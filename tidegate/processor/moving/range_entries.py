@@ -1,4 +1,5 @@
-"""Takes the entries of a log partition to their ranges: at once, or by way of a backlog (docs/ranges.md).
+"""Takes the entries of a log partition to their ranges: at once, or by way of a backlog
+(docs/protocols/ranges.md).
 
 One bad range never stops another. An entry that cannot be applied quarantines its range, and the rest of the
 batch goes on.

@@ -1,4 +1,4 @@
-"""Splits rows of state that are too large for one record (docs/delivery.md#what-bounds-a-record).
+"""Splits rows of state that are too large for one record (docs/protocols/record-bounds.md).
 
 The first piece has the key of the row, and says how many pieces there are. The keys of the others are that
 key with ``/piece/`` and a number behind it. A row that fits into one record is stored as it is.

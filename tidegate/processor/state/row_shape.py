@@ -1,7 +1,8 @@
 """The shape of rows of state. A record of a changelog with another shape was written by somebody else.
 
 The shape is checked before the record goes into the local copy, so that a foreign record does not replace a
-row. It proves nothing: digests show whether rows are those that were written (docs/delivery.md, step O3).
+row. It proves nothing: digests show whether rows are those that were written
+(docs/protocols/opening-a-partition.md, step O3).
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """A batch job that writes a feed's past from the log: what `tidegate.spark.backfill.backfill` is made of
-(docs/backfill.md).
+(docs/protocols/backfill.md).
 """

@@ -1,4 +1,5 @@
-"""A Spark job that writes a feed's past from the log. Steps F1 to F6 are those of docs/backfill.md."""
+"""A Spark job that writes a feed's past from the log. Steps F1 to F6 are those of
+docs/protocols/backfill.md."""
 
 from __future__ import annotations
 

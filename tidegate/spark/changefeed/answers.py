@@ -1,4 +1,5 @@
-"""What a partition answers in a round: from its task to the driver (docs/spark.md, step T6)."""
+"""What a partition answers in a round: from its task to the driver (docs/protocols/spark-rounds.md, step
+T6)."""
 
 from __future__ import annotations
 

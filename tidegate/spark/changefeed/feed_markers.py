@@ -1,4 +1,4 @@
-"""One feed's progress and markers, written by the driver: steps M1 to M3 of docs/delivery.md.
+"""One feed's progress and markers, written by the driver: steps M1 to M3 of docs/protocols/markers.md.
 
 The transactional ids are those that a worker uses for this feed (``tidegate.delivery.producer_ids``): whoever
 runs the feed next, on either engine, fences whoever ran it before.

@@ -1,4 +1,5 @@
-"""Writes a feed's markers (step M3 of docs/delivery.md), on the query's own cluster or on the sink's."""
+"""Writes a feed's markers (step M3 of docs/protocols/markers.md), on the query's own cluster or on the
+sink's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task: what one log partition does in a round (docs/spark.md, steps T1 to T6).
+"""One task: what one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
 
     T1  load the state as of the last round, unless this Python worker has it
     T2  take up messages about feeds, and other partitions' claims and hand-offs

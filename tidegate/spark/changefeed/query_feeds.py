@@ -259,7 +259,7 @@ class QueryFeeds:
 
     def _learn_failures(self, definition: FeedDefinition) -> None:
         """Learn, once, whether partitions of workers failed the feed in an earlier epoch (step H4 of
-        docs/hand-over.md).
+        docs/protocols/hand-over.md).
 
         No jobs agent looks at those answers any more. While a transaction hides what workers have answered,
         nothing is learnt: the next batch looks again, and no partition is held meanwhile.
@@ -295,7 +295,7 @@ class QueryFeeds:
         return self._acknowledgements(feed_id, epoch).by_partition()
 
     def _take_over(self, definition: FeedDefinition) -> None:
-        """Steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
+        """Steps H2 and H3 of docs/protocols/hand-over.md, N2 and N3 of docs/protocols/accept-cluster.md."""
         self._markers.fence(definition)
         self._jobs.read_to_end()
         feed = self._jobs.view[definition.id]

@@ -81,11 +81,12 @@ class QueryMarkers:
         return tuple(self._markers)
 
     def fence(self, definition: FeedDefinition) -> None:
-        """Fence whoever has run the feed (step H2 of docs/hand-over.md, E2 of docs/delivery.md)."""
+        """Fence whoever has run the feed (step H2 of docs/protocols/hand-over.md, E2 of
+        docs/protocols/ends-of-feeds.md)."""
         open_producer(self._connection, progress_id(self._app_id, definition.id)).close()
 
     def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
-        """Fence whoever may write markers of an ended feed (step E5 of docs/delivery.md).
+        """Fence whoever may write markers of an ended feed (step E5 of docs/protocols/ends-of-feeds.md).
 
         Its sink may be another cluster: that of ``heir``, the feed that gets its topics. Raises
         ``RetryError`` while that cluster does not answer.

@@ -2,7 +2,7 @@
 
 A micro-batch is a sequence of rounds. Each round is one Spark job, in which every log partition that has
 something to do is one task. What a round tells partitions is stored before the round runs. A batch that runs
-again tells them the same at the same places, and so writes the same bytes (docs/spark.md).
+again tells them the same at the same places, and so writes the same bytes (docs/protocols/spark-rounds.md).
 """
 
 from __future__ import annotations

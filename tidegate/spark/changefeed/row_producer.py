@@ -58,7 +58,7 @@ class RowProducer:
 
     It must not be used again once it has raised ``FeedRefused`` or ``BrokerUnavailable``. ``stall_s`` is how
     many seconds it waits without any acknowledgement; without it, it waits without limit. ``watched`` says
-    that the address may come to mean another cluster (docs/delivery.md#another-cluster-at-a-sinks-address).
+    that the address may come to mean another cluster (docs/protocols/sink-addresses.md).
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""The clusters that the rows of one task go to, and which of them take no rows (docs/spark.md, step S1)."""
+"""The clusters that the rows of one task go to, and which of them take no rows
+(docs/protocols/spark-sinks.md, step S1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Asks schema registries for the ids that the rows of a step wait for: step 2a of docs/delivery.md."""
+"""Asks schema registries for the ids that the rows of a step wait for: step 2a of
+docs/protocols/rows-with-schemas.md."""
 
 from __future__ import annotations
 

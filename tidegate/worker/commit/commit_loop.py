@@ -1,4 +1,4 @@
-"""The ordered commit of one log partition: steps 2 to 8 of docs/delivery.md.
+"""The ordered commit of one log partition: steps 2 to 8 of docs/protocols/batches.md.
 
 Two tasks share the work. One takes input, steps the processor and hands rows to the row producers (2, 2a,
 3). The other waits for acknowledgements in order and commits (4 to 8). Between them stand the batches in

@@ -1,7 +1,7 @@
 """Limits how long a log partition is held for the starts of new feeds.
 
-A held partition holds back every feed, so the hold has a limit (docs/delivery.md#held-partitions). The engine
-measures the time, since the partition processor has no clock.
+A held partition holds back every feed, so the hold has a limit (docs/protocols/held-partitions.md). The
+engine measures the time, since the partition processor has no clock.
 """
 
 from __future__ import annotations

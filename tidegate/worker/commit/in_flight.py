@@ -94,7 +94,7 @@ class InFlightBatches:
         self._ended = True
         self._changed.set()
 
-    # ---- feeds that are detached (docs/catch-up.md, K2)
+    # ---- feeds that are detached (docs/protocols/slow-sinks.md, K2)
 
     @contextmanager
     def uncommitted(self) -> Iterator[list[StepResult]]:

@@ -1,4 +1,4 @@
-"""Runs the steps of one log partition's processor: steps 2 and 2a of docs/delivery.md.
+"""Runs the steps of one log partition's processor: steps 2 and 2a of docs/protocols/batches.md.
 
 The steps of all partitions run in one thread, and a processor's state is read in that thread alone.
 """

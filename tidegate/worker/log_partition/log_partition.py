@@ -1,4 +1,5 @@
-"""One log partition of a worker, from its assignment to its release: steps O1 to O6 of docs/delivery.md.
+"""One log partition of a worker, from its assignment to its release: steps O1 to O6 of
+docs/protocols/opening-a-partition.md.
 
 Its state comes from ``tidegate.worker.log_partition.partition_state``. The records that are read go to its
 commit loop (``tidegate.worker.commit.commit_loop``), where a batch of the log becomes rows.

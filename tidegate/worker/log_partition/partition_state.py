@@ -1,4 +1,5 @@
-"""Restores the state of a log partition from its changelogs: steps O1 to O3 of docs/delivery.md."""
+"""Restores the state of a log partition from its changelogs: steps O1 to O3 of
+docs/protocols/opening-a-partition.md."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Every ``standby_refresh_ms`` the copy of each partition that is not held here is brought to the present end of
 its changelogs, with committed records only. This fences no owner. So a copy has the state of some moment, and
 not the same moment in all tables. A worker that opens the partition reads on to an end that is final (O1, O2
-of docs/delivery.md), and compares digests. A copy is open only while it is brought up to date.
+of docs/protocols/opening-a-partition.md), and compares digests. A copy is open only while it is brought up to
+date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One feed's progress and markers: steps M1 to M3 of docs/delivery.md.
+"""One feed's progress and markers: steps M1 to M3 of docs/protocols/markers.md.
 
     M1  apply checkpoints to the feed's frontier
     M2  persist the high-water and its log positions; now and then also the spans that are far above it

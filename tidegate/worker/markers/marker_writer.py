@@ -3,7 +3,7 @@
 On the worker's own cluster one producer writes progress and markers, and an owner that is fenced there writes
 neither. Another cluster does not know of that fence. So markers have a producer there, which is opened after
 the first one. Before a newly opened one is used, progress is persisted once more: that shows that this owner
-is not fenced at home (M2b, docs/delivery.md#markers-on-another-cluster).
+is not fenced at home (M2b, docs/protocols/markers-on-another-cluster.md).
 """
 
 from __future__ import annotations

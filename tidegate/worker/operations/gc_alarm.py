@@ -1,4 +1,5 @@
-"""Warns before the store removes versions that a feed still misses (docs/catch-up.md#ends)."""
+"""Warns before the store removes versions that a feed still misses
+(docs/protocols/catch-up.md#what-fails-in-between)."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class RangeReport:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """How the rows of a feed leave a partition (docs/catch-up.md).
+    """How the rows of a feed leave a partition (docs/protocols/slow-sinks.md).
 
     ``state`` is live, spooling, stalled, or catching up. ``waiting_bytes`` is the size of unacknowledged rows
     in memory, ``spool_bytes`` that of rows on disk.

@@ -1,4 +1,5 @@
-"""Logs an alarm while rows wait too long for their acknowledgement. Rows never expire (docs/delivery.md)."""
+"""Logs an alarm while rows wait too long for their acknowledgement. Rows never expire
+(docs/protocols/rows.md)."""
 
 from __future__ import annotations
 

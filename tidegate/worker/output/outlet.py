@@ -2,7 +2,7 @@
 
 An outlet has the rows between their step and their acknowledgement, in order. First come the rows that the
 producer has, then those that wait for room there. Behind them a *detached* feed has rows in a spool on disk
-(docs/catch-up.md#a-sink-that-does-not-follow).
+(docs/protocols/slow-sinks.md).
 """
 
 from __future__ import annotations

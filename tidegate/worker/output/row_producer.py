@@ -2,7 +2,7 @@
 
 ``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. Instead
 each row's delivery is reported to a barrier. A row that is refused for good is reported too, and its feed
-fails (docs/delivery.md#rows-that-are-refused).
+fails (docs/protocols/refused-rows.md).
 """
 
 from __future__ import annotations
@@ -203,11 +203,11 @@ class Sink:
 
     When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Each
     of its rows is then reported as acknowledged, refused or given up. After the last report ``is_over`` is
-    true, and the feeds begin again with another sink (docs/delivery.md#rows-that-are-refused, R4 to R6).
+    true, and the feeds begin again with another sink (docs/protocols/refused-rows.md, R4 to R6).
 
     ``watched`` says that the address may come to mean another cluster. The cluster is asked for its id before
     rows go out, and after the acknowledgements of a batch. The producer comes to its end when another cluster
-    is seen (docs/delivery.md#another-cluster-at-a-sinks-address). ``topic`` is a topic there; the question
+    is seen (docs/protocols/sink-addresses.md). ``topic`` is a topic there; the question
     for the id names it.
     """
 

@@ -1,4 +1,5 @@
-"""How long batches wait for the rows of one feed before it is detached (step K1 of docs/catch-up.md)."""
+"""How long batches wait for the rows of one feed before it is detached (step K1 of
+docs/protocols/slow-sinks.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keeps the rows of a feed whose sink does not keep up on disk, until the sink takes them.
 
 A spool is a cache. Its files have no names, and are lost with the process. Rows that are lost, or have no
-room, are brought by a scan again (docs/catch-up.md#a-sink-that-does-not-follow). So nothing is ever synced.
+room, are brought by a scan again (docs/protocols/slow-sinks.md). So nothing is ever synced.
 """
 
 from __future__ import annotations

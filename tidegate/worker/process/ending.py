@@ -2,7 +2,7 @@
 
 An exception is not enough. Streams acknowledge the event that raised it, services restart agents behind the
 failed event, and a failed service can hang in its shutdown. So the process ends at once, and the next one
-starts from the durable state (docs/delivery.md).
+starts from the durable state (docs/protocols/batches.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps backlogs in memory, and on disk beyond a limit: entries that a parked range has not applied.
 
 A backlog is a cache of the log, on disk as in memory. Its file has no name, and entries that are lost with
-the process are read again from the log (docs/ranges.md). So the file is never synced.
+the process are read again from the log (docs/protocols/ranges.md). So the file is never synced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Makes the results of one log partition durable: steps O1 and O2, and 5 to 7, of docs/delivery.md."""
+"""Makes the results of one log partition durable: steps O1 and O2, and 5 to 7, of
+docs/protocols/opening-a-partition.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a feed takes over that goes on on another Kafka cluster, and what not (docs/accept-cluster.md)."""
+"""What a feed takes over that goes on on another Kafka cluster, and what not
+(docs/protocols/accept-cluster.md)."""
 
 from __future__ import annotations
 

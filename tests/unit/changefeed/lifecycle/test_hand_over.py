@@ -1,4 +1,5 @@
-"""A feed that moves between engines: nothing is left out, and no high-water falls (docs/hand-over.md)."""
+"""A feed that moves between engines: nothing is left out, and no high-water falls
+(docs/protocols/hand-over.md)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,8 @@ def test_progress_of_an_earlier_epoch_does_not_end_a_scan() -> None:
 def test_a_scan_succeeds_once_and_is_forgotten_everywhere_whatever_is_lost_repeated_or_restarted(
     data: st.DataObject,
 ) -> None:
-    """A crash of the jobs agent is one between any two of the steps Z3 to Z6 of docs/catch-up.md."""
+    """A crash of the jobs agent is one between any two of the steps Z3 to Z6 of
+    docs/protocols/initial-scans.md."""
     cursor = data.draw(st.none() | st.integers(0, 30).map(Timestamp))
     definition = replace(SCAN_ONLY, options=replace(SCAN_ONLY.options, cursor=cursor))
     partitions = [LogPartition(number, data.draw(st.integers(0, 20))) for number in range(2)]

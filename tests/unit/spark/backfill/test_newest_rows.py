@@ -1,4 +1,5 @@
-"""A scan from the log: what the store's own scan would show, of a log that is complete (docs/backfill.md)."""
+"""A scan from the log: what the store's own scan would show, of a log that is complete
+(docs/protocols/backfill.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The survey of a log, whose rounds are run in this process: how far it is complete (docs/backfill.md)."""
+"""The survey of a log, whose rounds are run in this process: how far it is complete
+(docs/protocols/backfill.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A query's feed goes on on another Kafka cluster: the driver's steps N2 to N6 of docs/accept-cluster.md."""
+"""A query's feed goes on on another Kafka cluster: the driver's steps N2 to N6 of
+docs/protocols/accept-cluster.md."""
 
 from __future__ import annotations
 

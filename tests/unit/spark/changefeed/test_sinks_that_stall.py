@@ -1,4 +1,5 @@
-"""Sinks stall, drivers die, tasks run twice: no row is lost, and no marker lies (docs/spark.md, S1 to S4)."""
+"""Sinks stall, drivers die, tasks run twice: no row is lost, and no marker lies
+(docs/protocols/spark-sinks.md, S1 to S4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Batches of a feed that is detached: what is committed with its gap, and when (docs/catch-up.md, K2)."""
+"""Batches of a feed that is detached: what is committed with its gap, and when (docs/protocols/slow-sinks.md,
+K2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition is let go of while a sink does not follow (docs/catch-up.md, K1 to K6)."""
+"""A partition is let go of while a sink does not follow (docs/protocols/slow-sinks.md, K1 to K6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Messages about feeds that come while a batch waits for ids of its schemas (docs/delivery.md, step 2a)."""
+"""Messages about feeds that come while a batch waits for ids of its schemas
+(docs/protocols/rows-with-schemas.md, step 2a)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that no repetition delivers: docs/delivery.md#rows-that-are-refused, steps R1 to R6.
+"""Rows that no repetition delivers: docs/protocols/refused-rows.md, steps R1 to R6.
 
 Two feeds share a producer, as feeds of one cluster do. The processor is the stand-in of the slow sinks, and
 each transaction is judged as it is committed.

@@ -1,4 +1,5 @@
-"""Sinks that do not follow: how long they are waited for, and that nothing is lost (docs/catch-up.md, K1)."""
+"""Sinks that do not follow: how long they are waited for, and that nothing is lost
+(docs/protocols/slow-sinks.md, K1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Detached feeds: their spool, and when they are stalled or resumed (docs/catch-up.md, K3 to K6)."""
+"""Detached feeds: their spool, and when they are stalled or resumed (docs/protocols/slow-sinks.md, K3 to
+K6)."""
 
 from __future__ import annotations
 

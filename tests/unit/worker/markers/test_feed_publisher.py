@@ -272,7 +272,7 @@ def test_a_scan_that_is_not_done_persists_no_high_water_and_claims_none(publishi
 
 
 def test_a_scan_that_is_done_is_persisted_at_its_start_and_goes_no_further(publishing: Publishing) -> None:
-    """Steps Z2 and Z3 of docs/catch-up.md; the second owner finds what the first one left."""
+    """Steps Z2 and Z3 of docs/protocols/initial-scans.md; the second owner finds what the first one left."""
 
     async def owner(first: PartitionProgress, second: PartitionProgress) -> None:
         held = Held(publishing.topic)

@@ -1,4 +1,5 @@
-"""A feed's publisher whose markers go to another cluster than its progress (docs/delivery.md)."""
+"""A feed's publisher whose markers go to another cluster than its progress
+(docs/protocols/markers-on-another-cluster.md)."""
 
 from __future__ import annotations
 
