@@ -45,8 +45,7 @@ SUBJECTS: Final = {
         spark/changefeed/flipped_bits worker/state/damaged_store
     """,
     "no text of any module shows a secret": "client/hidden_secrets",
-    "a feed moves to another epoch, engine or cluster (docs/protocols/hand-over.md,
-    docs/protocols/accept-cluster.md)": """
+    "a feed moves to another epoch, engine or cluster (docs/protocols: hand-over, accept-cluster)": """
         changefeed/lifecycle/accepted_clusters changefeed/lifecycle/hand_over
         processor/accepted_clusters spark/changefeed/accepted_clusters
     """,
@@ -62,7 +61,7 @@ SUBJECTS: Final = {
         processor/feeds/unwanted_versions processor/previous processor/promise
         processor/spilled_transactions processor/tenants
     """,
-    "ranges split, merge and are silent over several partitions (docs/protocols/ranges.md)": """
+    "ranges split, merge and are silent over several partitions (docs/protocols/parking.md)": """
         processor/feeds_amid_hand_offs processor/hand_off processor/keys_that_come_back
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
         processor/refused_chunks processor/silent_ranges
@@ -77,8 +76,7 @@ SUBJECTS: Final = {
         spark/changefeed/steps_that_break
     """,
     "any single change of a stream of records is found": "verify/mutations",
-    "the steps of the commit loop with its sinks, ids and stores (docs/protocols/batches.md,
-    docs/protocols/catch-up.md)": """
+    "the steps of the commit loop with its sinks, ids and stores (docs/protocols)": """
         worker/commit/commit_loop_edges worker/commit/detached_batches worker/commit/given_up_batches
         worker/commit/letting_go worker/commit/messages_while_ids_are_asked_for
         worker/commit/raise_anywhere worker/commit/refused_rows worker/commit/replaced_producers
