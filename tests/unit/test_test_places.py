@@ -20,7 +20,7 @@ OUTSIDE: Final = {"deploy": "Dockerfile and docker-compose.yml"}
 #: ``tests/unit`` without ``test_`` and ``.py``. Their folder is that of the highest module that they use.
 SUBJECTS: Final = {
     "the tree as a whole: names, layers, errors, exports and the places of tests": """
-        error_tree exported_names layers names test_places
+        error_tree exported_names layers names step_codes test_places
     """,
     "a page says what the code does": """
         contributing_page operations_page pages_index references bench/benchmarks_page
@@ -61,7 +61,7 @@ SUBJECTS: Final = {
         processor/feeds/unwanted_versions processor/previous processor/promise
         processor/spilled_transactions processor/tenants
     """,
-    "ranges split, merge and are silent over several partitions (docs/protocols/parking.md)": """
+    "ranges split, merge and are silent over several partitions (docs/protocols/healing.md)": """
         processor/feeds_amid_hand_offs processor/hand_off processor/keys_that_come_back
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
         processor/refused_chunks processor/silent_ranges

@@ -264,7 +264,7 @@ def test_a_snapshot_of_three_parents_is_a_breach_and_ends_nothing() -> None:
     at_one = ClosedTimestamp(Timestamp(1))
     parts = [Span(start, end) for start, end in ((b"a", b"b"), (b"b", b"c"), (b"c", b"d"))]
     parents = [Parent(RangeId(number), Generation(1), RaftIndex(10)) for number in (1, 2, 3)]
-    entries: list[Entry] = []
+    entries: list[Snapshot | RangeEnd] = []
     for parent, span in zip(parents, parts, strict=True):
         entries.append(Snapshot(parent.range_id, Generation(1), RaftIndex(10), span, at_one, ZERO, ZERO))
         entries.append(RangeEnd(parent.range_id, Generation(1), RaftIndex(10)))
