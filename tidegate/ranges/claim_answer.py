@@ -42,6 +42,13 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
     return None
 
 
+def grounds(state: RangeState) -> tuple[object, ...]:
+    """Return all that decides whether `answer_claim` has an answer; while it is the same, claims wait."""
+    scanned = None if state.scan is None else state.scan.span
+    at = state.applied, state.unseen, state.awaits_snapshot, tuple(state.holes)
+    return (*at, state.quarantine is None, state.status, state.span, scanned)
+
+
 def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
     """Return the hand-off for a claim when the rest of the range's log, up to the claim's index, is lost."""
     if state.span is None:

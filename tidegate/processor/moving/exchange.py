@@ -18,6 +18,7 @@ from tidegate.ranges.claim_answer import (
     answer_as_lost,
     answer_claim,
     give_up,
+    grounds,
     look_at_heirs,
     remember,
 )
@@ -42,6 +43,8 @@ class Exchanges:
         self._is_here = table.is_here
         self._deliver = deliver
         self._open: dict[RangeId, None] = {}
+        #: The grounds on which no claim of a range has an answer; none for a range with a claim that is new.
+        self._waiting: dict[RangeId, tuple[object, ...]] = {}
         self._out: list[Exchange] = []
 
     def restore(self, state: RangeState) -> None:
@@ -85,15 +88,20 @@ class Exchanges:
             answered |= self._look_at_heirs(state)
             if not state.claims and not state.heirs:
                 del self._open[range_id]
+                self._waiting.pop(range_id, None)
         return answered
 
     def _answer_claims(self, state: RangeState) -> bool:
-        """Answer what can be answered, in the order of the claims; returns whether anything was.
+        """Answer what can be answered, in the order of the claims. Return whether anything was.
 
-        Most claims wait most of the time, and a range may have a thousand: they are put in order only when
-        one has an answer.
+        Most claims wait most of the time, and a range may have a thousand. So they are asked again only when
+        the grounds for an answer have changed, and put in order only when one has an answer.
         """
+        now = grounds(state)
+        if self._waiting.get(state.range_id) == now:
+            return False
         if all(answer_claim(state, claim) is None for claim in state.claims):
+            self._waiting[state.range_id] = now
             return False
         for claim in sorted(state.claims):
             answer = answer_claim(state, claim)
@@ -140,5 +148,6 @@ class Exchanges:
             claims.discard(message)
             claims.add(first)
             self._open[message.parent] = None
+            self._waiting.pop(message.parent, None)
         else:
             self._deliver(message)
