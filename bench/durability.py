@@ -14,7 +14,8 @@ from bench.workload import OUTPUT_PARTITIONS, BenchLog
 from tidegate.client.kafka.transaction import Record
 from tidegate.processor.batch import OutputRecord, StateChange
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
-from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.process.settings import Settings
 
 _QUEUE_FULL_S: Final = 0.01
@@ -33,7 +34,7 @@ def produce_time(log: BenchLog, done: Pass, topics: BenchTopics) -> StageTime:
     prefix = f"bench-{uuid.uuid4().hex[:8]}-"
     for table in log.tables:
         topics.create(prefix + table.name, OUTPUT_PARTITIONS)
-    sink = Sink(Settings(bootstrap_servers=topics.bootstrap))
+    sink = SharedRowProducer(Settings(bootstrap_servers=topics.bootstrap))
     begin = time.process_time()
     for rows in done.outputs:
         asyncio.run(_acknowledged(sink, [row._replace(topic=prefix + row.topic) for row in rows]))
@@ -42,7 +43,7 @@ def produce_time(log: BenchLog, done: Pass, topics: BenchTopics) -> StageTime:
     return StageTime("produce", spent_us / log.rows, spent_us / max(done.ops, 1))
 
 
-async def _acknowledged(sink: Sink, rows: Sequence[OutputRecord]) -> None:
+async def _acknowledged(sink: SharedRowProducer, rows: Sequence[OutputRecord]) -> None:
     barrier = Barrier(len(rows), asyncio.get_running_loop())
     sent = sink.send(rows, barrier)
     while sent < len(rows):

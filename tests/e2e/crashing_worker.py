@@ -26,7 +26,7 @@ from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.stepper import Stepper
 from tidegate.worker.log_partition.log_partition import LogPartition
 from tidegate.worker.markers.feed_publisher import FeedPublisher
-from tidegate.worker.output.row_producer import Sink
+from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.process.settings import Settings, load_settings
 from tidegate.worker.runtime import Runtime
@@ -104,9 +104,9 @@ def has_rows(results: Any) -> bool:
 
 def among_the_rows(nth: int) -> None:
     """Let half of the n-th batch with several rows be acknowledged, then die."""
-    original, left = Sink.send, [nth]
+    original, left = SharedRowProducer.send, [nth]
 
-    def patched(self: Sink, rows: Any, barrier: Any, first: int = 0) -> int:
+    def patched(self: SharedRowProducer, rows: Any, barrier: Any, first: int = 0) -> int:
         left[0] -= len(rows) > 1
         if left[0]:
             return original(self, rows, barrier, first)
@@ -116,7 +116,7 @@ def among_the_rows(nth: int) -> None:
         die()
         return 0
 
-    Sink.send = patched  # type: ignore[method-assign]
+    SharedRowProducer.send = patched  # type: ignore[method-assign]
 
 
 def while_committing(nth: int) -> None:
@@ -200,15 +200,15 @@ def freeze_before_commit(nth: int) -> None:
 
 def freeze_broker_at(pid: int) -> None:
     """Freeze the broker of this process id before the first rows are sent."""
-    original, left = Sink.send, [1]
+    original, left = SharedRowProducer.send, [1]
 
-    def patched(self: Sink, rows: Any, barrier: Any, first: int = 0) -> int:
+    def patched(self: SharedRowProducer, rows: Any, barrier: Any, first: int = 0) -> int:
         if left:
             left.pop()
             os.kill(pid, signal.SIGSTOP)
         return original(self, rows, barrier, first)
 
-    Sink.send = patched  # type: ignore[method-assign]
+    SharedRowProducer.send = patched  # type: ignore[method-assign]
 
 
 def hold_markers(_: int) -> None:
@@ -223,10 +223,10 @@ def hold_markers(_: int) -> None:
 def hold_rows(_: int) -> None:
     """Hand no row to the sink: its queue is full for ever, and the log is read no further."""
 
-    def patched(self: Sink, rows: Any, barrier: Any, first: int = 0) -> int:
+    def patched(self: SharedRowProducer, rows: Any, barrier: Any, first: int = 0) -> int:
         return first
 
-    Sink.send = patched  # type: ignore[method-assign]
+    SharedRowProducer.send = patched  # type: ignore[method-assign]
 
 
 def look_idle(_: int) -> None:

@@ -33,7 +33,8 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.row_producer import FeedRefused, RowProducer
-from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.process.settings import Settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -203,7 +204,7 @@ def test_a_row_above_the_limit_is_not_even_sent(broker: KafkaBroker, topic_prefi
         assert sink.send(rows, barrier) == 0
         return barrier
 
-    sink = Sink(Settings(bootstrap_servers=broker.bootstrap, max_record_bytes=10_000))
+    sink = SharedRowProducer(Settings(bootstrap_servers=broker.bootstrap, max_record_bytes=10_000))
     rows = [OutputRecord(f"{topic_prefix}t", 1, b"\x12\x34", b"v" * 20_000, 0, [])]
     try:
         assert re.search(
@@ -222,7 +223,7 @@ def test_a_row_that_the_broker_refuses_is_refused_where_the_address_may_come_to_
         made.result(30)
     cluster = str(admin.list_topics(topic, timeout=30).cluster_id)
 
-    sink = Sink(Settings(bootstrap_servers=broker.bootstrap), watched=True)
+    sink = SharedRowProducer(Settings(bootstrap_servers=broker.bootstrap), watched=True)
     rows = [OutputRecord(topic, 0, b"k", Random(0).randbytes(5_000), 0, [])]  # no compression makes it small
     ends_at = time.monotonic() + 60
     with closing(asyncio.new_event_loop()) as loop, closing(sink):

@@ -35,7 +35,7 @@ from tidegate.worker.feeds.admission import WaitingVerdict
 from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.markers.marker_writer import OtherMarkers
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import SecurityProtocol, Settings

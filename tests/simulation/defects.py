@@ -59,8 +59,9 @@ from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.markers.marker_records import WorkerMarkersAmongRows
 from tidegate.worker.markers.marker_writer import OtherMarkers
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.outlet import Outlet
-from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.state.partition_writer import PartitionWriter
 
 Defect: TypeAlias = Callable[[], AbstractContextManager[None]]
@@ -281,12 +282,12 @@ def addresses_decide_the_cluster() -> Iterator[None]:
 @contextmanager
 def refused_row_as_delivered() -> Iterator[None]:
     """A row that is refused for good counts as one that was acknowledged."""
-    original = Barrier.delivered
+    original = SharedRowProducer._delivered
 
-    def delivered(self: Barrier, error: KafkaError | None, message: Any) -> None:
-        original(self, None if error is not None and is_of_the_row(error) else error, message)
+    def delivered(self: SharedRowProducer, barrier: Barrier, error: KafkaError | None, message: Any) -> None:
+        original(self, barrier, None if error is not None and is_of_the_row(error) else error, message)
 
-    with _patched(Barrier, "delivered", delivered):
+    with _patched(SharedRowProducer, "_delivered", delivered):
         yield
 
 
@@ -295,7 +296,7 @@ def ended_producer_forgotten() -> Iterator[None]:
     """What a producer that came to its end had not delivered is not given to the next one."""
 
     def begin_again(self: Outlet) -> None:
-        self._sink = self._open_sink()
+        self._writer = self._open_writer()
         for parcel in self._parcels:
             if parcel.handed:
                 parcel.barrier.forget(parcel.barrier.left)
@@ -308,10 +309,10 @@ def ended_producer_forgotten() -> Iterator[None]:
 def unblamed_row_forgotten() -> Iterator[None]:
     """A row that is given up, and is not at fault, ends no producer: nobody writes it again."""
 
-    def give_up(self: Sink, error: KafkaError) -> None:
+    def give_up(self: SharedRowProducer, cause: str) -> None:
         """Nothing follows."""
 
-    with _patched(Sink, "_give_up", give_up):
+    with _patched(SharedRowProducer, "_give_up", give_up):
         yield
 
 
@@ -320,11 +321,11 @@ def rows_without_comparison() -> Iterator[None]:
     """Rows go to whatever cluster is at the sink's address, and whoever acknowledges them is believed."""
 
     def send_to(
-        self: Sink, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0
+        self: SharedRowProducer, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0
     ) -> int:
         return self.send(rows, barrier, first)
 
-    with _patched(Sink, "send_to", send_to):
+    with _patched(SharedRowProducer, "send_to", send_to):
         yield
 
 
@@ -412,10 +413,10 @@ def limit_by_the_process() -> Iterator[None]:
 def last_refusal_unheard() -> Iterator[None]:
     """Where a sink's address may mean another cluster, the refusal that ends a producer never counts."""
 
-    def compare_last(self: Sink, watch: ClusterWatch) -> None:
+    def compare_last(self: SharedRowProducer, watch: ClusterWatch) -> None:
         """Nobody is asked."""
 
-    with _patched(Sink, "_compare_last", compare_last):
+    with _patched(SharedRowProducer, "_compare_last", compare_last):
         yield
 
 

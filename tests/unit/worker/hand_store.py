@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.unit.processor.driving import StoredState, fold
 from tidegate.changefeed.lifecycle.control import Ack
 from tidegate.processor.batch import OutputRecord, StepResult
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 
 
 class HandSink:
@@ -34,7 +34,7 @@ class HandSink:
         """Every row so far."""
         waiting, self._unacknowledged = self._unacknowledged, []
         for barrier in waiting:
-            barrier.delivered(None, None)
+            barrier.row_acknowledged()
 
     @property
     def topics(self) -> list[str]:

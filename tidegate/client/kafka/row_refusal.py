@@ -7,7 +7,7 @@ writes them again (docs/protocols/refused-rows.md).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
@@ -61,6 +61,16 @@ _RECREATE: Final = "Create the feed again, on topics of its own"
 def is_of_the_row(error: KafkaError) -> bool:
     """Return whether the row or its topic is at fault, so that no repetition would deliver the row."""
     return error.code() not in _OF_THE_PRODUCER
+
+
+def reported_refusal(error: KafkaError, message: Any) -> RowRefused | None:
+    """Return the refusal that a delivery report with an ``error`` tells of.
+
+    ``message`` is the report's row. Returns ``None`` where the row was given up, and is not at fault.
+    """
+    if not is_of_the_row(error):
+        return None
+    return row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
 
 
 def is_too_large(error: KafkaError) -> bool:

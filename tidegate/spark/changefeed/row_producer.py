@@ -20,7 +20,7 @@ from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.row_delivery import ROW_DELIVERY
-from tidegate.client.kafka.row_refusal import is_of_the_row, row_refused
+from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
 from tidegate.client.kafka.transaction import is_fatal
 from tidegate.errors import BrokerUnavailable, RowRefused
 from tidegate.processor.batch import OutputRecord
@@ -193,12 +193,11 @@ class RowProducer:
         begin_report()
         if error is None:
             return
-        if not is_of_the_row(error):
+        if (refusal := reported_refusal(error, message)) is not None:
+            self._refuse(feed_id, refusal)
+        elif not self._undelivered:
             where = f"{message.topic()} partition {message.partition()}"
-            self._undelivered = self._undelivered or f"a row for {where} was not delivered: {error.str()}"
-        else:
-            row = message.topic(), message.partition(), message.key(), message.value()
-            self._refuse(feed_id, row_refused(*row, error))
+            self._undelivered = f"a row for {where} was not delivered: {error.str()}"
 
     def _refuse(self, feed_id: FeedId, refusal: RowRefused) -> None:
         self._refused = self._refused or FeedRefused(feed_id, refusal)

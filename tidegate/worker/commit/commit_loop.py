@@ -29,8 +29,9 @@ from tidegate.worker.commit.in_flight import InFlight, InFlightBatches
 from tidegate.worker.commit.partition_input import PartitionInput
 from tidegate.worker.commit.stepper import Processor, Stepper
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.outlet import OpenSink, OutletChange, OutletLimits
+from tidegate.worker.output.outlet import OutletChange, OutletLimits
 from tidegate.worker.output.partition_outlets import Outlets
+from tidegate.worker.output.row_writer import OpenRowWriter
 from tidegate.worker.process.ending import end_process
 from tidegate.worker.process.schema_ids import SchemaIds
 
@@ -89,7 +90,7 @@ class CommitLoop:
         self,
         processor: Processor,
         writer: Writer,
-        opener_of: Callable[[FeedId], OpenSink],
+        opener_of: Callable[[FeedId], OpenRowWriter],
         valve: Valve,
         threads: Threads,
         limits: CommitLimits,

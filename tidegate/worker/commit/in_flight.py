@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import StepResult
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,8 +36,8 @@ from tidegate.worker.log_partition.partition_state import PartitionState, Stores
 from tidegate.worker.log_partition.standby import Standby
 from tidegate.worker.operations.metrics import BATCHES, INCIDENTS, ROWS
 from tidegate.worker.operations.report import PartitionReport, SpanReport
-from tidegate.worker.output.feed_sink import FeedSink
-from tidegate.worker.output.outlet import OpenSink
+from tidegate.worker.output.feed_row_writer import FeedRowWriter
+from tidegate.worker.output.row_writer import OpenRowWriter
 from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.shell import Shell
 
@@ -156,9 +156,9 @@ class LogPartition:
     def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> CommitLoop:
         runtime, follower = self._app.runtime, self._app.follower
 
-        def opener_of(feed_id: FeedId) -> OpenSink:
+        def opener_of(feed_id: FeedId) -> OpenRowWriter:
             definition = processor.definition_of(feed_id)  # now: the processor forgets a removed feed
-            return lambda: FeedSink(runtime.sinks, definition, lambda: follower.view[feed_id])
+            return lambda: FeedRowWriter(runtime.sinks, definition, lambda: follower.view[feed_id])
 
         return CommitLoop(
             processor,

@@ -14,15 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final
 
 import structlog
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RowRefused, SpoolLost
 from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.resume_pause import ResumePause
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.row_writer import OpenRowWriter
 from tidegate.worker.output.sink_patience import SinkPatience
 from tidegate.worker.output.spool import Spool
 
@@ -32,26 +33,6 @@ _AT_ONCE_BYTES: Final = 1 << 20
 _LOOKS: Final = 8  # how often waiting rows are looked at within ``stall_s``, at least
 
 _log = structlog.get_logger("tidegate.outlet")
-
-
-class RowSink(Protocol):
-    """Takes rows; see ``tidegate.worker.output.row_producer.Sink``."""
-
-    @property
-    def is_over(self) -> bool: ...
-
-    @property
-    def is_held(self) -> bool:
-        """Whether no row can be written, as when the sink's address has come to mean another cluster.
-
-        Nothing is tried until that has changed.
-        """
-
-    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
-
-
-#: Opens the sink of one feed: a new one with each call.
-OpenSink: TypeAlias = Callable[[], RowSink]
 
 
 class OutletState(enum.Enum):
@@ -132,15 +113,15 @@ class Outlet:
     def __init__(
         self,
         feed_id: FeedId,
-        open_sink: OpenSink,
+        open_writer: OpenRowWriter,
         limits: OutletLimits,
         acknowledged: Callable[[], None],
     ) -> None:
-        """``open_sink`` is called again whenever the sink is over, even if the feed is removed by then."""
+        """``open_writer`` is called again whenever the writer is over, also once the feed is removed."""
         self.feed_id = feed_id
         self.state = OutletState.LIVE
-        self._open_sink = open_sink
-        self._sink = open_sink()
+        self._open_writer = open_writer
+        self._writer = open_writer()
         self._limits = limits
         self._acknowledged = acknowledged
         self._loop = asyncio.get_running_loop()
@@ -172,7 +153,7 @@ class Outlet:
     @property
     def has_more(self) -> bool:
         """Whether there are rows that the producer does not have, or that it may have given up."""
-        if self._sink.is_over and self._parcels:
+        if self._writer.is_over and self._parcels:
             return True
         return bool(self._spool) or any(not parcel.handed for parcel in self._parcels)
 
@@ -180,10 +161,10 @@ class Outlet:
         """Give the producer the rows that it has room for, in order. No row follows one that is refused."""
         if self.refusal is not None:
             return
-        if self._sink.is_over:
+        if self._writer.is_over:
             self._begin_again()
         while (parcel := self._next()) is not None:
-            parcel.first = self._sink.send(parcel.rows, parcel.barrier, parcel.first)
+            parcel.first = self._writer.send(parcel.rows, parcel.barrier, parcel.first)
             if not parcel.handed:
                 return
 
@@ -231,7 +212,7 @@ class Outlet:
                 return OutletChange.DETACH if is_late or (is_last and not self.is_empty) else None
             case OutletState.SPOOLING if self._lost or self._is_held:
                 return OutletChange.STALL
-            case OutletState.STALLED if self._sink.is_held:
+            case OutletState.STALLED if self._writer.is_held:
                 return None
             case OutletState.SPOOLING:
                 return OutletChange.ATTACH if self.is_empty else None
@@ -284,15 +265,15 @@ class Outlet:
         return len(self._parcels) < parcels
 
     def _begin_again(self) -> None:
-        """Open another sink, and have it given all rows again that may be missing: step R6.
+        """Open another writer, and have it given all rows again that may be missing: step R6.
 
-        The old sink is over: each of its rows is acknowledged, refused or given up. The new one gets all rows
-        in order from the first unacknowledged batch on. Acknowledged rows of later batches are among them: if
-        they were not written again, an older version of a key could stay its last record. Those later batches
-        are not committed yet, and wait for their copies. Rows of a stalled feed are dropped instead, since
-        its next scan brings them.
+        The old writer is over: each of its rows is acknowledged, refused or given up. The new one gets all
+        rows in order from the first unacknowledged batch on. Acknowledged rows of later batches are among
+        them: if they were not written again, an older version of a key could stay its last record. Those
+        later batches are not committed yet, and wait for their copies. Rows of a stalled feed are dropped
+        instead, since its next scan brings them.
         """
-        self._sink = self._open_sink()
+        self._writer = self._open_writer()
         self._drop_acknowledged()
         if self.state is OutletState.STALLED or self._lost:
             self.forget()
@@ -315,8 +296,8 @@ class Outlet:
 
     @property
     def _is_held(self) -> bool:
-        """Whether rows wait for a sink that is held (``RowSink.is_held``)."""
-        return not self.is_empty and self._sink.is_held
+        """Whether rows wait for a sink that is held (``RowWriter.is_held``)."""
+        return not self.is_empty and self._writer.is_held
 
     def _next(self) -> _Parcel | None:
         """The first rows that the producer does not have and may be given now; ``None``: there are none.

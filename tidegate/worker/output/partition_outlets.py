@@ -12,15 +12,15 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Ack, Failed, Removed
 from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.outlet import (
-    OpenSink,
     Outlet,
     OutletChange,
     OutletLimits,
     OutletReport,
     OutletState,
 )
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.row_writer import OpenRowWriter
 
 _QUEUE_FULL_S: Final = 0.01  # librdkafka tells nobody when it has room
 _TEXTS: Final = {
@@ -46,7 +46,7 @@ class Outlets:
     def __init__(
         self,
         partition: int,
-        opener_of: Callable[[FeedId], OpenSink],
+        opener_of: Callable[[FeedId], OpenRowWriter],
         limits: OutletLimits,
         clock: Callable[[], float],
         acknowledged: Callable[[], None],

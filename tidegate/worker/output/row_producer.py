@@ -1,19 +1,19 @@
-"""Gives rows to Kafka: idempotent producers without expiry, and barriers that count a batch's deliveries.
+"""Gives rows to Kafka, by idempotent producers without expiry, and tells barriers what became of each row.
 
 ``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. Instead
-each row's delivery is reported to a barrier. A row that is refused for good is reported too, and its feed
-fails (docs/protocols/refused-rows.md).
+each delivery report of librdkafka is told to the batch's barrier. A row that is refused for good is told too,
+and its feed fails (docs/protocols/refused-rows.md).
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -22,12 +22,12 @@ from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.kafka.row_delivery import ROW_DELIVERY
-from tidegate.client.kafka.row_refusal import is_of_the_row, row_refused
+from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
 from tidegate.client.kafka.transaction import is_fatal
-from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config
 from tidegate.worker.operations.metrics import SINK_ENDS, SINK_TROUBLES
+from tidegate.worker.output.barrier import Barrier, Unconfirmed
 from tidegate.worker.process.ending import end_process
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
@@ -42,176 +42,18 @@ _REST_S: Final = 0.5  # pause before another producer is opened, since that one 
 _log = structlog.get_logger("tidegate.sink")
 
 
-#: A barrier whose last row was acknowledged, or one of whose rows was refused.
-Unconfirmed: TypeAlias = "tuple[Barrier, RowRefused | None]"
-Confirm: TypeAlias = Callable[[Unconfirmed], None]
-GiveUp: TypeAlias = Callable[[KafkaError], None]
-
-
-class Barrier:
-    """Counts the acknowledgements of one feed's rows of one batch; ``acknowledged`` is done with the last.
-
-    The sinks' threads call ``delivered`` and ``confirm``. The loop or the thread of the steps calls the rest.
-
-    An acknowledgement or a refusal does not say which cluster gave it. Where the sink's address may come to
-    mean another cluster, they count only once the sink has ruled that out (``begin`` and ``confirm``).
-    """
-
-    __slots__ = (
-        "_calls",
-        "_confirm",
-        "_doubted",
-        "_give_up",
-        "_left",
-        "_lock",
-        "_loop",
-        "_turn",
-        "acknowledged",
-        "counts",
-        "refusal",
-    )
-
-    def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.acknowledged: asyncio.Future[None] = loop.create_future()
-        #: Whether every row is acknowledged: ``acknowledged`` is done, or the loop has still to note it.
-        self.counts = not rows
-        #: Why one of the rows will never be acknowledged, so that the feed fails (step R1).
-        self.refusal: RowRefused | None = None
-        self._left = rows
-        self._loop = loop
-        self._confirm: Confirm | None = None
-        self._give_up: GiveUp | None = None
-        self._doubted = False  # whether a refusal waits for ``confirm``
-        self._calls: list[Callable[[], None]] = []
-        self._turn = 0  # how often it began again; the loop ignores news of an earlier turn
-        self._lock = threading.Lock()  # the sink's thread counts rows, and so does the caller of ``forget``
-        if not rows:
-            self.acknowledged.set_result(None)
-
-    @property
-    def left(self) -> int:
-        """How many rows are not acknowledged yet."""
-        return self._left
-
-    def when_acknowledged(self, call: Callable[[], None]) -> None:
-        """Have the loop call ``call`` at the last acknowledgement, and once more for each ``begin_again``."""
-        self._calls.append(call)
-        if self.acknowledged.done():
-            self._loop.call_soon(call)
-
-    def forget(self, rows: int) -> None:
-        """Count ``rows`` that will never be handed to a sink as acknowledged. Any thread may call this."""
-        with self._lock:
-            self._left -= rows
-            last = rows > 0 and not self._left
-        if last:
-            self._finish()
-
-    def begin_again(self, rows: int) -> None:
-        """Count all ``rows`` once more, as if none were acknowledged: another sink is given them (step R6).
-
-        Their former sink is over, so it reports on none of them any more. The caller makes sure that no batch
-        was committed because of this barrier: batches are committed in order, and an earlier one, or this one
-        itself, still has unacknowledged rows.
-        """
-        with self._lock:
-            self._left = rows
-            self._turn += 1
-            self.counts = False
-            if self.acknowledged.done():
-                self.acknowledged = self._loop.create_future()
-        self._confirm = None
-        self._doubted = False
-
-    def refuse(self, refusal: RowRefused) -> None:
-        """Note that a row is refused for good. It counts as not acknowledged."""
-        if self.refusal is None:
-            self.refusal = refusal
-
-    def delivered(self, error: KafkaError | None, message: Any) -> None:
-        """Count one row, or note that it is refused.
-
-        A row that the producer gave up although the row is not at fault does not count. The producer has come
-        to its end, or does so now: another one is given the row, or nobody waits for it (steps R4 and R4a).
-        """
-        begin_report()
-        if error is not None:
-            self._note(error, message)
-            return
-        with self._lock:
-            self._left -= 1
-            last = not self._left
-        if last:
-            self._finish()
-
-    def handed_to(self, give_up: GiveUp) -> None:
-        """Set what is called for each row that the sink gives up although the row is not at fault."""
-        self._give_up = give_up
-
-    def begin(self, confirm: Confirm) -> None:
-        """Have ``confirm`` called at the last acknowledgement, or at a refusal: neither counts by itself."""
-        self._confirm = confirm
-
-    def confirm(self, refusal: RowRefused | None) -> None:
-        """Let the acknowledgements count, or the ``refusal``.
-
-        The sink calls this once it knows that no other cluster was at the address since the first row went
-        out.
-        """
-        if refusal is not None:
-            self.refuse(refusal)
-        else:
-            self._count()
-
-    def _note(self, error: KafkaError, message: Any) -> None:
-        if is_of_the_row(error):
-            self.take_refusal(
-                row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
-            )
-        elif self._give_up is not None:
-            self._give_up(error)
-
-    def take_refusal(self, refusal: RowRefused) -> None:
-        """Take the refusal of a row, by whatever cluster is at the address. Only the first one is kept."""
-        if self._confirm is None:
-            self.refuse(refusal)
-        elif not self._doubted:
-            self._doubted = True
-            self._confirm((self, refusal))
-
-    def _finish(self) -> None:
-        if self._confirm is None:
-            self._count()
-        else:
-            self._confirm((self, None))
-
-    def _count(self) -> None:
-        self.counts = True
-        self._loop.call_soon_threadsafe(self._open, self._turn)
-
-    def _open(self, turn: int) -> None:
-        with self._lock:
-            if turn != self._turn or self.acknowledged.done():
-                return
-            self.acknowledged.set_result(None)
-        for call in self._calls:
-            call()
-
-
-class Sink:
-    """One producer for all feeds that write to one cluster.
+class SharedRowProducer:
+    """One producer of rows for all feeds that write to one cluster: its ``SharedRowWriter``.
 
     When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Each
     of its rows is then reported as acknowledged, refused or given up. After the last report ``is_over`` is
-    true, and the feeds begin again with another sink (docs/protocols/refused-rows.md, R4 to R6).
+    true, and the feeds begin again with another producer (docs/protocols/refused-rows.md, R4 to R6).
 
     ``watched`` says that the address may come to mean another cluster. The cluster is asked for its id before
     rows go out, and after the acknowledgements of a batch. The producer comes to its end when another cluster
     is seen (docs/protocols/sink-addresses.md). ``topic`` is a topic there; the question
     for the id names it.
     """
-
-    is_held: Final = False
 
     def __init__(
         self, settings: Settings, machine: Machine = REAL, *, watched: bool = False, topic: str = ""
@@ -241,17 +83,13 @@ class Sink:
         self._poller = machine.background(self._poll, "sink-deliveries")
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """Hand rows to the producer from index ``first`` on.
+        """Hand rows to the producer from index ``first`` on (``RowWriter.send``).
 
-        Returns the index of the first row that the producer did not take; ``len(rows)`` when it took all.
-        There are three reasons not to take a row. The producer has no room: call again after a while. Or it
-        has come to its end. Or the row is refused, as one above ``max_record_bytes``: the barrier has the
-        refusal.
+        A row above ``max_record_bytes`` is refused here, before anything of it is queued.
         """
         with self._sending:
             if self._ends.is_set():
                 return first
-            barrier.handed_to(self._give_up)
             return self._give(rows, barrier, first)
 
     @property
@@ -264,7 +102,7 @@ class Sink:
         self.topic = self.topic or rows[first].topic
         if self.cluster_id != cluster or self._ends.is_set():
             return first
-        barrier.begin(self._unconfirmed.put)
+        barrier.require_confirmation(self._unconfirmed.put)
         return self.send(rows, barrier, first)
 
     def pending(self) -> int:
@@ -281,7 +119,7 @@ class Sink:
             self._producer.flush(_CLOSE_S)
 
     def _give(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int) -> int:
-        produce, delivered = self._producer.produce, barrier.delivered
+        produce, delivered = self._producer.produce, partial(self._delivered, barrier)
         for index in range(first, len(rows)):
             topic, partition, key, value, timestamp_ms, headers = rows[index]
             try:
@@ -293,9 +131,19 @@ class Sink:
                 if is_fatal(error):
                     self._ends.set()
                 else:
-                    barrier.take_refusal(row_refused(topic, partition, key, value, error, self._limit))
+                    barrier.row_refused(row_refused(topic, partition, key, value, error, self._limit))
                 return index
         return len(rows)
+
+    def _delivered(self, barrier: Barrier, error: KafkaError | None, message: Any) -> None:
+        """Tell ``barrier`` what became of one of its rows: librdkafka's delivery report."""
+        begin_report()
+        if error is None:
+            barrier.row_acknowledged()
+        elif (refusal := reported_refusal(error, message)) is not None:
+            barrier.row_refused(refusal)
+        else:
+            self._give_up(error.str())
 
     def _poll(self) -> None:
         try:
@@ -314,14 +162,14 @@ class Sink:
         except (KafkaException, SystemError) as failure:  # the producer can do nothing more
             self._end(str(failure))  # ``SystemError``: a report came after the client had raised an error
 
-    def _give_up(self, error: KafkaError) -> None:
+    def _give_up(self, cause: str) -> None:
         """End the producer, if nothing has yet, because it gave up a row that is not at fault (step R4a).
 
         librdkafka gives up the rows of a deleted topic and goes on. Without the end of the producer nobody
         would write the row again.
         """
         if not self._ends.is_set() and not self._closed.is_set():
-            self._end(f"a row was given up: {error.str()}")
+            self._end(f"a row was given up: {cause}")
 
     def _end(self, cause: str) -> None:
         SINK_ENDS.labels(self._servers).inc()

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.resume_pause import ResumePause
-from tidegate.worker.output.row_producer import Barrier
 
 _TOO_MUCH: Final = 4  # too many bytes may wait for ``stall_s`` divided by this
 

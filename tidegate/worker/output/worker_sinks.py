@@ -22,7 +22,8 @@ from tidegate.errors import SinkNotAllowed
 from tidegate.worker.kafka.clients import with_login
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.operations.report import SinkReport
-from tidegate.worker.output.row_producer import Sink
+from tidegate.worker.output.row_producer import SharedRowProducer
+from tidegate.worker.output.row_writer import SharedRowWriter
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
@@ -55,7 +56,7 @@ class SinkCluster:
         self._machine = machine
         self._open_admin, self._open_threads = admin, threads
         self._lock = threading.RLock()
-        self._rows: Sink | None = None
+        self._rows: SharedRowProducer | None = None
         self._admin: WorkerTopicAdmin | None = None
         self._threads: Executor | None = None
 
@@ -68,12 +69,14 @@ class SinkCluster:
         return self._configure()
 
     @property
-    def rows(self) -> Sink:
-        """The cluster's row producer; a new one when the former has come to its end (step R6)."""
+    def rows(self) -> SharedRowWriter:
+        """What gives rows to the cluster; a new one when the former has come to its end (step R6)."""
         with self._lock:
             if self._rows is None or self._rows.is_over:
                 topic = "" if self._rows is None else self._rows.topic
-                self._rows = Sink(self.settings, self._machine, watched=not self.own, topic=topic)
+                self._rows = SharedRowProducer(
+                    self.settings, self._machine, watched=not self.own, topic=topic
+                )
             return self._rows
 
     @property

@@ -18,7 +18,7 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 
 TABLE: Final = HandTable.of(104, "plain")
 _FEED: Final = activation([TABLE.descriptor])
@@ -53,7 +53,7 @@ class _Sink:
     def acknowledge(self, *which: int) -> None:
         """Acknowledge the rows at these positions."""
         for number in which:
-            self._barriers[number].delivered(None, None)
+            self._barriers[number].row_acknowledged()
 
 
 class _Writer:

@@ -39,8 +39,9 @@ from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.outlet import OpenSink, OutletLimits, OutletReport, OutletState, RowSink
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.outlet import OutletLimits, OutletReport, OutletState
+from tidegate.worker.output.row_writer import OpenRowWriter, RowWriter
 
 FAST: Final = FeedId("fast")
 SLOW: Final = FeedId("slow")
@@ -244,7 +245,7 @@ class Sink:
         for _ in range(min(rows, len(self.queue))):
             row, barrier = self.queue.popleft()
             self.topic.append(row)
-            barrier.delivered(None, None)
+            barrier.row_acknowledged()
 
     def comes_back(self) -> None:
         """All rows come to the topic, and those that follow at once."""
@@ -302,7 +303,7 @@ class Kafka:
         )
         return max(named, default=-1)
 
-    def sink_of(self, feed_id: FeedId) -> RowSink:
+    def sink_of(self, feed_id: FeedId) -> RowWriter:
         """Where the rows of the feed go now."""
         return self.sinks[feed_id]
 
@@ -349,7 +350,7 @@ class Owner:
         )
         self.pipeline.start()
 
-    def _opener_of(self, feed_id: FeedId) -> OpenSink:
+    def _opener_of(self, feed_id: FeedId) -> OpenRowWriter:
         """Ask the processor for the feed, as a worker does."""
         assert feed_id in self.processor.feeds, "the processor does not have the feed"
         return partial(self.kafka.sink_of, feed_id)

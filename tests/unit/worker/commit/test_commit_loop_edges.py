@@ -33,7 +33,7 @@ from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 
 _FEED = FeedId("feed")
 
@@ -127,7 +127,7 @@ class Sink:
             if offset in offsets:
                 self.sent.remove((barrier, offset))
                 self.events.append(f"ack {offset}")
-                barrier.delivered(None, None)
+                barrier.row_acknowledged()
 
 
 @dataclass

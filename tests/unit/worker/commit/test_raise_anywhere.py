@@ -26,7 +26,7 @@ from tidegate.raftlog.entry import Offset
 from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.commit.in_flight import InFlight
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 
 _TABLE: Final = HandTable.of(104, "plain")
 _FEED: Final = activation([_TABLE.descriptor])
@@ -110,7 +110,7 @@ class _Kafka:
     def _acknowledge(self, row: OutputRecord, barrier: Barrier) -> None:
         self._unacknowledged -= 1
         self.rows.append(row)
-        barrier.delivered(None, None)
+        barrier.row_acknowledged()
 
     def commit(self, results: Sequence[StepResult]) -> None:
         """The rows up to the position that is committed must be there, and the process too."""

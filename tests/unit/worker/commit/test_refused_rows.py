@@ -24,17 +24,17 @@ from hypothesis import strategies as st
 from tests.unit.worker.commit.judged_commits import Kafka, Owner, Sink, in_a_loop, settle
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Remove
-from tidegate.client.kafka.record_limit import limit_of_workers
+from tidegate.client.kafka.record_limit import RecordLimit, limit_of_workers
 from tidegate.client.kafka.row_refusal import row_refused
+from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.output.outlet import RowSink
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.row_writer import RowWriter
 
 _A: Final = FeedId("a")
 _B: Final = FeedId("b")
 _TOO_LARGE: Final = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
 _GONE: Final = KafkaError(KafkaError._UNKNOWN_PARTITION, "gone")
-_PURGED: Final = KafkaError(KafkaError._PURGE_QUEUE, "purged")
 _FATAL: Final = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "fatal")
 
 
@@ -46,23 +46,8 @@ class How(enum.Enum):
     FOR_WANT_OF_ITS_TOPIC = "for want of its topic"
 
 
-@dataclass(frozen=True)
-class _Report:
-    """What a delivery report names."""
-
-    row: OutputRecord
-
-    def topic(self) -> str:
-        return self.row.topic
-
-    def partition(self) -> int:
-        return self.row.partition
-
-    def key(self) -> bytes:
-        return self.row.key
-
-    def value(self) -> bytes | None:
-        return self.row.value
+def _refusal(row: OutputRecord, error: KafkaError, limit: RecordLimit | None = None) -> RowRefused:
+    return row_refused(row.topic, row.partition, row.key, row.value, error, limit)
 
 
 @dataclass
@@ -82,11 +67,7 @@ class _Producer:
             if self.ends:
                 return number
             if self.cluster.refuses(row) is How.AT_THE_CALL:
-                barrier.refuse(
-                    row_refused(
-                        row.topic, row.partition, row.key, row.value, _TOO_LARGE, limit_of_workers(10)
-                    )
-                )
+                barrier.row_refused(_refusal(row, _TOO_LARGE, limit_of_workers(10)))
                 return number
             self.queues.setdefault(row.topic, deque()).append((row, barrier))
         return len(rows)
@@ -99,25 +80,24 @@ class _Producer:
             match self.cluster.refuses(row):
                 case None:
                     self.cluster.sinks[FeedId(topic)].topic.append(row)
-                    barrier.delivered(None, None)
+                    barrier.row_acknowledged()
                 case How.BY_THE_BROKER:
                     self.ends = True
-                    barrier.delivered(_TOO_LARGE, _Report(row))
+                    barrier.row_refused(_refusal(row, _TOO_LARGE))
                     return
                 case _:
-                    barrier.delivered(_GONE, _Report(row))
+                    barrier.row_refused(_refusal(row, _GONE))
 
     def come_to_the_end(self) -> None:
         """Some of its rows have come to their topics, and no answer of them; then it is over."""
         self.ends = True
         for topic, queue in self.queues.items():
             written = self.cluster.rng.randint(0, len(queue))
-            for number, (row, barrier) in enumerate(queue):
+            for number, (row, _) in enumerate(queue):
                 if number < written and self.cluster.refuses(row) is None:
                     self.cluster.sinks[FeedId(topic)].topic.append(row)
                 else:
                     written = 0
-                barrier.delivered(_PURGED, _Report(row))
         self.queues.clear()
         self.is_over = True
 
@@ -131,7 +111,7 @@ class _Cluster(Kafka):
         self.refused: dict[tuple[str, int], How] = {}
         self.producer = _Producer(self)
 
-    def sink_of(self, feed_id: FeedId) -> RowSink:
+    def sink_of(self, feed_id: FeedId) -> RowWriter:
         if self.producer.is_over:
             self.producer = _Producer(self)
         return self.producer

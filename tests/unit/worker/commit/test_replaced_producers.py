@@ -23,8 +23,9 @@ from tests.unit.worker.commit.judged_commits import Kafka, Owner, in_a_loop, off
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.outlet import Outlet, OutletLimits, RowSink
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.outlet import Outlet, OutletLimits
+from tidegate.worker.output.row_writer import RowWriter
 
 _A: Final = FeedId("a")
 _B: Final = FeedId("b")
@@ -54,7 +55,7 @@ class _Producer:
         for _ in range(min(rows, len(queue))):
             row, barrier = queue.popleft()
             self.cluster.sinks[FeedId(row.topic)].topic.append(row)
-            barrier.delivered(None, None)
+            barrier.row_acknowledged()
 
     def come_to_the_end(self) -> None:
         """Some of its rows have come to their partitions, without an answer; then it is over."""
@@ -79,7 +80,7 @@ class _Cluster(Kafka):
         self.rng = Random(seed)
         self.producer = _Producer(self)
 
-    def sink_of(self, feed_id: FeedId) -> RowSink:
+    def sink_of(self, feed_id: FeedId) -> RowWriter:
         if self.producer.is_over:
             self.producer = _Producer(self)
         return self.producer

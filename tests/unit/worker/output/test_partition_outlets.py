@@ -11,8 +11,8 @@ from tests.unit.worker.hand_limits import PATIENT
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.lifecycle.control import Removed
 from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.partition_outlets import Outlets
-from tidegate.worker.output.row_producer import Barrier
 
 _FEED = FeedId("feed")
 _ROW = OutputRecord("t", 0, b"k", b"v", 0, [])

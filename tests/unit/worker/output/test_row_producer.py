@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 import tidegate.worker.output.row_producer
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.operations.metrics import SINK_ENDS
-from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.process.settings import Settings
 
 _ROWS = [OutputRecord("topic", 0, b"key", b"%d" % number, 1, []) for number in range(2)]
@@ -138,7 +139,7 @@ class Watched:
         self.world = World()
         machine: Any = self.world
         self._machine = machine
-        self.sink = Sink(Settings(), machine, watched=True)
+        self.sink = SharedRowProducer(Settings(), machine, watched=True)
         self._loop = loop
 
     def barrier(self, rows: int = len(_ROWS)) -> Barrier:
@@ -154,7 +155,7 @@ class Watched:
         self._loop.run_until_complete(asyncio.sleep(0))
 
     @staticmethod
-    def _take_turn(sink: Sink) -> None:
+    def _take_turn(sink: SharedRowProducer) -> None:
         assert sink._watch is not None
         sink._polls = tidegate.worker.output.row_producer._ASK_AGAIN_POLLS
         sink._poll_once(0.0)
@@ -165,7 +166,7 @@ class Watched:
     def begin_again(self) -> None:
         """Another producer takes the place of the one that is over."""
         assert self.sink.is_over
-        self.sink = Sink(Settings(), self._machine, watched=True, topic=self.sink.topic)
+        self.sink = SharedRowProducer(Settings(), self._machine, watched=True, topic=self.sink.topic)
 
     def known(self) -> None:
         """The cluster has told its id."""

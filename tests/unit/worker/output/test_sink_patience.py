@@ -12,8 +12,8 @@ import pytest
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.outlet import Outlet, OutletChange, OutletLimits, OutletState
-from tidegate.worker.output.row_producer import Barrier
 
 _STALL_S: Final = 16.0
 _ROW_BYTES: Final = 10
@@ -36,7 +36,7 @@ class _Sink:
 
     async def acknowledge(self, rows: int) -> None:
         for _ in range(min(rows, len(self._waiting))):
-            self._waiting.popleft().delivered(None, None)
+            self._waiting.popleft().row_acknowledged()
         await asyncio.sleep(0)
 
 

@@ -21,7 +21,7 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.operations.metrics import ReportCollector
 from tidegate.worker.operations.report import SinkReport, WorkerReport
-from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import SecurityProtocol, Settings

@@ -1,4 +1,4 @@
-"""Gives the rows of one feed to the row producer of their cluster, once that cluster is known."""
+"""Gives the rows of one feed to the row writer of their sink, once it is known which sink that is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_clusters import stored_cluster
 from tidegate.errors import RetryError, SecretMissing, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.row_writer import SharedRowWriter
 from tidegate.worker.output.worker_sinks import WorkerSinks
 
 _TELL_AGAIN_S: Final = 10.0
@@ -22,14 +23,14 @@ _TELL_AGAIN_S: Final = 10.0
 _log = structlog.get_logger("tidegate.sink")
 
 
-class FeedSink:
-    """The sink of one epoch of a feed, as an outlet uses it (``tidegate.worker.output.outlet.RowSink``).
+class FeedRowWriter:
+    """The row writer of one epoch of a feed (``tidegate.worker.output.row_writer.RowWriter``).
 
     ``view`` gives the feed as the jobs topic has it. The sink's cluster is the one whose id is stored there.
-    A log partition may have a feed before the worker has read that id: until then the sink has no room.
+    A log partition may have a feed before the worker has read that id: until then the writer has no room.
 
-    All rows go to one producer. When that producer ends, this sink takes no more rows: the outlet opens
-    another sink, and first gives it the rows that the producer has given up. So rows stay in order.
+    All rows go to one shared writer. When that one ends, this writer takes no more rows: the outlet opens
+    another writer, and first gives it the rows that the ended one has given up. So rows stay in order.
     """
 
     def __init__(self, sinks: WorkerSinks, definition: FeedDefinition, view: Callable[[], FeedView]) -> None:
@@ -39,13 +40,13 @@ class FeedSink:
         self._definition = definition
         self._view = view
         self._cluster: str | None = None
-        self._sink: Sink | None = None
+        self._shared: SharedRowWriter | None = None
         self._is_refused = False
 
     @property
     def is_over(self) -> bool:
-        """Whether the producer that had the feed's rows is over. Then another ``FeedSink`` takes them."""
-        return self._sink is not None and self._sink.is_over
+        """Whether the shared writer that had the feed's rows is over. Then another writer takes them."""
+        return self._shared is not None and self._shared.is_over
 
     @property
     def is_held(self) -> bool:
@@ -55,21 +56,21 @@ class FeedSink:
         the operator allows the feed to write there; or the feed began a later epoch before this one's cluster
         was stored, and nobody stores that cluster any more.
         """
-        sink = self._find()
-        if sink is None:
+        shared = self._find()
+        if shared is None:
             return self._is_refused or (self._view().epoch or FIRST_EPOCH) > self._definition.epoch
         if not self._cluster:
             return False
-        if sink.is_over:  # it asks no cluster for its id any more
-            sink = self._rows(self._cluster)
-            if sink is None:
+        if shared.is_over:  # it asks no cluster for its id any more
+            shared = self._rows(self._cluster)
+            if shared is None:
                 return self._is_refused
-        return sink.cluster_id not in ("", self._cluster)
+        return shared.cluster_id not in ("", self._cluster)
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """See ``tidegate.worker.output.row_producer.Sink.send``."""
-        sink = self._find()
-        if sink is None:
+        """See ``RowWriter.send``."""
+        shared = self._find()
+        if shared is None:
             return first
         try:
             rows = self._secrets.into(rows, first)
@@ -77,23 +78,23 @@ class FeedSink:
             self._tell(error)
             return first
         if self._cluster:
-            return sink.send_to(self._cluster, rows, barrier, first)
-        return sink.send(rows, barrier, first)
+            return shared.send_to(self._cluster, rows, barrier, first)
+        return shared.send(rows, barrier, first)
 
     def _tell(self, error: RetryError) -> None:
         if time.monotonic() >= self._tell_at:
             self._tell_at = time.monotonic() + _TELL_AGAIN_S
             _log.warning("rows cannot be given to their sink", feed=self._definition.id, cause=str(error))
 
-    def _find(self) -> Sink | None:
-        if self._sink is None:
+    def _find(self) -> SharedRowWriter | None:
+        if self._shared is None:
             self._cluster = stored_cluster(self._view(), self._definition.epoch)
             if self._cluster is not None:
-                self._sink = self._rows(self._cluster)
-        return self._sink
+                self._shared = self._rows(self._cluster)
+        return self._shared
 
-    def _rows(self, cluster: str) -> Sink | None:
-        """The producer of rows for ``cluster``.
+    def _rows(self, cluster: str) -> SharedRowWriter | None:
+        """The shared writer of the sink with the id ``cluster``.
 
         ``None`` while the feed is not allowed to write there, or a secret of the login is missing.
         """

@@ -18,8 +18,9 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
-from tidegate.worker.output.feed_sink import FeedSink
-from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.feed_row_writer import FeedRowWriter
+from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import Settings
@@ -35,7 +36,7 @@ class Taken:
         self.by: list[str] = []
         taken = self
 
-        class Noting(Sink):
+        class Noting(SharedRowProducer):
             def __init__(
                 self, settings: Settings, machine: object, *, watched: bool, topic: str = ""
             ) -> None:
@@ -56,7 +57,7 @@ class Taken:
             def close(self) -> None:
                 """Nothing is open."""
 
-        patch.setattr("tidegate.worker.output.worker_sinks.Sink", Noting)
+        patch.setattr("tidegate.worker.output.worker_sinks.SharedRowProducer", Noting)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def _stored(cluster: str, epoch: FeedEpoch = FIRST_EPOCH) -> FeedView:
 def test_rows_go_to_the_cluster_that_is_stored_with_the_feed(
     taken: Taken, sinks: WorkerSinks, barrier: Barrier, cluster: str, servers: str
 ) -> None:
-    assert FeedSink(sinks, _FEED.definition, lambda: _stored(cluster)).send(_ROWS, barrier) == 1
+    assert FeedRowWriter(sinks, _FEED.definition, lambda: _stored(cluster)).send(_ROWS, barrier) == 1
     assert taken.by == [servers]
 
 
@@ -99,8 +100,8 @@ def test_rows_wait_while_nothing_is_known_of_the_feed(
     taken: Taken, sinks: WorkerSinks, barrier: Barrier
 ) -> None:
     views = [FeedView(), _stored("", FeedEpoch(2)), _stored("")]
-    sink = FeedSink(sinks, _FEED.definition, lambda: views.pop(0))
-    assert [sink.send(_ROWS, barrier) for _ in range(4)] == [0, 0, 1, 1]
+    writer = FeedRowWriter(sinks, _FEED.definition, lambda: views.pop(0))
+    assert [writer.send(_ROWS, barrier) for _ in range(4)] == [0, 0, 1, 1]
     assert taken.by == ["127.0.0.1:9"] * 2
 
 
@@ -109,22 +110,23 @@ def test_rows_of_an_epoch_that_is_over_are_not_waited_for_once_its_cluster_is_fo
 ) -> None:
     later = replace(_FEED.definition, epoch=FeedEpoch(2))
     views = [FeedView(), FeedView(later)]
-    sink = FeedSink(sinks, _FEED.definition, lambda: views[0])
-    held = [sink.is_held]
+    writer = FeedRowWriter(sinks, _FEED.definition, lambda: views[0])
+    held = [writer.is_held]
     views.pop(0)
-    held.append(sink.is_held)
-    assert (sink.send(_ROWS, barrier), taken.by) == (0, [])
+    held.append(writer.is_held)
+    assert (writer.send(_ROWS, barrier), taken.by) == (0, [])
     assert held == [False, True]
 
 
 def test_no_row_goes_to_the_next_producer_before_those_that_the_last_one_has_given_up(
     taken: Taken, sinks: WorkerSinks, barrier: Barrier
 ) -> None:
-    sink = FeedSink(sinks, _FEED.definition, lambda: _stored(""))
-    sink.send(_ROWS, barrier)
+    writer = FeedRowWriter(sinks, _FEED.definition, lambda: _stored(""))
+    writer.send(_ROWS, barrier)
     first = sinks.own.rows
+    assert isinstance(first, SharedRowProducer)
     first.is_over = True
     assert sinks.own.rows is not first
-    assert sink.is_over
-    again = FeedSink(sinks, _FEED.definition, lambda: _stored(""))
+    assert writer.is_over
+    again = FeedRowWriter(sinks, _FEED.definition, lambda: _stored(""))
     assert (again.send(_ROWS, barrier), again.is_over) == (1, False)

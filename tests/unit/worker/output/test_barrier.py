@@ -1,0 +1,95 @@
+"""What a barrier makes of what row writers tell it, whatever kind of sink they write to."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import pytest
+
+from stack.places import CHECKOUT
+from tidegate.errors import RowRefused
+from tidegate.worker.output.barrier import Barrier, Unconfirmed
+
+_REFUSED: Final = RowRefused("a table without that column")
+_OUTPUT: Final = CHECKOUT / "tidegate" / "worker" / "output"
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    found = asyncio.new_event_loop()
+    with closing(found):
+        yield found
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_until_complete(asyncio.sleep(0))
+
+
+def test_a_batch_is_acknowledged_with_its_last_row(loop: asyncio.AbstractEventLoop) -> None:
+    barrier, calls = Barrier(2, loop), list[str]()
+    barrier.when_acknowledged(lambda: calls.append("called"))
+    barrier.row_acknowledged()
+    _turn(loop)
+    assert (barrier.left, barrier.counts, calls) == (1, False, [])
+    barrier.row_acknowledged()
+    assert (barrier.counts, barrier.acknowledged.done()) == (True, False), "the loop has still to note it"
+    _turn(loop)
+    assert (barrier.acknowledged.done(), calls) == (True, ["called"])
+
+
+def test_a_refused_row_is_never_acknowledged_and_the_first_refusal_is_kept(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    barrier = Barrier(2, loop)
+    barrier.row_refused(_REFUSED)
+    barrier.row_refused(RowRefused("another one"))
+    barrier.row_acknowledged()
+    _turn(loop)
+    assert (barrier.refusal, barrier.left, barrier.acknowledged.done()) == (_REFUSED, 1, False)
+
+
+def test_where_another_sink_may_be_at_the_address_nothing_counts_by_itself(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    told: list[Unconfirmed] = []
+    taken, refused = Barrier(1, loop), Barrier(1, loop)
+    for barrier in (taken, refused):
+        barrier.require_confirmation(told.append)
+    taken.row_acknowledged()
+    refused.row_refused(_REFUSED)
+    refused.row_refused(_REFUSED)
+    _turn(loop)
+    assert (taken.acknowledged.done(), refused.refusal) == (False, None)
+    assert told == [(taken, None), (refused, _REFUSED)], "each was told once"
+    for barrier, refusal in told:
+        barrier.confirm(refusal)
+    _turn(loop)
+    assert (taken.acknowledged.done(), refused.refusal) == (True, _REFUSED)
+
+
+def test_rows_that_begin_again_are_counted_anew_and_without_what_the_loop_has_not_heard(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    barrier = Barrier(1, loop)
+    barrier.row_acknowledged()
+    barrier.begin_again(2)
+    _turn(loop)
+    assert (barrier.left, barrier.counts, barrier.acknowledged.done()) == (2, False, False)
+    barrier.row_acknowledged()
+    barrier.forget(1)
+    _turn(loop)
+    assert barrier.acknowledged.done()
+
+
+@pytest.mark.parametrize("module", ["barrier", "row_writer", "feed_row_writer", "outlet"])
+def test_the_boundary_to_sinks_knows_no_kafka(module: str) -> None:
+    """A sink of another kind has no client of Kafka's, and none of its errors to give."""
+    tree = ast.parse((_OUTPUT / f"{module}.py").read_text())
+    imports = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imports += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    assert imports
+    assert not [name for name in imports if name.startswith(("confluent_kafka", "tidegate.client"))]

@@ -1,0 +1,162 @@
+"""Counts what becomes of the rows of one batch: the boundary between a commit loop and a sink of any kind.
+
+A row writer (``tidegate.worker.output.row_writer``) tells the barrier of each row that is acknowledged or
+refused. The outlets ask the barrier whether the batch may be committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tidegate.errors import RowRefused
+
+#: A barrier whose last row was acknowledged, or one of whose rows was refused.
+Unconfirmed: TypeAlias = "tuple[Barrier, RowRefused | None]"
+Confirm: TypeAlias = Callable[[Unconfirmed], None]
+
+
+class Barrier:
+    """Counts the acknowledgements of one feed's rows of one batch; ``acknowledged`` is done with the last.
+
+    A row has one of three ends. The writer calls ``row_acknowledged`` or ``row_refused``, once a row. A row
+    that the writer gives up although the row is not at fault has no call: it does not count, and the writer
+    comes to its end.
+
+    The threads of row writers call ``row_acknowledged``, ``row_refused`` and ``confirm``. The loop or the
+    thread of the steps calls the rest.
+
+    An acknowledgement or a refusal does not say which sink gave it. Where an address may come to mean another
+    sink, both count only once the writer has ruled that out (``require_confirmation`` and ``confirm``).
+    """
+
+    __slots__ = (
+        "_calls",
+        "_confirm",
+        "_doubted",
+        "_left",
+        "_lock",
+        "_loop",
+        "_turn",
+        "acknowledged",
+        "counts",
+        "refusal",
+    )
+
+    def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.acknowledged: asyncio.Future[None] = loop.create_future()
+        #: Whether every row is acknowledged: ``acknowledged`` is done, or the loop has still to note it.
+        self.counts = not rows
+        #: Why one of the rows will never be acknowledged, so that the feed fails (step R1).
+        self.refusal: RowRefused | None = None
+        self._left = rows
+        self._loop = loop
+        self._confirm: Confirm | None = None
+        self._doubted = False  # whether a refusal waits for ``confirm``
+        self._calls: list[Callable[[], None]] = []
+        self._turn = 0  # how often it began again; the loop ignores news of an earlier turn
+        self._lock = threading.Lock()  # the writer's thread counts rows, and so does the caller of ``forget``
+        if not rows:
+            self.acknowledged.set_result(None)
+
+    # ---- what commit loops and outlets call
+
+    @property
+    def left(self) -> int:
+        """How many rows are not acknowledged yet."""
+        return self._left
+
+    def when_acknowledged(self, call: Callable[[], None]) -> None:
+        """Have the loop call ``call`` at the last acknowledgement, and once more for each ``begin_again``."""
+        self._calls.append(call)
+        if self.acknowledged.done():
+            self._loop.call_soon(call)
+
+    def forget(self, rows: int) -> None:
+        """Count ``rows`` that will never be handed to a writer as acknowledged. Any thread may call this."""
+        with self._lock:
+            self._left -= rows
+            last = rows > 0 and not self._left
+        if last:
+            self._finish()
+
+    def begin_again(self, rows: int) -> None:
+        """Count all ``rows`` once more, as if none were acknowledged: another writer is given them (step R6).
+
+        Their former writer is over, so it tells of none of them any more. The caller makes sure that no batch
+        was committed because of this barrier: batches are committed in order, and an earlier one, or this one
+        itself, still has unacknowledged rows.
+        """
+        with self._lock:
+            self._left = rows
+            self._turn += 1
+            self.counts = False
+            if self.acknowledged.done():
+                self.acknowledged = self._loop.create_future()
+        self._confirm = None
+        self._doubted = False
+
+    # ---- what row writers call
+
+    def row_acknowledged(self) -> None:
+        """Count one row that the sink has for good."""
+        with self._lock:
+            self._left -= 1
+            last = not self._left
+        if last:
+            self._finish()
+
+    def row_refused(self, refusal: RowRefused) -> None:
+        """Note that the sink refuses a row for good. Only the first refusal is kept.
+
+        The row counts as not acknowledged, so its batch is never committed with it.
+        """
+        if self._confirm is None:
+            self._refuse(refusal)
+        elif not self._doubted:
+            self._doubted = True
+            self._confirm((self, refusal))
+
+    def require_confirmation(self, confirm: Confirm) -> None:
+        """Have ``confirm`` called at the last acknowledgement, or at a refusal: neither counts by itself.
+
+        The writer calls this before it takes rows, and answers ``confirm`` by ``Barrier.confirm``.
+        """
+        self._confirm = confirm
+
+    def confirm(self, refusal: RowRefused | None) -> None:
+        """Let the acknowledgements count, or the ``refusal``.
+
+        The writer calls this once it knows that no other sink was at the address since the first row went
+        out.
+        """
+        if refusal is not None:
+            self._refuse(refusal)
+        else:
+            self._count()
+
+    # ---- inside
+
+    def _refuse(self, refusal: RowRefused) -> None:
+        if self.refusal is None:
+            self.refusal = refusal
+
+    def _finish(self) -> None:
+        if self._confirm is None:
+            self._count()
+        else:
+            self._confirm((self, None))
+
+    def _count(self) -> None:
+        self.counts = True
+        self._loop.call_soon_threadsafe(self._open, self._turn)
+
+    def _open(self, turn: int) -> None:
+        with self._lock:
+            if turn != self._turn or self.acknowledged.done():
+                return
+            self.acknowledged.set_result(None)
+        for call in self._calls:
+            call()

@@ -1,0 +1,88 @@
+"""What a sink has to offer a worker, whatever kind of sink it is. It speaks tidegate's own types and errors.
+
+The sink is the destination; a *row writer* is what gives rows to it. An outlet uses a ``RowWriter``, which is
+one feed's. Behind that, all feeds of one sink share a ``SharedRowWriter``. That of a Kafka cluster is
+``tidegate.worker.output.row_producer.SharedRowProducer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.barrier import Barrier
+
+
+class RowWriter(Protocol):
+    """Gives the rows of one feed to its sink, in order.
+
+    It never drops a row by itself. Rows of a key reach the sink in the order in which they were sent. A row
+    may reach it more than once, but no older row comes behind a newer one of the same writer.
+    """
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the writer takes no row any more, and will tell no barrier of any row any more.
+
+        The outlet then opens another one, and gives it all rows again from the first batch on that is not
+        acknowledged (step R6 of docs/delivery.md).
+        """
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no row can be written, as when the sink's address has come to mean another cluster.
+
+        Nothing is tried until that has changed.
+        """
+
+    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+        """Take rows from index ``first`` on. Never waits.
+
+        Returns the index of the first row that the writer did not take; ``len(rows)`` when it took all. There
+        are three reasons not to take a row. The writer has no room: call again after a while. Or it has come
+        to its end. Or the row is refused: the barrier has the refusal then.
+
+        Each row that it took has one of three ends, whenever that is known, and in any thread:
+
+        * the sink has it for good: ``barrier.row_acknowledged()``;
+        * no repetition would deliver it: ``barrier.row_refused(...)`` with a sentence for the feed's state;
+        * it is given up although it is not at fault: no call. Then the writer takes no rows any more, and
+          ``is_over`` becomes true once each of its rows has its end (steps R4a and R5).
+        """
+
+
+class SharedRowWriter(Protocol):
+    """Gives the rows of all feeds of one sink to it, as ``RowWriter`` says. Any thread may call it."""
+
+    @property
+    def is_over(self) -> bool:
+        """As ``RowWriter.is_over``."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that the sink at the address has answered with; empty while that is not certain.
+
+        It distinguishes the sink from any other that the address may come to mean. An id that never changes
+        will do where an address cannot.
+        """
+
+    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+        """As ``RowWriter.send``, for a sink whose address cannot come to mean another one."""
+
+    def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+        """Take rows as ``send`` does, but only while ``cluster`` is surely at the address.
+
+        Acknowledgements and refusals count once it is certain that no other sink gave them: the writer calls
+        ``barrier.require_confirmation`` before it takes a row, and ``barrier.confirm`` then (steps 3a to 4c).
+        """
+
+    def pending(self) -> int:
+        """How many rows were taken and have not had their end yet."""
+
+    def close(self) -> None:
+        """Stop. Rows that have not had their end are given up."""
+
+
+#: Opens the row writer of one feed: a new one with each call.
+OpenRowWriter: TypeAlias = Callable[[], RowWriter]
