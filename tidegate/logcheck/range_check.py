@@ -46,7 +46,6 @@ from tidegate.spans import Span
 
 Report: TypeAlias = Callable[[Rule, str, BreachPlace | None], None]
 _HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
-_MUTATES = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 _ANCESTORS = 64
 _COPIES = 16
 _SKIPPED = 100  # how many skipped parts of a range's log are remembered
@@ -447,12 +446,12 @@ class RangeCheck:
             self.holes += 1
         for op in entry.ops or ():
             self._op(op)
-        if entry.trigger in _MUTATES and not entry.at_write_timestamp:
+        if entry.mutates and not entry.at_write_timestamp:
             told = (self._told or NEVER_MUTATED).time
             self._mutated = HistoryMutation(entry.raft_index, max(self._closed, told))
         if entry.closed is not None:
             self._close(entry.closed)
-        if entry.trigger in _MUTATES:
+        if entry.mutates:
             self._forgotten = self._was_mutated = True
             self._known_since = self._newest.serial
         if entry.trigger in _HAND_OVER:

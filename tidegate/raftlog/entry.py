@@ -7,7 +7,8 @@ Source of the operations: CockroachDB ``enginepb/mvcc.proto`` and ``rangefeed`` 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, NewType, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple, NewType, TypeAlias
 
 from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
 from tidegate.spans import Span
@@ -120,6 +121,25 @@ class Command(NamedTuple):
     mutated: tuple[Span, ...] = ()
     at_write_timestamp: bool = False
     write_timestamp: Timestamp | None = None
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it changed data outside the op log."""
+        return self.trigger in _MUTATING
+
+    def mutated_spans(self, whole: Sequence[Span]) -> Sequence[Span]:
+        """The spans whose data it may have changed outside the op log; none for a command that did not.
+
+        ``whole`` is all that the caller asks about, such as the span of its range. It is the answer for a
+        command that does not say where.
+        """
+        if not self.mutates:
+            return ()
+        return self.mutated or whole
+
+
+#: What a command did to its range that changed data outside the op log.
+_MUTATING: Final = frozenset({Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION})
 
 
 class Heartbeat(NamedTuple):

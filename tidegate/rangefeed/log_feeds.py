@@ -322,7 +322,7 @@ def _end_of_trigger(command: Command, span: Span) -> FeedEnd | None:
         case Trigger.MERGE:
             return FeedEnd(EndReason.RANGE_MERGED)
         case Trigger.ADD_SSTABLE | Trigger.HISTORY_MUTATION:
-            if command.mutated and not any(span.overlaps(mutated) for mutated in command.mutated):
+            if not any(span.overlaps(mutated) for mutated in command.mutated_spans((span,))):
                 return None
             if command.at_write_timestamp:
                 what = f"index {command.raft_index} added a file of versions, which cannot be shown"

@@ -166,6 +166,14 @@ def test_rewritten_history_ends_the_feeds_of_the_spans_that_it_touches(
     assert short(events(log, FeedRequest(RIGHT)))[-1] == "steady 1"
 
 
+def test_history_that_was_rewritten_nobody_says_where_ends_every_feed_of_the_range(
+    log: HandLog, range_: HandRange
+) -> None:
+    range_.index += 1
+    log.write(range_.command(trigger=Trigger.HISTORY_MUTATION))
+    assert short(events(log, FeedRequest(RIGHT)))[-1] == "HISTORY_MUTATED"
+
+
 def test_a_gap_ends_the_feed_until_the_next_snapshot(log: HandLog, range_: HandRange) -> None:
     range_.index += 1
     range_.apply(TABLE.put(2, 1, "missed"))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
-from tidegate.raftlog.entry import Command, Generation, Offset, RaftIndex, RangeId, Snapshot, Trigger
+from tidegate.raftlog.entry import Command, Generation, Offset, RaftIndex, RangeId, Snapshot
 from tidegate.ranges.gap import remainder
 from tidegate.ranges.mutated_keys import MutatedKeys, dated, just_above, remember
 from tidegate.ranges.range_state import RangeState, RangeStatus
@@ -88,13 +88,12 @@ def mutations_of(
     Source: CockroachDB ends rangefeeds there (``MVCCHistoryMutationError``, or "unexpected SST ingestion" by
     the changefeed); docs/log-contract.md#data-that-changes-outside-the-op-log.
     """
-    if command.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION):
-        what, written = command.trigger.value, command.write_timestamp
-        first, last = ZERO, MAX if written is None else written
-        if command.at_write_timestamp:
-            first = resolved if written is None else written
-        for mutated in command.mutated or (() if span is None else (span,)):
-            yield Mutation(range_id, command.raft_index, without_tenant(mutated), what, first, last, resolved)
+    what, written = command.trigger.value, command.write_timestamp
+    first, last = ZERO, MAX if written is None else written
+    if command.at_write_timestamp:
+        first = resolved if written is None else written
+    for mutated in command.mutated_spans(() if span is None else (span,)):
+        yield Mutation(range_id, command.raft_index, without_tenant(mutated), what, first, last, resolved)
 
 
 class Mutations:

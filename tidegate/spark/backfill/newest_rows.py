@@ -6,7 +6,7 @@ encode one row for each key and write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +45,6 @@ from tidegate.raftlog.entry import (
     RangeId,
     ScanChunk,
     Snapshot,
-    Trigger,
 )
 from tidegate.raftlog.shown_versions import deletions_shown, versions_shown
 from tidegate.ranges.scan import fault_of
@@ -74,7 +73,6 @@ _FOUND_SCHEMA: Final = pa.schema(
         ("fault", pa.string()),
     ]
 )
-_MUTATIONS: Final = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 _ANSWER: Final = "rows long, fault binary"
 _ANSWER_SCHEMA: Final = pa.schema([("rows", pa.int64()), ("fault", pa.binary())])
 
@@ -325,14 +323,14 @@ def _table_of(key: bytes) -> int | None:
         return None
 
 
-def _mutates(entry: Entry, watched: Iterable[Span]) -> bool:
+def _mutates(entry: Entry, watched: Sequence[Span]) -> bool:
     """Return whether a command changes versions of these keys without an op for each.
 
     A command that names no keys may have changed any of them.
     """
-    if not isinstance(entry, Command) or entry.trigger not in _MUTATIONS:
+    if not isinstance(entry, Command):
         return False
-    return not entry.mutated or any(any(watched_parts(span, watched)) for span in entry.mutated)
+    return any(any(watched_parts(span, watched)) for span in entry.mutated_spans(watched))
 
 
 def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -> Iterator[_Found]:
@@ -346,7 +344,7 @@ def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -
     """
     if scan.base == ZERO:
         return
-    if isinstance(entry, Command) and entry.trigger in _MUTATIONS:
+    if isinstance(entry, Command) and entry.mutates:
         yield _change(entry.range_id, entry.raft_index), 1, 0, b"", entry.range_id, None
     elif isinstance(entry, Snapshot) and entry.last_mutation is not None:
         told = entry.last_mutation
