@@ -9,12 +9,13 @@ to be asked for its id, unless the engine uses the same address for its own clus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.definition.sink_servers import other_cluster, sink_servers
 from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.delivery.sink_identity import held
 from tidegate.errors import StatementError
 
 #: Stands for the id of the cluster that the engine works with itself.
@@ -44,6 +45,20 @@ def sink_address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> 
     if cluster is None:
         return other_cluster(sink, bootstrap_servers)
     return () if cluster == OWN else sink_servers(sink)
+
+
+class OtherSink(NamedTuple):
+    """A feed whose topics are on the cluster ``stored``, and whose sink's address means ``found`` now.
+
+    The empty id is that of the engine's own cluster.
+    """
+
+    stored: str
+    found: str
+
+    def sentence(self, feed_id: FeedId, servers: str, own_id: str) -> str:
+        """Why the feed is held. ``servers`` are its sink's; ``own_id`` is the engine's own cluster."""
+        return held(feed_id, servers, self.stored or own_id, self.found or own_id)
 
 
 class SinkClusters:
@@ -76,6 +91,14 @@ class SinkClusters:
         known = OWN if cluster_id == own_id else cluster_id
         self._ids[other_cluster(sink, self._bootstrap)] = known
         return known
+
+    def other_than(self, stored: str | None, sink: SinkUri) -> OtherSink | None:
+        """Compare the cluster that is ``stored`` for a feed with what its sink's address means now.
+
+        Returns ``None`` where they are one, or where one of them is unknown.
+        """
+        found = self.cluster_of(sink)
+        return None if stored is None or found in (None, stored) else OtherSink(stored, found)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
         """Whether the ``other`` feed's topics are on the cluster of this feed's sink, as far as is known."""

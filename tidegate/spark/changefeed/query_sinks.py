@@ -8,8 +8,7 @@ from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
-from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address
-from tidegate.delivery.sink_identity import held
+from tidegate.delivery.sink_clusters import OWN, SinkClusters, begun_on, sink_address
 from tidegate.errors import SinkHeld
 
 
@@ -68,24 +67,27 @@ class QuerySinks:
         if self._clusters.is_home(definition.sink):
             return OWN
         cluster_id = self.admin(self.connection(definition)).cluster_id()
-        self._own_id = self._own_id or self.admin(self._connection).cluster_id()
-        return self._clusters.learn(definition.sink, cluster_id, self._own_id)
+        return self._clusters.learn(definition.sink, cluster_id, self._own())
 
     def require_begun(self, definition: FeedDefinition, feed: FeedView) -> None:
         """Raise ``SinkHeld`` when the feed began, in an earlier epoch, on another cluster than its sink
         means now.
         """
-        begun, found = feed.beginning, self.cluster_of(definition)
-        if begun is not None and begun.sink_cluster != found:
-            servers = self.servers(definition)
-            stored, there = begun.sink_cluster or self._own_id, found or self._own_id
-            raise SinkHeld(held(definition.id, servers, stored, there))
+        self.cluster_of(definition)
+        other = self._clusters.other_than(begun_on(feed), definition.sink)
+        if other is not None:
+            raise SinkHeld(other.sentence(definition.id, self.servers(definition), self._own()))
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
         """Return whether the topics of ``other`` are on the cluster of this feed's topics, as far as is
         known.
         """
         return self._clusters.share(definition, other)
+
+    def _own(self) -> str:
+        """Return the id of the query's own cluster, which is asked for it once."""
+        self._own_id = self._own_id or self.admin(self._connection).cluster_id()
+        return self._own_id
 
 
 def sink_connection(

@@ -14,8 +14,7 @@ from functools import partial
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.delivery.sink_clusters import SinkClusters
-from tidegate.delivery.sink_identity import held
+from tidegate.delivery.sink_clusters import SinkClusters, begun_on
 from tidegate.errors import RetryError
 from tidegate.worker.feeds.admission import Admitted, LookAt, Questions, Tell, Verdict, WaitingVerdict
 from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
@@ -40,8 +39,7 @@ class FeedSinks:
 
         ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that epoch.
         """
-        begun = feed.beginning
-        stored = None if begun is None else begun.sink_cluster
+        stored = begun_on(feed)
         if self._clusters.is_home(definition.sink) and not stored:
             return Admitted()
         return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
@@ -75,11 +73,11 @@ class FeedSinks:
             await self.learn(definition)
         except RetryError as error:
             return WaitingVerdict(f"{waits_for} {error}.")
-        found = self.cluster_of(definition)
-        if stored is not None and found != stored:
-            servers = self._sinks.of(definition).servers
-            return WaitingVerdict(held(definition.id, servers, stored or self._own_id, found or self._own_id))
-        return Admitted()
+        other = self._clusters.other_than(stored, definition.sink)
+        if other is None:
+            return Admitted()
+        sentence = other.sentence(definition.id, self._sinks.of(definition).servers, self._own_id)
+        return WaitingVerdict(f"{sentence}.")
 
 
 async def _id_of(cluster: SinkCluster) -> str:
