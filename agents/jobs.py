@@ -30,19 +30,17 @@ from tidegate.changefeed.lifecycle.registration import (
     Step,
     StoreState,
     TakeOver,
-    epoch_before,
+    due_takeover,
     failed,
-    former_answers,
-    leave,
+    is_forgotten,
     needs_fence,
-    next_step,
+    step_on,
     waiting,
 )
-from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.client.kafka.transaction import Record
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.topic_ownership import check_sink, check_topics, former_owner, wanted_topics
-from tidegate.errors import FeedError, RetryError, StateError
+from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
+from tidegate.errors import RetryError, StateError
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
 from tidegate.worker.feeds.feed_faults import AGAIN_S, FeedFaults
 from tidegate.worker.feeds.feed_fences import FeedFences
@@ -175,11 +173,8 @@ class JobsOwner:
         await self._do(feed.definition, step)
 
     def _next_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
-        answers, partitions = partial(self._answers, definition.id), self._app.runtime.topology.partitions
-        if not feed.runs_on(Engine.WORKERS):
-            return leave(feed, answers(epoch_before(definition)), partitions)
-        former = former_answers(feed, answers)
-        return next_step(feed, answers(definition.epoch), partitions, former)
+        partitions = self._app.runtime.topology.partitions
+        return step_on(Engine.WORKERS, feed, partial(self._answers, definition.id), partitions)
 
     def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
         return self._acknowledgements(feed_id, epoch).by_partition()
@@ -227,9 +222,8 @@ class JobsOwner:
         await self._fences.fence(definition.id)
         if not await app.follower.read_to_end(self._closing):
             return
-        feed = app.follower.view[definition.id]
-        if feed.defined == definition and feed.current_takeover is None:  # or it was moved again meanwhile
-            taken = takeover(definition, feed.state, feed.progress, feed.takeover)
+        taken = due_takeover(self._view(definition), definition)
+        if taken is not None:
             await self._commit([Record(app.topic_names.jobs, 0, taken.key, taken.to_bytes())])
             _log.info("feed taken over", id=definition.id, high_water=str(taken.high_water))
             await app.follower.read_to_end(self._closing)
@@ -238,21 +232,17 @@ class JobsOwner:
     def _fault(self, definition: FeedDefinition) -> str:
         """Why the feed has to fail; empty if it need not.
 
-        This is asked before any partition has to wait for the feed. It is asked again before the feed's
-        topics are its own for good, since an earlier feed may be known only then.
+        An unknown cluster is asked before the feed is announced, or prepared.
         """
         app = self._app
-        try:
-            check_sink(definition)
-            cluster, topics = self._sinks.cluster_of(definition), wanted_topics(definition)
-            if cluster is not None:  # an unknown cluster is asked before the feed is announced, or prepared
-                shares = partial(self._sinks.share, definition)
-                internal = set() if cluster else app.topic_names.internal
-                namespace = app.settings.output_namespace
-                check_topics(definition, topics, app.follower.view, internal, shares, namespace)
-        except FeedError as error:
-            return str(error)
-        return ""
+        return feed_fault(
+            definition,
+            partial(self._sinks.cluster_of, definition),
+            app.follower.view,
+            app.topic_names.internal,
+            partial(self._sinks.share, definition),
+            app.settings.output_namespace,
+        )
 
     def _view(self, definition: FeedDefinition) -> FeedView:
         return self._app.follower.view[definition.id]
@@ -332,9 +322,9 @@ class JobsOwner:
         return [feed.definition for feed in self._live_views() if feed.definition is not None]
 
     def _forgotten(self, definition: FeedDefinition) -> bool:
-        acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
-        partitions = range(self._app.runtime.topology.partitions)
-        return all(isinstance(acks.get(number), Removed) for number in partitions)
+        return is_forgotten(
+            self._answers(definition.id, definition.epoch), self._app.runtime.topology.partitions
+        )
 
     def _look_at_heirs(self) -> None:
         heirs, self._heirs = self._heirs, set()

@@ -31,6 +31,34 @@ def _on_one_cluster(other: FeedView) -> bool:  # noqa: ARG001 - the same for eve
     return True
 
 
+def feed_fault(
+    definition: FeedDefinition,
+    cluster_of: Callable[[], str | None],
+    jobs: JobsView,
+    internal: set[str],
+    shares: Shares = _on_one_cluster,
+    namespace: OutputNamespace = EVERYWHERE,
+) -> str:
+    """Return why a feed cannot run, or an empty text.
+
+    This is asked before any partition has to wait for the feed, and again before the feed's topics are its
+    own for good, since an earlier feed may be known only then. ``cluster_of`` returns the id of the cluster
+    of the feed's sink, empty for the engine's own, and is called for a sink that can be written to.
+    ``None`` says that the cluster is not known yet: topics are looked at the next time then. ``internal`` are
+    tidegate's own topics, which are on the engine's own cluster. The rest is as in ``check_topics``. Raises
+    what ``cluster_of`` raises, other than ``FeedError``.
+    """
+    try:
+        check_sink(definition)
+        cluster = cluster_of()
+        if cluster is not None:
+            own_topics = set() if cluster else internal
+            check_topics(definition, wanted_topics(definition), jobs, own_topics, shares, namespace)
+    except FeedError as error:
+        return str(error)
+    return ""
+
+
 def check_sink(definition: FeedDefinition) -> None:
     """Raise ``FeedError`` for a sink that this version cannot write to, or for too large a definition."""
     if fault := size_fault(definition):

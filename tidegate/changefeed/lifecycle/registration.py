@@ -38,6 +38,7 @@ from typing import Final, TypeAlias
 from tidegate.changefeed.definition.feed import (
     ENDED,
     FIRST_EPOCH,
+    Engine,
     FeedDefinition,
     FeedEpoch,
     FeedId,
@@ -60,9 +61,10 @@ from tidegate.changefeed.lifecycle.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopics
+from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.errors import StateError, brief
 from tidegate.hlc import Timestamp
 
@@ -184,6 +186,38 @@ def former_answers(feed: FeedView, answers_of: Callable[[FeedEpoch], Answers]) -
 def failure_of(ack: Ack) -> str:
     """Return why the partition could not run the feed any further; empty if it could."""
     return ack.reason if isinstance(ack, Failed | Removed) else ""
+
+
+def is_forgotten(acks: Answers, partition_count: int) -> bool:
+    """Return whether every log partition has answered that it forgot the feed (step E4)."""
+    return all(isinstance(acks.get(number), Removed) for number in range(partition_count))
+
+
+def due_takeover(feed: FeedView, definition: FeedDefinition) -> TakeoverRecord | None:
+    """Return the takeover to be stored for ``definition``: step H3 of docs/hand-over.md, N3 of
+    docs/accept-cluster.md.
+
+    ``feed`` is read after whoever ran it was fenced. Returns ``None`` where the feed was moved on meanwhile,
+    or is taken over already.
+    """
+    if feed.defined != definition or feed.current_takeover is not None:
+        return None
+    return takeover(definition, feed.state, feed.progress, feed.takeover)
+
+
+def step_on(
+    engine: Engine, feed: FeedView, answers_of: Callable[[FeedEpoch], Answers], partition_count: int
+) -> Step:
+    """Return what ``engine`` does next about a feed, which may be another engine's by now.
+
+    ``answers_of`` gives what partitions answered about an epoch of the feed. Raises as ``next_step`` does.
+    """
+    if feed.definition is None:
+        return Settled()
+    if not feed.runs_on(engine):
+        return leave(feed, answers_of(epoch_before(feed.definition)), partition_count)
+    former = former_answers(feed, answers_of)
+    return next_step(feed, answers_of(feed.definition.epoch), partition_count, former)
 
 
 def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answers = _NONE) -> Step:

@@ -22,10 +22,16 @@ from tidegate.changefeed.definition.feed import (
     FeedState,
 )
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.changefeed.lifecycle.control import Activate, KnownTable, Removed
+from tidegate.changefeed.lifecycle.control import Activate, KnownTable
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.changefeed.lifecycle.registration import Prepare, failed, missing_tables
+from tidegate.changefeed.lifecycle.registration import (
+    Acknowledgements,
+    Prepare,
+    failed,
+    is_forgotten,
+    missing_tables,
+)
 from tidegate.client.control_acks import read_acks
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.cluster import Bounds, Cluster
@@ -452,13 +458,13 @@ class Backfill:
         return definition.id in self._shut_out and self._is_forgotten(definition)
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
-        acks = read_acks(self._options.connection, self._topics.control_acks, self._partitions)
-        removed = {
-            ack.partition
-            for ack in acks
-            if ack.feed_id == definition.id and ack.epoch == definition.epoch and isinstance(ack, Removed)
-        }
-        return definition.engine is Engine.BACKFILL or len(removed) == self._partitions
+        if definition.engine is Engine.BACKFILL:
+            return True  # no partition ever had it
+        acks = Acknowledgements(definition.epoch)
+        for ack in read_acks(self._options.connection, self._topics.control_acks, self._partitions):
+            if ack.feed_id == definition.id:
+                acks.add(ack)
+        return is_forgotten(acks.by_partition(), self._partitions)
 
     def _require_complete(
         self, survey: OneFeed, complete: Timestamp, start: Timestamp | None, base: Timestamp

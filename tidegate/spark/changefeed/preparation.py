@@ -17,12 +17,7 @@ from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.topic_ownership import (
-    check_sink,
-    check_topics,
-    former_owner,
-    wanted_topics,
-)
+from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 from tidegate.registry.known_registries import SchemaRegistries
@@ -56,17 +51,15 @@ class Preparation:
         self._registries = SchemaRegistries(sinks.destinations)
 
     def fault(self, definition: FeedDefinition) -> str:
-        """Return why the feed cannot run, or an empty text."""
-        try:
-            check_sink(definition)
-            cluster = self._sinks.learn(definition)
-            self._sinks.require_begun(definition, self._jobs.view[definition.id])
-            wanted, shares = wanted_topics(definition), partial(self._sinks.share, definition)
-            internal = set() if cluster else self._topics.internal
-            check_topics(definition, wanted, self._jobs.view, internal, shares, self._namespace)
-        except FeedError as error:
-            return str(error)
-        return ""
+        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` for a sink to wait for."""
+        return feed_fault(
+            definition,
+            partial(self._cluster_of, definition),
+            self._jobs.view,
+            self._topics.internal,
+            partial(self._sinks.share, definition),
+            self._namespace,
+        )
 
     def former_owner(self, definition: FeedDefinition) -> FeedId | None:
         """Return the ended feed that must be gone before this one may have its topics, or ``None``."""
@@ -111,6 +104,12 @@ class Preparation:
     def close(self) -> None:
         """Close the clients of the registries."""
         self._registries.close()
+
+    def _cluster_of(self, definition: FeedDefinition) -> str:
+        """Return the id of the cluster of a feed's sink. Raises ``SinkHeld`` unless the feed began there."""
+        cluster = self._sinks.learn(definition)
+        self._sinks.require_begun(definition, self._jobs.view[definition.id])
+        return cluster
 
     def _announce(
         self, definition: FeedDefinition, prepare: Prepare, admin: TopicAdmin, cluster: str

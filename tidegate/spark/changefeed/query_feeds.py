@@ -36,16 +36,15 @@ from tidegate.changefeed.lifecycle.registration import (
     Step,
     StoreState,
     TakeOver,
-    epoch_before,
+    due_takeover,
     failed,
     failure_of,
-    former_answers,
-    leave,
+    is_forgotten,
     needs_fence,
-    next_step,
+    step_on,
     waiting,
 )
-from tidegate.changefeed.lifecycle.takeover import awaited, takeover
+from tidegate.changefeed.lifecycle.takeover import awaited
 from tidegate.client.control_acks import AcksUntilNow, read_acks
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
@@ -248,14 +247,12 @@ class QueryFeeds:
             self._markers.begin([feed_id])
 
     def _step(self, feed: FeedView, definition: FeedDefinition) -> Step:
-        answers, partitions = partial(self._answers, definition.id), self._query.partitions
-        if not feed.runs_on(Engine.SPARK):
-            return leave(feed, answers(epoch_before(definition)), partitions)
-        if feed.current_takeover is not None and feed.status is FeedState.PENDING:
+        begins_here = feed.runs_on(Engine.SPARK) and feed.current_takeover is not None
+        if begins_here and feed.status is FeedState.PENDING:
             self._learn_failures(definition)
             if (definition.id, definition.epoch) not in self._learnt:
                 return Settled()
-        return next_step(feed, answers(definition.epoch), partitions, former_answers(feed, answers))
+        return step_on(Engine.SPARK, feed, partial(self._answers, definition.id), self._query.partitions)
 
     def _learn_failures(self, definition: FeedDefinition) -> None:
         """Learn, once, whether partitions of workers failed the feed in an earlier epoch (step H4 of
@@ -298,10 +295,8 @@ class QueryFeeds:
         """Steps H2 and H3 of docs/protocols/hand-over.md, N2 and N3 of docs/protocols/accept-cluster.md."""
         self._markers.fence(definition)
         self._jobs.read_to_end()
-        feed = self._jobs.view[definition.id]
-        # otherwise the feed was moved on meanwhile
-        if feed.defined == definition and feed.current_takeover is None:
-            taken = takeover(definition, feed.state, feed.progress, feed.takeover)
+        taken = due_takeover(self._jobs.view[definition.id], definition)
+        if taken is not None:
             self._jobs.store(taken)
             _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
 
@@ -345,8 +340,7 @@ class QueryFeeds:
             for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
                 if ack.feed_id == definition.id:
                     acks.add(ack)
-        known = acks.by_partition()
-        return all(isinstance(known.get(number), Removed) for number in range(self._query.partitions))
+        return is_forgotten(acks.by_partition(), self._query.partitions)
 
     def _note(self, ack: Ack) -> None:
         self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
