@@ -40,11 +40,12 @@ from tidegate.changefeed.lifecycle.registration import (
 from tidegate.client.kafka.transaction import Record
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
+from tidegate.delivery.feed_start import sink_gone
 from tidegate.errors import RetryError, StateError
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
 from tidegate.worker.feeds.feed_faults import AGAIN_S, FeedFaults
 from tidegate.worker.feeds.feed_fences import FeedFences
-from tidegate.worker.feeds.feed_preparation import gone, prepared
+from tidegate.worker.feeds.feed_preparation import prepared
 from tidegate.worker.feeds.feed_registries import FeedRegistries
 from tidegate.worker.feeds.held_feeds import HeldFeeds
 from tidegate.worker.feeds.sink_answers import FeedSinks
@@ -302,7 +303,8 @@ class JobsOwner:
     def _verdict(self, definition: FeedDefinition) -> Verdict:
         verdict = self._sinks.verdict(definition, self._app.follower.view[definition.id])
         if isinstance(verdict, Admitted):
-            return self._registries.verdict(definition, self._live())
+            has_begun = bool(self._view(definition).targets)
+            return self._registries.verdict(definition, self._live(), has_begun=has_begun)
         return verdict
 
     async def _tell_held(self, feed_id: FeedId) -> None:
@@ -352,8 +354,9 @@ class JobsOwner:
         try:
             await self._sinks.learn(definition)
         except RetryError as error:
-            sink = self._app.runtime.sinks.of(definition)
-            await self._store(gone(definition, sink, error, self._view(definition)))
+            servers = self._app.runtime.sinks.of(definition).servers
+            topics = self._view(definition).stored_topics
+            await self._store(sink_gone(definition, error, servers, topics))
         else:
             self._look_at(definition.id)
 

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from functools import partial
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
-from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
-from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state, waiting
+from tidegate.changefeed.lifecycle.registration import Prepare, starting_state, waiting
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
-from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
+from tidegate.delivery.feed_start import UNPREPARED, unprepared
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.query_sinks import QuerySinks
@@ -70,12 +70,12 @@ class Preparation:
     def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
         """Create the feed's topics; return the state in which the feed starts, or in which it has failed.
 
-        Raises ``RetryError`` when something does not answer and no partition is held for the feed: it is in a
-        later epoch, or is a backfill's. A feed that holds partitions fails then.
+        Raises ``RetryError`` when something does not answer and no partition is held for the feed: it began
+        in an earlier epoch, or is a backfill's. A feed that holds partitions fails then.
         """
+        cluster = prepare.cluster
         try:
             self._register_markers(definition)
-            cluster = prepare.cluster
             if cluster is None:
                 cluster = self._sinks.cluster_of(definition)
             admin = self._sinks.admin(self._sinks.connection(definition, cluster))
@@ -90,12 +90,13 @@ class Preparation:
                 self._own_topics(definition),
             )
             return starting_state(definition, prepare, targets, cluster, topics)
-        except RetryError as error:
-            if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # no partition is held
+        except UNPREPARED as error:
+            servers = self._sinks.servers(definition, cluster)
+            topics = self._jobs.view[definition.id].stored_topics
+            state = unprepared(definition, prepare, error, servers, topics)
+            if state is None:
                 raise
-            return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
-        except (FeedError, TopologyError, StatementError) as error:
-            return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
+            return state
 
     def schema_id(self, url: str, schema: SubjectSchema) -> int:
         """Return the id of a schema in the registry at ``url``, which is asked once."""

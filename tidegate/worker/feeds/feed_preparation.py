@@ -17,12 +17,12 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state, waiting
+from tidegate.changefeed.lifecycle.registration import Prepare, starting_state, waiting
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
-from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
-from tidegate.worker.output.worker_sinks import SinkCluster
+from tidegate.delivery.feed_start import UNPREPARED, unprepared
+from tidegate.errors import RegistryAway
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.runtime import Runtime
 
@@ -46,8 +46,9 @@ async def prepared(
     again.
     """
     sink = runtime.sinks.of(definition, cluster_id)
-    loop, place = asyncio.get_running_loop(), (sink.admin, cluster_id)
+    loop = asyncio.get_running_loop()
     try:
+        place = sink.admin, cluster_id
         await _register_markers(definition, runtime.schema_ids)
         announce = partial(topics_to_announce, definition, step, *place, own)
         if announced := await loop.run_in_executor(sink.threads, announce):
@@ -58,22 +59,9 @@ async def prepared(
         )
         targets, topics = await loop.run_in_executor(sink.threads, prepare)
         return starting_state(definition, step, targets, cluster_id, topics)
-    except (FeedError, TopologyError, RegistryDenied) as error:
-        return failed(definition, str(error), feed.stored_topics)
-    except RetryError as error:
-        if step.targets:
-            return waiting(definition, str(error), feed.stored_topics)
-        return gone(definition, sink, error, feed)
-
-
-def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError, feed: FeedView) -> StateRecord:
-    """The failed state of a new feed whose sink answered before, and does not answer now."""
-    return failed(
-        definition,
-        f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
-        f"once it is back: {error}",
-        feed.stored_topics,
-    )
+    except UNPREPARED as error:
+        state = unprepared(definition, step, error, sink.servers, feed.stored_topics)
+        return state or waiting(definition, str(error), feed.stored_topics)
 
 
 async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -> None:

@@ -44,11 +44,18 @@ class FeedRegistries:
         self._clock = clock
         self._questions = Questions("registry", look_at, clock)
 
-    def verdict(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
-        """Return what is known now about a new feed. ``live`` are the feeds that run. Never waits."""
+    def verdict(
+        self, definition: FeedDefinition, live: Iterable[FeedDefinition], *, has_begun: bool = False
+    ) -> Verdict:
+        """Return what is known now about a feed that is to begin, or to go on: ``has_begun``. Never waits.
+
+        ``live`` are the feeds that run.
+        """
         verdict: Verdict = Admitted()
         if registries := _registries(definition, live):
-            verdict = self._questions.verdict(definition.id, partial(self._ask, definition, registries))
+            verdict = self._questions.verdict(
+                definition.id, partial(self._ask, definition, registries, has_begun)
+            )
         return self._behind_others(definition.id) if isinstance(verdict, Admitted) else verdict
 
     def forget(self, feed_id: FeedId) -> None:
@@ -60,7 +67,11 @@ class FeedRegistries:
         self._questions.close()
 
     async def _ask(
-        self, definition: FeedDefinition, registries: Mapping[str, FeedDefinition], tell: Tell
+        self,
+        definition: FeedDefinition,
+        registries: Mapping[str, FeedDefinition],
+        has_begun: bool,
+        tell: Tell,
     ) -> Verdict:
         """Ask the registries one after the other, up to the first that keeps the feed from beginning."""
         for url, feed in registries.items():
@@ -68,7 +79,7 @@ class FeedRegistries:
             try:
                 await self._schema_ids.try_ids(url, definition.id, ())
             except (FeedError, RetryError) as error:
-                verdict = _verdict_on(definition, feed, error)
+                verdict = _verdict_on(definition, feed, error, has_begun=has_begun)
                 if isinstance(verdict, WaitingVerdict):
                     REGISTRY_RETRIES.labels(definition.id).inc()
                 return verdict
@@ -106,8 +117,11 @@ def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> d
     return {feed.options.confluent_schema_registry: feed for feed in reversed(feeds)}
 
 
-def _verdict_on(definition: FeedDefinition, feed: FeedDefinition, error: FeedError | RetryError) -> Verdict:
-    if feed.id == definition.id and not isinstance(error, RegistryAway):
+def _verdict_on(
+    definition: FeedDefinition, feed: FeedDefinition, error: FeedError | RetryError, *, has_begun: bool
+) -> Verdict:
+    may_wait = isinstance(error, RetryError) if has_begun else isinstance(error, RegistryAway)
+    if feed.id == definition.id and not may_wait:
         return Refused(str(error))
     return WaitingVerdict(f"{_waiting_for(definition, feed)} {error}")
 

@@ -64,13 +64,14 @@ class _Bench:
         self.ids = _Ids()
         self.looks: list[tuple[FeedId, float]] = []
         self.now = 100.0
+        self.has_begun = False
         self.registries = FeedRegistries(
             self.ids, lambda feed_id, delay: self.looks.append((feed_id, delay)), lambda: self.now
         )
 
     def ask(self, definition: FeedDefinition = _FEED, live: Iterable[FeedDefinition] = ()) -> Verdict:
         self.looks.clear()
-        return self.registries.verdict(definition, live)
+        return self.registries.verdict(definition, live, has_begun=self.has_begun)
 
     async def answered(
         self, definition: FeedDefinition = _FEED, live: Sequence[FeedDefinition] = ()
@@ -108,6 +109,23 @@ def test_a_feed_that_the_registry_lets_not_in_is_refused_with_its_words(error: E
     async def scenario(bench: _Bench) -> None:
         bench.ids.errors[REGISTRY] = [error]
         assert await bench.answered() == Refused(str(error))
+
+    _run(scenario)
+
+
+def test_a_feed_that_goes_on_waits_for_a_registry_that_lets_us_not_in() -> None:
+    """Another login may be given at any time, no partition is held, and nothing is lost meanwhile."""
+
+    async def scenario(bench: _Bench) -> None:
+        bench.has_begun = True
+        bench.ids.errors[REGISTRY] = [RegistryDenied("401: no."), SchemaRejected("not a URL")]
+        expected = "waiting for its schema registry. 401: no. Asked again in 1 s."
+        assert await bench.answered() == WaitingVerdict(expected)
+        bench.now += 1
+        assert bench.ask() == WaitingVerdict(expected)
+        while (_FEED.id, 0.0) not in bench.looks:  # noqa: ASYNC110 - a task works meanwhile
+            await asyncio.sleep(0)
+        assert bench.ask() == Refused("not a URL")
 
     _run(scenario)
 

@@ -1,0 +1,59 @@
+"""What becomes of a feed whose topics or schemas could not be prepared.
+
+From its registration on, a new feed holds the log partitions, so it waits for no server: one that went away
+fails it (docs/delivery.md#rows). A feed that began in an earlier epoch starts in the past and holds no
+partition, and neither does the feed of a backfill. These wait, and nothing of them is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.changefeed.definition.feed import Engine, FeedDefinition
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.output_topic import OutputTopics
+from tidegate.changefeed.lifecycle.registration import Prepare, failed
+from tidegate.errors import (
+    FeedError,
+    RegistryAway,
+    RegistryDenied,
+    RetryError,
+    SecretMissing,
+    SinkNotAllowed,
+    StatementError,
+    TopologyError,
+)
+
+#: The errors of a preparation that are about the feed or its servers.
+UNPREPARED: Final = (FeedError, TopologyError, StatementError, RetryError)
+#: Errors whose sentence says all: nobody took them for a sink that went away.
+_OF_NO_SINK_THAT_WENT: Final = (RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
+
+
+def unprepared(
+    definition: FeedDefinition, step: Prepare, error: Exception, servers: str, topics: OutputTopics
+) -> StateRecord | None:
+    """Return the failed state of a feed whose preparation met one of ``UNPREPARED``; ``None`` if it waits.
+
+    ``servers`` are those of the feed's sink. ``topics`` is what was stored of the topics that the feed may
+    have created.
+    """
+    if not isinstance(error, RetryError):
+        return failed(definition, str(error), topics)
+    if step.targets or definition.engine is Engine.BACKFILL:
+        return None
+    if isinstance(error, _OF_NO_SINK_THAT_WENT):
+        return failed(definition, str(error), topics)
+    return sink_gone(definition, error, servers, topics)
+
+
+def sink_gone(
+    definition: FeedDefinition, error: RetryError, servers: str, topics: OutputTopics
+) -> StateRecord:
+    """Return the failed state of a new feed whose sink answered before, and does not answer now."""
+    return failed(
+        definition,
+        f"its sink, the Kafka cluster at {servers}, went away while the feed began; create it again "
+        f"once it is back: {error}",
+        topics,
+    )
