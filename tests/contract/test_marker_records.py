@@ -4,7 +4,7 @@ docs/protocols/markers.md)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from random import Random, SystemRandom
@@ -14,14 +14,16 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.definition.feed import FeedState
+from tests.unit.processor.schemed import schemed_options
+from tidegate.changefeed.definition.feed import FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.transaction import Record
 from tidegate.delivery.marker_records import MarkersAside, Place
-from tidegate.errors import RetryError
+from tidegate.errors import RetryError, SchemaRejected
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionProgress
@@ -53,7 +55,8 @@ class Try:
 class MarkerEngine(Protocol):
     """Tries one marker after the other, at the ends that topics have then."""
 
-    def __call__(self, options: FeedOptions, ends: Sequence[Ends]) -> list[Try]: ...
+    def __call__(self, options: FeedOptions, ends: Sequence[Ends], refusals: int = 0) -> list[Try]:
+        """``refusals`` is how often the registry refuses the markers' schemas before it takes them."""
 
 
 class _Told:
@@ -68,12 +71,28 @@ class _Told:
         return {place: self.now[place] for place in places}
 
 
-def _workers(options: FeedOptions, ends: Sequence[Ends]) -> list[Try]:
+class _Registry:
+    """Refuses schemas as often as it is told to, and then gives the id 7 to each."""
+
+    def __init__(self, refusals: int) -> None:
+        self._refusals = refusals
+
+    def id_of(self, _: str, schema: SubjectSchema) -> int:
+        self._refusals -= 1
+        if self._refusals >= 0:
+            raise SchemaRejected(f"the subject {schema.subject} is not compatible")
+        return 7
+
+    async def ids(self, url: str, _: FeedId, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int]:
+        return {schema: self.id_of(url, schema) for schema in schemas}
+
+
+def _workers(options: FeedOptions, ends: Sequence[Ends], refusals: int = 0) -> list[Try]:
     told = _Told()
     definition = replace(_FEED.definition, options=options)
-    no_registry: Any = None
+    registry: Any = _Registry(refusals)
     with ThreadPoolExecutor(1) as threads:
-        markers = marker_records(definition, _TARGETS, no_registry, told, threads)
+        markers = marker_records(definition, _TARGETS, registry, told, threads)
 
         async def trying() -> list[Try]:
             await markers.prepare()
@@ -99,16 +118,14 @@ class _Home:
         self.markers += [record for record in records if record.key is None]
 
 
-def _spark(options: FeedOptions, ends: Sequence[Ends]) -> list[Try]:
+def _spark(options: FeedOptions, ends: Sequence[Ends], refusals: int = 0) -> list[Try]:
     told, home = _Told(), _Home()
     definition = replace(_FEED.definition, options=options)
     state = StateRecord(definition.id, definition.epoch, FeedState.RUNNING, Timestamp(1), _TARGETS)
     producer: Any = home
-    no_schemas: Callable[[str, object], int] = lambda url, schema: 0  # noqa: E731
-    feed = FeedView(definition, state=state)
-    markers = FeedMarkers(
-        feed, "jobs", FeedProducers(producer, OwnMarkerProducer(producer)), told, no_schemas
-    )
+    feed, registry = FeedView(definition, state=state), _Registry(refusals)
+    producers = FeedProducers(producer, OwnMarkerProducer(producer))
+    markers = FeedMarkers(feed, "jobs", producers, told, registry.id_of)
     tries = []
     for number, now in enumerate(ends):
         told.now, home.markers = now, []
@@ -174,6 +191,17 @@ def test_no_marker_follows_an_end_that_fell(engine: MarkerEngine) -> None:
     assert first.written
     assert [done.written for done in others] == [[]] * 3 or [done.written for done in others] == [()] * 3
     assert all(done.error for done in others)
+
+
+def test_markers_wait_for_a_schema_that_is_refused_and_their_feed_does_not_fail(
+    engine: MarkerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registry took the schema when the feed began: somebody has changed the subject since, and may
+    change it back."""
+    monkeypatch.setattr("tidegate.delivery.back_off._FIRST_S", 0.0)
+    *_, last = engine(schemed_options(), [None] * 3, refusals=2)
+    assert len(last.written) == len(_PLACES)
+    assert all((record.value or b"").startswith(frame_prefix(7)) for record in last.written)
 
 
 def _history(seed: int) -> list[Ends]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.changefeed.definition.options import FeedOptions
@@ -17,6 +17,10 @@ from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offse
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 
+#: What is told of a feed whose markers wait, because a registry refuses a schema that it once took.
+SCHEMA_REFUSED: Final = (
+    "markers wait: their schema is refused, and was not when the feed began; look who changed the subject"
+)
 #: A topic, and a partition of it.
 Place: TypeAlias = tuple[str, int]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
 
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.errors import SinkHeld
 
 
@@ -18,6 +21,24 @@ def require_cluster(questions: Iterable[Callable[[], str]], stored: str, say: Ca
         found = ask()
         if found != stored:
             raise SinkHeld(say(found))
+
+
+class TellsCluster(Protocol):
+    """A Kafka client that knows which cluster has given all of its answers so far."""
+
+    def __call__(self, topic: str) -> str:
+        """Ask for that cluster's id; the question names ``topic``."""
+
+
+def require_marker_cluster(
+    producer: TellsCluster, client: TellsCluster, state: StateRecord, say: Callable[[str], str]
+) -> None:
+    """Step M2c: the feed's marker producer, and the ``client`` that asks for ends, have to be on its cluster.
+
+    ``state`` is the feed's, with the id of that cluster. Raises as ``require_cluster`` does.
+    """
+    topic = state.targets[0].topic
+    require_cluster([partial(producer, topic), partial(client, topic)], state.sink_cluster, say)
 
 
 def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:

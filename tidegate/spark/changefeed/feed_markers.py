@@ -7,6 +7,7 @@ runs the feed next, on either engine, fences whoever ran it before.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -17,8 +18,9 @@ from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.transaction import Record, TransactionalProducer, sent
-from tidegate.delivery.marker_records import MarkersAmongRows, MarkersAside
-from tidegate.errors import RetryError
+from tidegate.delivery.back_off import BackOff
+from tidegate.delivery.marker_records import SCHEMA_REFUSED, MarkersAmongRows, MarkersAside
+from tidegate.errors import FeedError, RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.marker_producers import MarkerProducer, Marking
@@ -72,6 +74,8 @@ class FeedMarkers:
         aside, targets = feed.definition.options.resolved_topic, feed.current_state.targets
         self._aside = MarkersAside(aside, targets) if aside else None
         self._among: MarkersAmongRows | None = None
+        self._refused = BackOff()
+        self._rest_until = 0.0  # when to ask again for the ids of schemas that were refused; monotonic
         #: A high-water that an earlier owner persisted, maybe without writing its marker.
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
 
@@ -94,7 +98,7 @@ class FeedMarkers:
     def publish(self) -> ProgressRecord | None:
         """Steps M2 and M3; return the progress if some was written. Raises ``DeliveryError`` when fenced."""
         writer = self._producers.markers
-        marks = self._marks and not self._is_at_fault and writer.get_ready()
+        marks = self._marks and not self._is_at_fault and not self._rests and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
         # a due marker is at least as high, and covers what is owed
         marker = (due or self._owed) if marks else None
@@ -148,13 +152,26 @@ class FeedMarkers:
         return among
 
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
-        """Step M3. Raises ``RetryError`` for a fault that may pass."""
+        """Step M3. Raises ``RetryError`` for a fault that may pass.
+
+        A refused schema holds back this feed's markers and nothing else: they ask again after a pause.
+        """
         try:
             self._producers.markers.write(self._marking(marker), partial(self._marked, marker, due))
+        except FeedError as error:
+            pause_s = self._refused.failed()
+            self._rest_until = time.monotonic() + pause_s
+            again = f"asked again in {pause_s:g} s"
+            _log.error("feed %s: %s (%s): %s", self._definition.id, SCHEMA_REFUSED, again, error)
         except RetryError as error:
             if not self._is_at_fault:
                 raise
             _log.error("Feed %s has no markers any more: %s.", self._definition.id, error)
+
+    @property
+    def _rests(self) -> bool:
+        """Whether the registry has just refused the schema of the markers."""
+        return time.monotonic() < self._rest_until
 
     @property
     def _is_at_fault(self) -> bool:

@@ -21,7 +21,7 @@ from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_ends import ends_on
-from tidegate.delivery.sink_identity import held, held_backfill, require_cluster
+from tidegate.delivery.sink_identity import held, held_backfill, require_marker_cluster
 from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
@@ -172,9 +172,8 @@ class QueryMarkers:
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
         """Step M2c: ask for the cluster's id by the producer itself, and by the client that asks for ends."""
-        topic, admin = state.targets[0].topic, self._admin(definition, state.sink_cluster)
-        questions = partial(producer.cluster_id, topic), partial(admin.only_cluster, topic)
-        require_cluster(questions, state.sink_cluster, self._held(definition, state.sink_cluster))
+        client, say = self._admin(definition, state.sink_cluster), self._held(definition, state.sink_cluster)
+        require_marker_cluster(producer.cluster_id, client.only_cluster, state, say)
 
     def _ends(self, definition: FeedDefinition, state: StateRecord | None) -> Ends:
         """Return what asks where partitions of the feed's topics end, on the stored cluster (M3a)."""

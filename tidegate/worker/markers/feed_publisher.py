@@ -29,6 +29,7 @@ from tidegate.changefeed.lifecycle.job_records import ProgressRecord, SpansRecor
 from tidegate.changefeed.lifecycle.span_progress import SpanProgress
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import GivenUpError, Record
+from tidegate.delivery.back_off import BackOff
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RecordRefused, RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
@@ -37,7 +38,7 @@ from tidegate.spans import Span
 from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.early_reports import EarlyReports
-from tidegate.worker.markers.marker_records import BackOff, MarkerRecords
+from tidegate.worker.markers.marker_records import MarkerRecords
 from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
 from tidegate.worker.operations.metrics import MARKERS
 from tidegate.worker.operations.report import FeedReport

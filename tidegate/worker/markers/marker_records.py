@@ -19,7 +19,8 @@ from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.client.kafka.transaction import Record, sent
 from tidegate.delivery import marker_records as delivery
-from tidegate.delivery.marker_records import Place
+from tidegate.delivery.back_off import BackOff
+from tidegate.delivery.marker_records import SCHEMA_REFUSED, Place
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError
@@ -30,26 +31,7 @@ from tidegate.worker.process.schema_ids import SchemaIds
 #: Asks where partitions end now. It blocks, and raises ``RetryError`` (``ends_of``).
 Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
-_BACKOFF_FIRST_S: Final = 0.5
-_BACKOFF_MAX_S: Final = 10.0
-
 _log = structlog.get_logger("tidegate.frontier")
-
-
-class BackOff:
-    """The pauses between attempts: half a second at first, then twice as long each time, 10 s at most."""
-
-    def __init__(self) -> None:
-        self._next_s = _BACKOFF_FIRST_S
-
-    def failed(self) -> float:
-        """Note one more failure. Returns the seconds to wait before the next attempt."""
-        pause_s, self._next_s = self._next_s, min(2 * self._next_s, _BACKOFF_MAX_S)
-        return pause_s
-
-    def succeeded(self) -> None:
-        """Note a success: the pauses begin anew."""
-        self._next_s = _BACKOFF_FIRST_S
 
 
 class MarkerRecords(Protocol):
@@ -119,8 +101,7 @@ class WorkerMarkersAmongRows:
             except FeedError as error:  # the registry took the schema when the feed was created
                 pause_s = back_off.failed()
                 _log.error(
-                    "markers wait: their schema is refused, which was not so when the feed began; look who "
-                    "changed the subject",
+                    SCHEMA_REFUSED,
                     feed=self._definition.id,
                     cause=str(error),
                     again_in_s=pause_s,

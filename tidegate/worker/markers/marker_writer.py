@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds
-from tidegate.delivery.sink_identity import held, require_cluster
+from tidegate.delivery.sink_identity import held, require_marker_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.worker_sinks import SinkCluster
@@ -136,10 +136,8 @@ class OtherMarkers:
         await self._guard(producer.open)
 
     def _require_stored(self, producer: WorkerTransactionalProducer) -> None:
-        topic, stored = self._state.targets[0].topic, self._state.sink_cluster
-        questions = partial(producer.cluster_id, topic), partial(self._cluster.admin.only_cluster, topic)
-        say = partial(held, self._state.feed_id, self._cluster.servers, stored)
-        require_cluster(questions, stored, say)
+        say = partial(held, self._state.feed_id, self._cluster.servers, self._state.sink_cluster)
+        require_marker_cluster(producer.cluster_id, self._cluster.admin.only_cluster, self._state, say)
 
     async def write(self, records: Sequence[Record]) -> None:
         """See ``MarkerWriter``."""

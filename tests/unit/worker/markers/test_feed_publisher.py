@@ -14,10 +14,11 @@ from tests.unit.worker.markers.publishing import FEED, SPAN, Held, Publishing, c
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.job_records import SpansRecord
+from tidegate.delivery import back_off
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
-from tidegate.worker.markers import feed_publisher, marker_records
+from tidegate.worker.markers import feed_publisher
 
 pytestmark = pytest.mark.broker
 _LEFT, _RIGHT = Span(SPAN.start, SPAN.start + b"m"), Span(SPAN.start + b"m", SPAN.end)
@@ -31,7 +32,7 @@ def publishing(broker: KafkaBroker, topic_prefix: str) -> Iterator[Publishing]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marker_records, "_BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr(back_off, "_FIRST_S", 0.01)
     monkeypatch.setattr(feed_publisher, "_SPANS_S", 0.05)
 
 

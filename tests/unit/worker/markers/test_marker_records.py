@@ -20,9 +20,7 @@ from tidegate.delivery import marker_records as delivered
 from tidegate.delivery.marker_records import Place
 from tidegate.errors import RetryError, SchemaRejected
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.worker.markers import marker_records as module
 from tidegate.worker.markers.marker_records import (
-    BackOff,
     WorkerMarkersAmongRows,
     WorkerMarkersAside,
     marker_records,
@@ -150,7 +148,7 @@ def test_markers_with_schemas_are_framed_by_one_question() -> None:
 
 @pytest.mark.usefixtures("with_schemas")
 def test_a_schema_that_is_refused_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BACKOFF_FIRST_S", 0.001)
+    monkeypatch.setattr("tidegate.delivery.back_off._FIRST_S", 0.001)
     ids = Ids(refusals=3)
     markers = WorkerMarkersAmongRows(_FEED.definition, _TARGETS, ids)
     asyncio.run(markers.prepare())
@@ -163,10 +161,3 @@ def test_a_resolved_topic_decides_where_markers_go(threads: ThreadPoolExecutor) 
     for options, kind in ((aside, WorkerMarkersAside), (FeedOptions(), WorkerMarkersAmongRows)):
         definition = replace(_FEED.definition, options=options)
         assert isinstance(marker_records(definition, _TARGETS, Ids(), Ends(), threads), kind)
-
-
-def test_pauses_grow_to_ten_seconds_and_begin_anew_after_a_success() -> None:
-    back_off = BackOff()
-    assert [back_off.failed() for _ in range(7)] == [0.5, 1, 2, 4, 8, 10, 10]
-    back_off.succeeded()
-    assert back_off.failed() == 0.5

@@ -21,13 +21,13 @@ from tidegate.client.kafka import transaction
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.client.output import OutputTopics
+from tidegate.delivery import back_off
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
 from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
-from tidegate.worker.markers import marker_records
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
@@ -105,7 +105,7 @@ def elsewhere(broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str)
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marker_records, "_BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr(back_off, "_FIRST_S", 0.01)
     monkeypatch.setattr(transaction, "_CALL_S", 1.0)
 
 
