@@ -1,7 +1,7 @@
 """What becomes of a feed whose topics or schemas could not be prepared.
 
 From its registration on, a new feed holds the log partitions, so it waits for no server: one that went away
-fails it (docs/delivery.md#rows). A feed that began in an earlier epoch starts in the past and holds no
+fails it (docs/protocols/rows.md). A feed that began in an earlier epoch starts in the past and holds no
 partition, and neither does the feed of a backfill. These wait, and nothing of them is lost.
 """
 

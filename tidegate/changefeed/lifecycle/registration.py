@@ -194,8 +194,8 @@ def is_forgotten(acks: Answers, partition_count: int) -> bool:
 
 
 def due_takeover(feed: FeedView, definition: FeedDefinition) -> TakeoverRecord | None:
-    """Return the takeover to be stored for ``definition``: step H3 of docs/hand-over.md, N3 of
-    docs/accept-cluster.md.
+    """Return the takeover to be stored for ``definition``: step H3 of docs/protocols/hand-over.md, N3 of
+    docs/protocols/accept-cluster.md.
 
     ``feed`` is read after whoever ran it was fenced. Returns ``None`` where the feed was moved on meanwhile,
     or is taken over already.

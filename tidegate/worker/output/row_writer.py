@@ -26,7 +26,7 @@ class RowWriter(Protocol):
         """Whether the writer takes no row any more, and will tell no barrier of any row any more.
 
         The outlet then opens another one, and gives it all rows again from the first batch on that is not
-        acknowledged (step R6 of docs/delivery.md).
+        acknowledged (step R6 of docs/protocols/refused-rows.md).
         """
 
     @property
