@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaException
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import NO_PARTITION, Failed
+from tidegate.errors import SettingsError
 from tidegate.processor.containment import feed_error
 from tidegate.worker.operations.metrics import INCIDENTS
 
@@ -28,10 +28,11 @@ class FeedFaults:
     def failure(self, definition: FeedDefinition, error: Exception) -> Failed | None:
         """Make the message that fails the feed, as a log partition would send it.
 
-        Returns ``None`` where the step is only to be repeated: for an error of a Kafka cluster, and for a
-        feed that has failed already. Raises ``error`` where the process is at fault, as for a full disk.
+        Returns ``None`` where the step is only to be repeated: for a login of the operator's that no client
+        can be opened with, and for a feed that has failed already. Raises ``error`` where the process is at
+        fault, as for a full disk.
         """
-        if isinstance(error, KafkaException):  # a cluster is at fault, not the feed's data
+        if isinstance(error, SettingsError):  # an entry of the operator's is at fault, not the feed's data
             _log.warning("a step about a feed is taken again", feed=definition.id, cause=str(error))
             return None
         reason = str(feed_error(error))

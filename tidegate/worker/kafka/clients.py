@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import aiokafka.client
 from aiokafka.protocol.metadata import MetadataRequest
+from confluent_kafka import KafkaException
 from faust import SASLCredentials, SSLCredentials
 from pydantic import SecretStr
 from yarl import URL
@@ -22,6 +23,7 @@ from tidegate.worker.process.settings import SecurityProtocol, Settings
 
 #: The logger of both clients; librdkafka's own lines go there too.
 KAFKA_LOGGER: Final = logging.getLogger("tidegate.kafka")
+ClientT = TypeVar("ClientT")
 _RECONNECT_MAX_MS: Final = 5_000  # a broker that is back is used again after this time at most
 
 
@@ -70,6 +72,20 @@ def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]
         if values.get(name) is not None:
             values[name] = SecretStr(values[name])
     return settings.model_copy(update=values)
+
+
+def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
+    """Open a client of the cluster of a sink, which ``client`` makes.
+
+    Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot read.
+    """
+    try:
+        return client()
+    except KafkaException as failure:
+        raise SettingsError(
+            f"A Kafka client of the sink at {servers} cannot be opened with the login of the operator's "
+            f"entry: {failure.args[0].str()}. Mend the entry, and start the worker again"
+        ) from None
 
 
 def _tls(settings: Settings) -> dict[str, Any]:

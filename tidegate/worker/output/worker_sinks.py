@@ -19,7 +19,7 @@ from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.delivery.sink_clusters import sink_address
 from tidegate.errors import SinkNotAllowed
-from tidegate.worker.kafka.clients import with_login
+from tidegate.worker.kafka.clients import opened, with_login
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.operations.report import SinkReport
 from tidegate.worker.output.row_producer import SharedRowProducer
@@ -176,7 +176,7 @@ class WorkerSinks:
             servers,
             configure,
             machine,
-            lambda: WorkerTopicAdmin(configure(), machine, patience_s=_PATIENCE_S),
+            lambda: opened(lambda: WorkerTopicAdmin(configure(), machine, patience_s=_PATIENCE_S), servers),
             lambda: machine.executor(threads, f"sink {servers}"),
             own=False,
         )
