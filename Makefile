@@ -12,9 +12,9 @@ PYTEST := JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 $(BIN)/python -m pytest -n 4 
 # Hundreds of processes import the same modules: compiled once, whatever the environment says. Test processes
 # take 6 s each to collect the tests then, and 16 otherwise.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := tidegate app agents tables schemas pipeline sim stack supply tests bench examples
+SOURCES := tidegate app agents tables schemas pipeline sim stack supply tests bench examples docsite
 
-.PHONY: help doctor setup demo demo-connect demo-chaos demo-spark test unit soak fuzz mutants lint format types pins sbom supply proto bench stack-up stack-down ci clean
+.PHONY: help doctor setup demo demo-connect demo-chaos demo-spark test unit soak fuzz mutants lint format types pins sbom supply proto bench docs stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -105,13 +105,16 @@ proto: setup ## generate code from the .proto files
 bench: setup ## measure: stages, end to end, marker lag, memory (BENCH="--quick ...")
 	$(BIN)/python -m bench $(BENCH)
 
+docs: setup ## build the documentation site into build/site; a broken link, anchor or missing page fails
+	$(BIN)/python -m docsite
+
 stack-up: setup ## start a Kafka broker for development
 	$(BIN)/python -m stack up kafka
 
 stack-down: setup ## stop it
 	$(BIN)/python -m stack down kafka
 
-ci: lint types supply test ## what CI runs
+ci: lint types supply docs test ## what CI runs
 
 clean: ## remove the environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

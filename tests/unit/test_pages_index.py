@@ -14,6 +14,7 @@ from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS, SUPPORTED_
 
 _DOCS: Final = CHECKOUT / "docs"
 _INDEX: Final = _DOCS / "README.md"
+_FOLDERS: Final = ("protocols", "design")
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _ANCHOR: Final = re.compile(r'<a id="([\w-]+)">')
@@ -64,7 +65,9 @@ def _broken(link: Link) -> bool:
     return not target.exists() or bool(link.anchor and link.anchor not in anchors(target.read_text()))
 
 
-@pytest.mark.parametrize("index", [_INDEX, _DOCS / "protocols" / "README.md"], ids=_relative)
+@pytest.mark.parametrize(
+    "index", [_INDEX, *(_DOCS / folder / "README.md" for folder in _FOLDERS)], ids=_relative
+)
 def test_every_page_is_linked_from_the_index_of_its_folder(index: Path) -> None:
     linked = {link.target for link in _links(index)}
     pages = {_relative(page) for page in index.parent.glob("*.md")} - {_relative(index)}
@@ -74,7 +77,8 @@ def test_every_page_is_linked_from_the_index_of_its_folder(index: Path) -> None:
 
 def test_every_folder_is_linked_from_the_index() -> None:
     linked = {link.target for link in _links(_INDEX)}
-    assert {"docs/design", "docs/protocols/README.md"} <= linked
+    assert {f"docs/{folder}/README.md" for folder in _FOLDERS} <= linked
+    assert {path.name for path in _DOCS.iterdir() if path.is_dir() and any(path.glob("*.md"))} == {*_FOLDERS}
 
 
 def test_every_link_leads_to_a_file_and_a_heading_that_are_there() -> None:
