@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SERVICE_TREE: Final = ("app", "agents", "tables", "schemas", "pipeline", "sim", "stack", "supply")
+SERVICE_TREE: Final = ("app", "agents", "tables", "schemas", "pipeline", "sim", "stack", "supply", "docsite")
 
 #: Everyone may import these, and they import nothing of ours but each other. The last two are what the span
 #: frontier of ``spans`` is made of.
@@ -89,6 +89,7 @@ LAYERS: Final = {
     # Its errors hang in the tree of tidegate/errors.py, which is of the foundation.
     "stack": layer(others="click confluent_kafka"),
     "supply": layer("stack sim spark", "click cyclonedx packageurl packaging"),
+    "docsite": layer(others="docutils pygments sphinx"),
 }
 
 #: The chapters of each package, from the lowest to the highest: a chapter imports those before it.
