@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from sim.log.sink import LogSink
 from sim.request_source import RequestSource
 from sim.simulation import Simulation
+from sim.store.moments import Moment
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND
 from tidegate.raftlog.request import Push
 
@@ -23,7 +24,10 @@ _PROGRESS_EVERY_NS: Final = NANOS_PER_SECOND
 
 
 class SimProgress(NamedTuple):
-    """The progress of a run. ``put_off_s`` is how long transactions were postponed by a slow machine."""
+    """The progress of a run. ``put_off_s`` is how long transactions were postponed by a slow machine.
+
+    ``moments`` are those since the progress before this one.
+    """
 
     seconds: float
     versions: int
@@ -37,6 +41,7 @@ class SimProgress(NamedTuple):
     drained: bool
     splits: int = 0
     merges: int = 0
+    moments: tuple[Moment, ...] = ()
 
 
 OnProgress: TypeAlias = Callable[[SimProgress], None]
@@ -115,4 +120,5 @@ class RealTimeRun:
             drained=simulation.drained,
             splits=counts["splits"],
             merges=counts["merges"],
+            moments=simulation.store.moments.take(),
         )

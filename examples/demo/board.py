@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Final, NamedTuple
 
+from examples.demo.happenings import Happening, Kind, disturbance, happening
+from sim.store.moments import Moment
 from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder
 from tidegate.client.tail import line_of
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.verify import TopicPartition, TopicRecord
 
 _SHOWN_ROWS: Final = 6
 _SHOWN_MARKERS: Final = 3
 _RATE_WINDOW_S: Final = 5.0
 _SAMPLE_S: Final = 1.0
+_MS_PER_SECOND: Final = 1_000
 
 
 class Sample(NamedTuple):
@@ -30,14 +34,25 @@ class Sample(NamedTuple):
     lag_s: float | None
 
 
+class Mark(NamedTuple):
+    """A happening on the axis of the samples: ``at_s`` seconds after the first one, maybe before it."""
+
+    at_s: float
+    kind: Kind
+    text: str
+    began_s: float | None
+
+
 @dataclass(slots=True)
 class Board:
-    """Counts and last records. ``committed`` and ``aborted`` are transactions of the source.
+    """Counts, last records, and what happened. ``committed`` and ``aborted`` are transactions of the source.
 
-    ``hidden_prefix`` is left out where topics are shown.
+    ``hidden_prefix`` is left out where topics are shown. An abandoned transaction is pushed and aborted after
+    ``pushed_after_s`` seconds.
     """
 
     hidden_prefix: str
+    pushed_after_s: float = PushPolicy().age_ms / _MS_PER_SECOND
     versions: int = 0
     committed: int = 0
     aborted: int = 0
@@ -50,7 +65,10 @@ class Board:
     last_rows: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_ROWS))
     last_markers: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_MARKERS))
     samples: list[Sample] = field(default_factory=list)
+    happened: list[Happening] = field(default_factory=list)
+    _abandoned: dict[str, Happening] = field(default_factory=dict)
     _sampled_from: float = 0.0
+    _sampled_from_ns: int = 0
     _marked: dict[TopicPartition, Timestamp] = field(default_factory=dict)
     _counted: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -62,6 +80,35 @@ class Board:
             self.aborted, self.abandoned = progress["aborted"], progress["abandoned"]
             self.pushes = progress["pushes"]
             self.splits, self.merges = progress["splits"], progress["merges"]
+            for fields in progress["moments"]:
+                self._note(happening(Moment.of(fields), self.pushed_after_s))
+
+    def disturb(self, text: str) -> None:
+        """Note what the demo does to a process now."""
+        self._note(disturbance(time.time_ns(), text))
+
+    def _note(self, noted: Happening) -> None:
+        self.happened.append(noted)
+        if noted.kind is Kind.ABANDONED:
+            self._abandoned[noted.txn] = noted
+        elif noted.kind is Kind.ENDED:
+            self._abandoned.pop(noted.txn, None)
+
+    def awaited_s(self) -> list[float]:
+        """For how long each abandoned transaction that is still open has held markers, the longest first."""
+        now_ns = time.time_ns()
+        begun = [noted.at_ns for noted in list(self._abandoned.values())]
+        return sorted(((now_ns - at_ns) / NANOS_PER_SECOND for at_ns in begun), reverse=True)
+
+    def marks(self) -> list[Mark]:
+        """What happened, on the axis of the samples."""
+        return [
+            Mark(self._at_s(one.at_ns), one.kind, one.text, one.began_ns and self._at_s(one.began_ns))
+            for one in self.happened
+        ]
+
+    def _at_s(self, at_ns: int) -> float:
+        return (at_ns - self._sampled_from_ns) / NANOS_PER_SECOND
 
     def follow_topics(
         self, records: Iterable[TopicRecord], decoder_of: Callable[[str], RecordDecoder]
@@ -96,7 +143,7 @@ class Board:
         """Note how it stands, unless that was done less than a second ago."""
         now = time.monotonic()
         if not self.samples:
-            self._sampled_from = now
+            self._sampled_from, self._sampled_from_ns = now, time.time_ns()
         at_s = now - self._sampled_from
         if not self.samples or at_s - self.samples[-1].at_s >= _SAMPLE_S:
             self.samples.append(Sample(at_s, self.rows, self.lag_s))

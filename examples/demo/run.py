@@ -19,6 +19,7 @@ from examples.demo.board import Board, in_background
 from examples.demo.children import Child
 from examples.demo.screen import Screen, lag_text
 from sim.log.history import History
+from sim.options import StoreOptions
 from tidegate.access.destinations_file import destinations_of_environment
 from tidegate.changefeed.definition.feed import Engine, FeedId, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -31,6 +32,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.client.why.worker_status import fetch_status, worker_url
 from tidegate.errors import FatalError, InputError, RetryError, TidegateError
+from tidegate.processor.push_policy import PushPolicy
 
 RUNS: Final = Path("run/demo")
 _START_TIMEOUT_S: Final = 120.0
@@ -39,6 +41,7 @@ _CATCH_UP_TIMEOUT_S: Final = 120.0
 _PUSH_AGE_MS: Final = 1_000  # ten times as eager as usual, so that a short demo shows pushes at work
 _SESSION_TIMEOUT_MS: Final = 6_000  # others take over what a killed worker had after so long
 _LOOK_EVERY_S: Final = 0.25
+_MS_PER_SECOND: Final = 1_000
 _SPARK: Final = ("--master", "local[2]", "--output-partitions", "4")
 
 
@@ -105,6 +108,13 @@ class Demo:
             "TIDEGATE_PUSH_AGE_MS": str(_PUSH_AGE_MS),
             "TIDEGATE_PUSH_REPEAT_MS": str(_PUSH_AGE_MS),
         }
+
+    @property
+    def pushed_after_s(self) -> float:
+        """How long an abandoned transaction stays open, seconds: engines push it at their age, and the store
+        aborts it no sooner than its coordinator counts as dead."""
+        age_ms = _PUSH_AGE_MS if self.engine is Engine.WORKERS else PushPolicy().age_ms
+        return max(age_ms, StoreOptions().txn_expiry_ms) / _MS_PER_SECOND
 
     @property
     def history(self) -> Path:
@@ -179,7 +189,7 @@ def show(
     """
     store = _start_store(demo, stack)
     workers = _start_workers(demo, store, stack)
-    board = Board(f"{demo.name}_")
+    board = Board(f"{demo.name}_", demo.pushed_after_s)
     in_background(board.follow_store, store.output)
     feed_id, feed = _create_feed(demo, workers)
     created(feed)
@@ -257,7 +267,8 @@ def _watch(
     begin, due = time.monotonic(), sorted(disturbances, key=lambda disturbance: disturbance.at)
     while (now := time.monotonic() - begin) < demo.options.seconds or due:
         if due and now >= due[0].at * demo.options.seconds:
-            screen.say(f"{now:5.0f} s  {due[0].what}")
+            board.disturb(due[0].what)
+            screen.refresh("running")
             due.pop(0).act(workers)
         store.require_running()
         workers.require_running()

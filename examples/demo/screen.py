@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from examples.demo.board import Board
+from examples.demo.happenings import Kind
+from tidegate.hlc import NANOS_PER_SECOND
 
 _PLAIN_EVERY_S: Final = 5.0
 _ROW_WIDTH: Final = 140
@@ -34,6 +36,8 @@ class Screen:
         self._range_lags = range_lags
         self._console = Console()
         self._began = time.monotonic()
+        self._began_ns = time.time_ns()
+        self._told = 0
         self._plain_due = self._began
         self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
 
@@ -53,13 +57,22 @@ class Screen:
         self._console.print(Text(text), soft_wrap=True)
 
     def refresh(self, phase: str) -> None:
-        """Show the board as it is now."""
+        """Show the board as it is now, below a line for each thing that happened since the last time."""
+        self._tell_what_happened()
         rate = self._board.rows_per_second()
         if self._live is not None:
             self._live.update(self._render(phase, rate))
         elif time.monotonic() >= self._plain_due:
             self._plain_due = time.monotonic() + _PLAIN_EVERY_S
             self.say(self._line(phase, rate))
+
+    def _tell_what_happened(self) -> None:
+        """Say what happened. Splits and merges are many: the figures have their number and the last one."""
+        new = self._board.happened[self._told :]
+        self._told += len(new)
+        for one in new:
+            if one.kind is not Kind.RANGES:
+                self.say(f"{(one.at_ns - self._began_ns) / NANOS_PER_SECOND:5.0f} s  {one.text}")
 
     def _line(self, phase: str, rate: float) -> str:
         board = self._board
@@ -83,12 +96,26 @@ class Screen:
         )
         figures.add_row("feed", f"{board.rows:,} rows, {rate:,.0f} rows/s, {board.markers:,} markers")
         figures.add_row("resolved lag", f"feed {lag_text(board.lag_s)}   ranges {self._worst_ranges()}")
+        figures.add_row("markers wait for", self._awaited())
+        if board.splits or board.merges:
+            figures.add_row("ranges", self._moved())
         return Group(
             Panel(figures, title="tidegate demo"),
             ProgressBar(total=self._seconds, completed=elapsed),
             Panel(Text("\n".join(line[:_ROW_WIDTH] for line in board.last_rows)), title="last rows"),
             Panel(Text("\n".join(board.last_markers)), title="last markers"),
         )
+
+    def _awaited(self) -> str:
+        awaited = self._board.awaited_s()
+        if not awaited:
+            return "no abandoned transaction"
+        return f"{len(awaited)} abandoned, the oldest for {awaited[0]:.0f} s"
+
+    def _moved(self) -> str:
+        board = self._board
+        last = next((one.text for one in reversed(board.happened) if one.kind is Kind.RANGES), "")
+        return f"{board.splits:,} splits, {board.merges:,} merges; the last one: {last or '-'}"
 
     def _worst_ranges(self) -> str:
         worst = self._range_lags()[:_SHOWN_RANGES]

@@ -53,8 +53,8 @@ def _run(options: Options, name: str, directory: Path) -> int:
         shown = show(demo, stack)
         tables = _load(demo, shown)
         status = audit(demo, shown)
-        page = write_page(directory, shown.board.samples, tables, passed=status == 0)
-        click.echo(f"{page} shows rows a minute, and how far markers were behind.")
+        page = write_page(directory, shown.board.samples, tables, shown.board.marks(), passed=status == 0)
+        click.echo(f"{page} shows rows a minute, how far markers were behind, and why.")
         return max(status, *(min(table.differing, 1) for table in tables))
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from examples.demo.board import Sample
+from examples.demo.board import Mark, Sample
+from examples.demo.happenings import Kind
 
 _PLOT: Final = "report.png"
 _PAGE: Final = "report.html"
 _MINUTE_S: Final = 60.0
+
+#: The lines of the plot at which something happened, and the shade while markers wait.
+_LINES: Final = {
+    Kind.ABANDONED: ("#b5472f", "--"),
+    Kind.ENDED: ("#3b7a3b", "-"),
+    Kind.RANGES: ("#999999", ":"),
+    Kind.DISTURBED: ("#000000", "-."),
+}
+_WAIT: Final = "markers wait for it"
+_WAIT_COLOR: Final = "#f0d9a8"
 
 
 class Loaded(NamedTuple):
@@ -27,11 +40,18 @@ class Loaded(NamedTuple):
     differing: int
 
 
-def write_page(directory: Path, samples: Sequence[Sample], tables: Sequence[Loaded], *, passed: bool) -> Path:
-    """Write the plot and the page into the directory, and return the page."""
-    _plot(samples).savefig(directory / _PLOT, dpi=120)
+def write_page(
+    directory: Path,
+    samples: Sequence[Sample],
+    tables: Sequence[Loaded],
+    marks: Sequence[Mark] = (),
+    *,
+    passed: bool,
+) -> Path:
+    """Write the plot and the page into the directory, and return the page. Both tell the ``marks``."""
+    plot(samples, marks).savefig(directory / _PLOT, dpi=120)
     page = directory / _PAGE
-    page.write_text(_page(samples, tables, passed=passed))
+    page.write_text(_page(samples, tables, marks, passed=passed))
     return page
 
 
@@ -43,8 +63,9 @@ def rates(samples: Sequence[Sample]) -> list[tuple[float, float]]:
     ]
 
 
-def _plot(samples: Sequence[Sample]) -> Figure:
-    figure = Figure(figsize=(9, 5), layout="constrained")
+def plot(samples: Sequence[Sample], marks: Sequence[Mark] = ()) -> Figure:
+    """Draw rows a minute and marker lag, with a line where something happened and a legend of the lines."""
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     counted = rates(samples)
     above.fill_between([at for at, _ in counted], [rate for _, rate in counted], step="pre", color="#2a7f9e")
@@ -54,10 +75,46 @@ def _plot(samples: Sequence[Sample]) -> Figure:
     below.set_ylabel("marker lag, seconds")
     below.set_ylim(bottom=0)
     below.set_xlabel("seconds since the feed ran")
+    end_s = samples[-1].at_s if samples else 0.0
+    if end_s:
+        below.set_xlim(0, end_s)
+    shown = [mark for mark in marks if 0 <= mark.at_s <= end_s]
+    for axes in (above, below):
+        _mark(axes, shown)
+    if shown:
+        handles, labels = below.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
     return figure
 
 
-def _page(samples: Sequence[Sample], tables: Sequence[Loaded], *, passed: bool) -> str:
+def _mark(axes: Axes, marks: Sequence[Mark]) -> None:
+    """Draw the lines and shades. The first of each kind names it in the legend."""
+    named: set[str] = set()
+
+    def once(name: str) -> str:
+        shown = "_" if name in named else name  # the legend leaves out names that begin so
+        named.add(name)
+        return shown
+
+    for mark in marks:
+        if mark.began_s is not None:
+            begins = max(0.0, mark.began_s)
+            axes.axvspan(begins, mark.at_s, color=_WAIT_COLOR, lw=0, zorder=0, label=once(_WAIT))
+        color, style = _LINES[mark.kind]
+        axes.axvline(mark.at_s, lw=1, color=color, linestyle=style, label=once(mark.kind.value))
+
+
+def _told(marks: Sequence[Mark]) -> Iterator[str]:
+    """What happened, a sentence each. Splits and merges are many, and have a sentence in common."""
+    for mark in marks:
+        if mark.kind is not Kind.RANGES:
+            yield f"{mark.at_s:.0f} s: {mark.text}"
+    if moved := Counter(mark.kind for mark in marks)[Kind.RANGES]:
+        yield f"{moved:,} times a range was split, or two were merged"
+
+
+def _page(samples: Sequence[Sample], tables: Sequence[Loaded], marks: Sequence[Mark], *, passed: bool) -> str:
+    told = "\n".join(f"<li>{escape(text)}</li>" for text in _told(marks)) or "<li>nothing</li>"
     rows = "\n".join(
         f"<tr><td>{escape(table.topic)}</td><td>{table.rows:,}</td><td>{table.buckets}</td>"
         f"<td>{table.differing:,}</td></tr>"
@@ -76,6 +133,13 @@ td:first-child, th:first-child {{ text-align: left }}
 </head><body><h1>Flights through Spark</h1>
 <p>{emitted:,} rows came out. The audit {verdict}.</p>
 <img src="{_PLOT}" alt="Rows a minute, and how far markers were behind">
+<p>A marker promises that nothing older will come, so it cannot pass a transaction that is open. Most are open
+for milliseconds. The store abandons a few on purpose, as if their client had died: marker lag grows until the
+feed's engine pushes such a transaction and the store answers that it is aborted. What happened, by seconds
+since the feed ran:</p>
+<ul>
+{told}
+</ul>
 <table><tr><th>table</th><th>rows</th><th>closed buckets</th><th>versions that differ</th></tr>
 {rows}
 </table></body></html>

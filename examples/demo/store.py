@@ -1,4 +1,7 @@
-"""The demo's range store, a process of its own: prints a JSON object a second about what it has done."""
+"""The demo's range store, a process of its own: prints a JSON object a second about what it has done.
+
+Its ``moments`` are what happened since the one before (``sim.store.moments``).
+"""
 
 from __future__ import annotations
 
@@ -56,13 +59,14 @@ def main(
     workload = FlightsOptions(outcomes=_OUTCOMES)
     options = SimOptions(bootstrap, topic_prefix, workload, store, seed, None, history, answer_on)
     try:
-        _report(run(options, _report))
+        run(options, _report)
     except TidegateError as error:
         sys.exit(str(error))
 
 
 def _report(progress: SimProgress) -> None:
-    print(json.dumps(progress._asdict()), flush=True)
+    moments = [moment.fields() for moment in progress.moments]
+    print(json.dumps({**progress._asdict(), "moments": moments}), flush=True)
 
 
 if __name__ == "__main__":

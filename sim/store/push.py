@@ -6,6 +6,7 @@ an aborted transaction leaves an op in the log is the log contract's own rule (d
 
 from __future__ import annotations
 
+from sim.store.moments import EndedBy
 from sim.store.range import Range
 from sim.store.store import RangeStore
 from sim.store.transaction import SimTxnStatus, Transaction
@@ -36,7 +37,7 @@ def _answer(store: RangeStore, range_: Range, txn_id: TxnId, push_to: Timestamp)
         # Ended, with every intent resolved. So whatever committed here stands earlier in the log.
         return [AbortTxn(txn_id)]
     if txn.pending and store.expired(txn):
-        store.abort(txn)
+        store.abort(txn, EndedBy.PUSH)
     if txn.pending:
         txn.forward(push_to.next())
     range_.clock.observe(txn.write_timestamp)

@@ -18,6 +18,7 @@ from sim.log.history import HistoryLog, HistoryVersion, Mutated, NoHistory
 from sim.log.log_writer import LogWriter
 from sim.options import StoreOptions
 from sim.plan import Alteration, SimTable, Write
+from sim.store.moments import EndedBy, MomentKind, Moments
 from sim.store.range import Range, RangeDescriptor
 from sim.store.range_log import RangeLog
 from sim.store.range_map import RangeMap
@@ -25,6 +26,7 @@ from sim.store.transaction import SimTxnStatus, Transaction
 from sim.workload_tables import secondary_index
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, Trigger, TxnId
+from tidegate.rows import decode_descriptor
 from tidegate.spans import Span
 
 _FIRST_GENERATION: Final = Generation(1)
@@ -33,8 +35,8 @@ _FIRST_GENERATION: Final = Generation(1)
 class RangeStore:
     """Ranges over the tables' keys, the transactions that are open on them, and the true history.
 
-    ``counts`` counts what happened: versions by commit, transactions by outcome. ``skipped`` takes the
-    versions that are left out of the log on purpose.
+    ``counts`` counts what happened: versions by commit, transactions by outcome. ``moments`` has what markers
+    show of it. ``skipped`` takes the versions that are left out of the log on purpose.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class RangeStore:
         self.present = present
         self.txns: dict[TxnId, Transaction] = {}
         self.counts: Counter[str] = Counter()
+        self.moments = Moments()
         #: Changes outside the op log. The history has none of them.
         self.mutations: list[Mutated] = []
         self.descriptors = [table.descriptor for table in tables]
@@ -141,6 +144,7 @@ class RangeStore:
         for side in (left, right):
             self.snapshot(side, SnapshotReason.SPLIT)
         self.counts["splits"] += 1
+        self.moments.note_ranges(self.present.ns, MomentKind.SPLIT, _tables(left), left.id, right.id)
         return right
 
     def merge(self, left_id: RangeId) -> Range:
@@ -161,6 +165,7 @@ class RangeStore:
         self.ranges.remove(right)
         self.snapshot(left, SnapshotReason.MERGE)
         self.counts["merges"] += 1
+        self.moments.note_ranges(self.present.ns, MomentKind.MERGED, _tables(left), left.id, right.id)
         return left
 
     def end_silence(self, range_: Range) -> None:
@@ -240,14 +245,18 @@ class RangeStore:
                 if intent.commits:
                     self._record(range_, txn, key, intent.value)
 
-    def abort(self, txn: Transaction) -> None:
-        """Abort. The intents stay until they are resolved."""
+    def abort(self, txn: Transaction, by: EndedBy = EndedBy.STOP) -> None:
+        """Abort. The intents stay until they are resolved. ``by`` whom matters if it was abandoned."""
         self._finish(txn, SimTxnStatus.ABORTED)
+        if txn.expires_ns is not None:
+            open_ms = (self.present.ns - txn.expires_ns) // NANOS_PER_MS + self._options.txn_expiry_ms
+            self.moments.note_ended(self.present.ns, txn.id, self._tables_of(txn), by, open_ms)
 
     def abandon(self, txn: Transaction) -> None:
         """Note that the coordinator died just now."""
         txn.expires_ns = self.present.ns + self._options.txn_expiry_ms * NANOS_PER_MS
         self.counts["abandoned"] += 1
+        self.moments.note_abandoned(self.present.ns, txn.id, self._tables_of(txn))
 
     def resolve(self, txn: Transaction, range_id: RangeId, keys: Iterable[bytes]) -> None:
         """Resolve those of ``keys`` that still hold an intent of the ended transaction."""
@@ -277,7 +286,7 @@ class RangeStore:
                 in_the_way.setdefault(intent.txn, []).append(key)
         for txn, keys in in_the_way.items():
             if txn.pending and self.expired(txn):
-                self.abort(txn)
+                self.abort(txn, EndedBy.SCAN)
             if not txn.pending:
                 self.resolve(txn, range_.id, keys)
         return not any(txn.pending for txn in in_the_way)
@@ -330,7 +339,7 @@ class RangeStore:
             return False
         for owner in owners:
             if owner.pending:
-                self.abort(owner)
+                self.abort(owner, EndedBy.WRITE)
             self.resolve(owner, range_.id, keys)
         return True
 
@@ -351,6 +360,10 @@ class RangeStore:
             return own.value or None
         return range_.read(key)
 
+    def _tables_of(self, txn: Transaction) -> tuple[str, ...]:
+        """The names of the tables that hold intents of the transaction."""
+        return tuple(sorted({name for range_id in txn.intents for name in _tables(self.ranges[range_id])}))
+
     def _finish(self, txn: Transaction, status: SimTxnStatus) -> None:
         txn.status = status
         self.counts[status.value] += 1
@@ -359,6 +372,10 @@ class RangeStore:
         table_id = range_.descriptor.table[0].table_id
         self._history.record(HistoryVersion(table_id, key, txn.write_timestamp, value))
         self.counts["versions"] += 1
+
+
+def _tables(range_: Range) -> tuple[str, ...]:
+    return (decode_descriptor(range_.descriptor.table[-1].descriptor).name,)
 
 
 def _value(write: Write, standing: bytes | None) -> bytes:

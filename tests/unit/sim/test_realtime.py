@@ -14,6 +14,7 @@ from sim.plan import OutcomeMix
 from sim.realtime import RealTimeRun, SimProgress
 from sim.request_source import Request, RequestSource
 from sim.simulation import Simulation
+from sim.store.moments import EndedBy, MomentKind
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
@@ -252,3 +253,16 @@ def test_a_drained_store_answers_until_its_end() -> None:
     assert closed > simulation.store.ranges.high.wall + NANOS_PER_SECOND
     assert progress.drained
     assert sink.flushed == len(sink.records)
+
+
+def test_progress_has_each_moment_once() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    simulation = _simulation(sink, OutcomeMix(abandon=0.05))
+    last, seen = _run(simulation, sink, wall, seconds=3.0, requests=_PushEverything(simulation))
+    moments = [moment for progress in seen for moment in progress.moments]
+    abandoned = [moment.txn for moment in moments if moment.kind is MomentKind.ABANDONED]
+    ended = [moment.txn for moment in moments if moment.kind is MomentKind.ENDED]
+    assert len(set(abandoned)) == len(abandoned) == last.abandoned
+    assert sorted(ended) == sorted(abandoned)
+    assert {moment.ended_by for moment in moments if moment.ended_by} <= {EndedBy.PUSH, EndedBy.WRITE}

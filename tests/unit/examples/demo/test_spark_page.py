@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from examples.demo.board import Board, Sample
-from examples.demo.spark_page import Loaded, rates, write_page
+import numpy as np
+
+from examples.demo.board import Board, Mark, Sample
+from examples.demo.happenings import Kind
+from examples.demo.spark_page import Loaded, plot, rates, write_page
 
 _SAMPLES = [Sample(0.0, 0, None), Sample(1.0, 50, 4.0), Sample(3.0, 250, 2.5)]
 
@@ -25,6 +28,51 @@ def test_the_page_has_the_plot_the_verdict_and_each_table(tmp_path: Path) -> Non
     assert "<td>board_&lt;flights&gt;</td><td>1,234</td><td>6</td><td>0</td>" in text
     assert "<td>board_weather</td><td>5</td><td>6</td><td>7</td>" in text
     assert "The audit passed." in write_page(tmp_path, [], tables, passed=True).read_text()
+
+
+_WAIT = "transaction of table <flights> abandoned: markers wait until it is pushed, 10 s"
+_MARKS = [
+    Mark(-9.0, Kind.ABANDONED, "before the feed ran", None),
+    Mark(0.5, Kind.ENDED, "markers go on", -9.0),
+    Mark(1.0, Kind.ABANDONED, _WAIT, None),
+    Mark(1.5, Kind.RANGES, "a split", None),
+    Mark(1.6, Kind.RANGES, "a merge", None),
+    Mark(2.0, Kind.ENDED, "markers go on again", 1.0),
+    Mark(9.0, Kind.DISTURBED, "after the last sample", None),
+]
+
+
+def test_the_plot_marks_what_happened_and_its_legend_names_each_kind_once() -> None:
+    figure = plot(_SAMPLES, _MARKS)
+    (legend,) = figure.legends
+    assert sorted(text.get_text() for text in legend.get_texts()) == sorted(
+        [Kind.ABANDONED.value, Kind.ENDED.value, Kind.RANGES.value, "markers wait for it"]
+    )
+    _, lag = figure.axes
+    assert lag.get_xlim() == (0.0, 3.0)
+    places = [np.unique(line.get_xdata()) for line in lag.lines]
+    assert [at_s for (at_s, *others) in places if not others] == [0.5, 1.0, 1.5, 1.6, 2.0]
+    shades = [shade.get_path().get_extents(shade.get_patch_transform()) for shade in lag.patches]
+    assert [(shade.x0, shade.x1) for shade in shades] == [(0.0, 0.5), (1.0, 2.0)]
+    assert plot(_SAMPLES).legends == []
+
+
+def test_the_page_tells_what_happened(tmp_path: Path) -> None:
+    text = write_page(tmp_path, _SAMPLES, [], _MARKS, passed=True).read_text()
+    assert "<li>1 s: transaction of table &lt;flights&gt; abandoned: markers wait" in text
+    assert "<li>2 s: markers go on again</li>" in text
+    assert "<li>2 times a range was split, or two were merged</li>" in text
+    assert "a split" not in text
+    assert "<li>nothing</li>" in write_page(tmp_path, _SAMPLES, [], passed=True).read_text()
+
+
+def test_what_happened_is_on_the_axis_of_the_samples() -> None:
+    board = Board("x_")
+    board.sample()
+    board.disturb("the broker is killed")
+    (mark,) = board.marks()
+    assert 0 <= mark.at_s < 60
+    assert mark == (mark.at_s, Kind.DISTURBED, "the broker is killed", None)
 
 
 def test_the_board_is_sampled_once_a_second() -> None:

@@ -1,0 +1,78 @@
+"""What happened to a demo's store and workers, as sentences for people who do not know the simulator.
+
+Markers stay where they are while a transaction is open. Most are open for milliseconds. Some are abandoned on
+purpose: their coordinator dies before it decides, and markers wait until the feed's engine pushes the
+transaction and the store answers that it is aborted.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from sim.store.moments import EndedBy, Moment, MomentKind
+from tidegate.hlc import NANOS_PER_MS
+
+_MS_PER_SECOND: Final = 1_000
+
+_ENDED_BY: Final = {
+    EndedBy.PUSH: "was pushed and aborted",
+    EndedBy.WRITE: "was aborted by a transaction that met its intents",
+    EndedBy.SCAN: "was aborted by a scan that met its intents",
+    EndedBy.STOP: "was aborted when the store stopped",
+}
+
+
+class Kind(Enum):
+    """The kinds that screen and plot show apart."""
+
+    ABANDONED = "a transaction is abandoned"
+    ENDED = "it is aborted, and markers go on"
+    RANGES = "a range splits or merges"
+    DISTURBED = "a process is killed"
+
+
+class Happening(NamedTuple):
+    """Something that happened ``at_ns`` of the wall clock.
+
+    ``txn`` is the transaction that it is about, if any. Where an abandoned one ends, ``began_ns`` says when
+    markers began to wait for it.
+    """
+
+    at_ns: int
+    kind: Kind
+    text: str
+    txn: str = ""
+    began_ns: int | None = None
+
+
+def happening(moment: Moment, pushed_after_s: float) -> Happening:
+    """Tell a moment of a store whose abandoned transactions are pushed after ``pushed_after_s`` seconds."""
+    if moment.kind in (MomentKind.ABANDONED, MomentKind.ENDED):
+        return _of_transaction(moment, pushed_after_s)
+    first, second = moment.ranges
+    tables = _named(moment)
+    text = {
+        MomentKind.SPLIT: f"range {first} of {tables} split: {second} is new",
+        MomentKind.MERGED: f"range {second} of {tables} merged into {first}",
+    }[moment.kind]
+    return Happening(moment.at_ns, Kind.RANGES, text)
+
+
+def disturbance(at_ns: int, text: str) -> Happening:
+    """Tell what the demo itself did to a process."""
+    return Happening(at_ns, Kind.DISTURBED, text)
+
+
+def _of_transaction(moment: Moment, pushed_after_s: float) -> Happening:
+    about = f"transaction of {_named(moment)}"
+    if moment.kind is MomentKind.ABANDONED:
+        text = f"{about} abandoned: markers wait until it is pushed, {pushed_after_s:.0f} s"
+        return Happening(moment.at_ns, Kind.ABANDONED, text, moment.txn)
+    what = _ENDED_BY[moment.ended_by or EndedBy.STOP]
+    text = f"{about} {what} after {moment.open_ms / _MS_PER_SECOND:.1f} s: markers go on"
+    return Happening(moment.at_ns, Kind.ENDED, text, moment.txn, moment.at_ns - moment.open_ms * NANOS_PER_MS)
+
+
+def _named(moment: Moment) -> str:
+    return f"table{'s' if len(moment.tables) > 1 else ''} {' and '.join(moment.tables)}"

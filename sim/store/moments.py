@@ -1,0 +1,93 @@
+"""Moments of a store that a feed's markers show: who watches a run is told of them as they happen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
+
+from tidegate.raftlog.entry import RangeId, TxnId
+
+#: Moments that nobody has taken: the oldest are dropped, since they are only shown.
+_MOST_KEPT: Final = 1_000
+
+
+class MomentKind(StrEnum):
+    """What happened."""
+
+    ABANDONED = "abandoned"  # a coordinator died, and left intents that hold markers back
+    ENDED = "ended"  # somebody aborted that transaction
+    SPLIT = "split"
+    MERGED = "merged"
+
+
+class EndedBy(StrEnum):
+    """Who aborted an abandoned transaction."""
+
+    PUSH = "push"  # a feed's engine asked for it
+    WRITE = "write"  # another transaction met its intents
+    SCAN = "scan"  # a scan met them
+    STOP = "stop"  # the store ended everything that was open
+
+
+class Moment(NamedTuple):
+    """Something that happened ``at_ns`` of the store's time, to these tables.
+
+    ``txn`` is the transaction's id in hex. When it has ended, ``open_ms`` says how long it had been
+    abandoned. A split names the range and the new one, a merge the range that stays and the one that ended.
+    """
+
+    at_ns: int
+    kind: MomentKind
+    tables: tuple[str, ...]
+    txn: str = ""
+    ended_by: EndedBy | None = None
+    open_ms: int = 0
+    ranges: tuple[int, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """The moment as JSON has it; ``of`` reads it back."""
+        return self._asdict()
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Read a moment.
+
+        Raises ``ValueError`` for a kind that is not known, ``TypeError`` for a field that is missing.
+        """
+        ended_by = fields.get("ended_by")
+        read = {
+            "kind": MomentKind(fields["kind"]),
+            "tables": tuple(fields["tables"]),
+            "ended_by": None if ended_by is None else EndedBy(ended_by),
+            "ranges": tuple(fields["ranges"]),
+        }
+        return cls(**{**fields, **read})
+
+
+class Moments:
+    """The moments that nobody has taken yet, the oldest first."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Moment] = deque(maxlen=_MOST_KEPT)
+
+    def note_abandoned(self, at_ns: int, txn: TxnId, tables: tuple[str, ...]) -> None:
+        """Note that a transaction was abandoned."""
+        self._kept.append(Moment(at_ns, MomentKind.ABANDONED, tables, txn.hex()))
+
+    def note_ended(
+        self, at_ns: int, txn: TxnId, tables: tuple[str, ...], ended_by: EndedBy, open_ms: int
+    ) -> None:
+        """Note that an abandoned transaction was aborted."""
+        self._kept.append(Moment(at_ns, MomentKind.ENDED, tables, txn.hex(), ended_by, open_ms))
+
+    def note_ranges(self, at_ns: int, kind: MomentKind, tables: tuple[str, ...], *ranges: RangeId) -> None:
+        """Note a split or a merge."""
+        self._kept.append(Moment(at_ns, kind, tables, ranges=tuple(ranges)))
+
+    def take(self) -> tuple[Moment, ...]:
+        """Return the moments since the last call."""
+        taken = tuple(self._kept)
+        self._kept.clear()
+        return taken

@@ -1,0 +1,39 @@
+"""What the demos say of the store's moments, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.demo.happenings import Happening, Kind, happening
+from sim.store.moments import EndedBy, Moment, MomentKind
+
+_MS = 1_000_000
+
+
+def test_an_abandoned_transaction_is_told_with_how_long_markers_wait() -> None:
+    moment = Moment(5, MomentKind.ABANDONED, ("flights",), "ab")
+    text = "transaction of table flights abandoned: markers wait until it is pushed, 10 s"
+    assert happening(moment, 10.0) == Happening(5, Kind.ABANDONED, text, "ab")
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "what"),
+    [
+        (EndedBy.PUSH, "was pushed and aborted"),
+        (EndedBy.WRITE, "was aborted by a transaction that met its intents"),
+        (EndedBy.SCAN, "was aborted by a scan that met its intents"),
+        (EndedBy.STOP, "was aborted when the store stopped"),
+    ],
+)
+def test_its_end_is_told_with_who_ended_it_and_how_long_it_took(ended_by: EndedBy, what: str) -> None:
+    moment = Moment(20_000 * _MS, MomentKind.ENDED, ("flights", "weather"), "ab", ended_by, 10_150)
+    text = f"transaction of tables flights and weather {what} after 10.2 s: markers go on"
+    assert happening(moment, 10.0) == Happening(moment.at_ns, Kind.ENDED, text, "ab", 9_850 * _MS)
+
+
+def test_splits_and_merges_are_told_with_their_ranges() -> None:
+    split = Moment(1, MomentKind.SPLIT, ("flights",), ranges=(3, 9))
+    merged = Moment(2, MomentKind.MERGED, ("flights",), ranges=(3, 9))
+    assert happening(split, 10.0).text == "range 3 of table flights split: 9 is new"
+    assert happening(merged, 10.0).text == "range 9 of table flights merged into 3"
+    assert happening(split, 10.0).kind is happening(merged, 10.0).kind is Kind.RANGES
