@@ -12,6 +12,7 @@ from typing import Final
 import click
 from rich.console import Console
 
+from bench import figures
 from bench.catch_up import catch_up_costs
 from bench.durability import commit_time, produce_time
 from bench.endtoend import end_to_end
@@ -193,8 +194,15 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     show_default=True,
     help="Where the results are written as well.",
 )
-def main(quick: bool, only: tuple[str, ...], seed: int, file: Path) -> None:
-    """Measure tidegate on this machine, with a real broker."""
+@click.option("--draw", is_flag=True, help="Measure nothing: draw the charts of docs/benchmarks.md again.")
+def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) -> None:
+    """Measure tidegate on this machine, with a real broker.
+
+    What was measured in full joins the charts of docs/benchmarks.md.
+    """
+    if draw:
+        figures.draw()
+        return
     console, report = Console(), Report(seed, quick)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as home, KafkaBroker() as broker:
         sizes = _QUICK if quick else _FULL
@@ -209,6 +217,9 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path) -> None:
     report.print(console)
     report.write(file)
     console.print(f"written to {file}")
+    if not quick:
+        figures.write(figures.with_run(figures.load(), figures.measured(report.to_json())))
+        console.print(f"the charts in {figures.PLACE} have this run as well")
     if report.failures:
         raise SystemExit(1)
 

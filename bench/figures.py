@@ -1,0 +1,116 @@
+"""The figures of docs/benchmarks.md as charts: what `make bench` measured, over runs.
+
+``docs/benchmarks/figures.json`` has the last runs of each figure, the newest last. A chart shows the newest,
+with the least and the most of all. The charts have ratios: they hold while the machine's speed does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from bench.bar_chart import Bar, Chart
+from stack.places import CHECKOUT
+
+PLACE: Final = CHECKOUT / "docs" / "benchmarks"
+STORED: Final = "figures.json"
+
+_KEPT_RUNS: Final = 10
+_DIGITS: Final = 3
+_WHOLE: Final = "whole step"
+#: The log whose stages, and whose micro-batches on Spark, are shown.
+_SHOWN_LOG: Final = "orders"
+_COLUMNS: Final = {"orders": "orders, 8 columns", "flights": "flights, 19 columns"}
+_OVER_FAUST: Final = "over stock Faust agent"
+_FAUST_AIM: Final = 3.0
+_SPARK_AIM: Final = 0.5
+
+#: The runs of each figure, by chart.
+Runs: TypeAlias = dict[str, dict[str, list[float]]]
+Measured: TypeAlias = dict[str, dict[str, float]]
+
+
+def measured(results: Mapping[str, Any]) -> Measured:
+    """The figures of one run, from what ``Report.to_json`` gives; what it did not measure is not there."""
+    return {
+        "stages": _stages(results),
+        "faust": {
+            log: results["ratios"][ratio]
+            for name, log in _COLUMNS.items()
+            if (ratio := f"{name}: {_OVER_FAUST}") in results["ratios"]
+        },
+        "formats": {found["format"]: found["over_copy"] for found in results["formats"]},
+        "spark": _spark(results),
+    }
+
+
+def with_run(runs: Runs, new: Measured) -> Runs:
+    """The runs with one more; the oldest of more than ten are dropped."""
+    charts = {chart: dict(figures) for chart, figures in runs.items()}
+    for chart, figures in new.items():
+        for name, value in figures.items():
+            known = charts.setdefault(chart, {}).get(name, [])
+            charts[chart][name] = [*known, float(f"{value:.{_DIGITS}g}")][-_KEPT_RUNS:]
+    return charts
+
+
+def charts(runs: Runs) -> dict[str, Chart]:
+    """The charts by their files, in the order of the page."""
+    drawn = {
+        "stages.svg": Chart(
+            "Stages of the step",
+            "each stage timed by itself, over the whole step; together they are more than 1",
+            _bars(runs, "stages"),
+        ),
+        "faust.svg": Chart(
+            "The worker over stock Faust",
+            "rows a second over those of a Faust agent that forwards the same records",
+            _bars(runs, "faust", _FAUST_AIM),
+        ),
+        "copies.svg": Chart(
+            "Over a copy of the same records",
+            "rows a second over those of a copy that does not look into them",
+            (*_bars(runs, "formats"), *_bars(runs, "spark", _SPARK_AIM)),
+        ),
+    }
+    return {file: chart for file, chart in drawn.items() if chart.bars}
+
+
+def load(place: Path = PLACE) -> Runs:
+    """The stored runs; none if there is no file yet."""
+    file = place / STORED
+    stored: Runs = json.loads(file.read_text()) if file.exists() else {}
+    return stored
+
+
+def write(runs: Runs, place: Path = PLACE) -> None:
+    """Store the runs, and draw the charts."""
+    place.mkdir(parents=True, exist_ok=True)
+    (place / STORED).write_text(json.dumps(runs, indent=1) + "\n")
+    draw(place)
+
+
+def draw(place: Path = PLACE) -> None:
+    """Draw the charts of the stored runs."""
+    for file, chart in charts(load(place)).items():
+        (place / file).write_text(chart.svg())
+
+
+def _bars(runs: Runs, chart: str, aim: float | None = None) -> tuple[Bar, ...]:
+    figures = runs.get(chart, {})
+    return tuple(Bar(name, some[-1], min(some), max(some), aim) for name, some in figures.items())
+
+
+def _stages(results: Mapping[str, Any]) -> dict[str, float]:
+    times = {found["stage"]: found["us_per_row"] for found in results["stages"].get(_SHOWN_LOG, ())}
+    whole = times.pop(_WHOLE, 0.0)
+    return {stage: us_per_row / whole for stage, us_per_row in times.items()} if whole else {}
+
+
+def _spark(results: Mapping[str, Any]) -> dict[str, float]:
+    """Of the log in a single micro-batch, which is the first that is taken."""
+    ratios = (results["spark"] or {}).get("ratios", [])
+    first = [found for found in ratios if (found["log"], found["batches"]) == (ratios[0]["log"], 1)]
+    return {f"Spark over its {found['copy']}": found["rate"] for found in first}
