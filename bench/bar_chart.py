@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 _WIDTH: Final = 760
 _LABELS: Final = 250
-_BARS: Final = 370
+_BARS: Final = 300
 _TOP: Final = 58
 _ROW: Final = 26
 _BAR: Final = 14

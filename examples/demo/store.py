@@ -59,12 +59,13 @@ def main(
     workload = FlightsOptions(outcomes=_OUTCOMES)
     options = SimOptions(bootstrap, topic_prefix, workload, store, seed, None, history, answer_on)
     try:
-        run(options, _report)
+        run(options, print_progress)
     except TidegateError as error:
         sys.exit(str(error))
 
 
-def _report(progress: SimProgress) -> None:
+def print_progress(progress: SimProgress) -> None:
+    """Print the progress as a line of JSON, which ``Board.follow_store`` reads."""
     moments = [moment.fields() for moment in progress.moments]
     print(json.dumps({**progress._asdict(), "moments": moments}), flush=True)
 

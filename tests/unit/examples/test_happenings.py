@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from examples.demo.board import Board
 from examples.demo.happenings import Happening, Kind, happening
+from examples.demo.store import print_progress
+from sim.realtime import SimProgress
 from sim.store.moments import EndedBy, Moment, MomentKind
 
 _MS = 1_000_000
@@ -37,3 +42,12 @@ def test_splits_and_merges_are_told_with_their_ranges() -> None:
     assert happening(split, 10.0).text == "range 3 of table flights split: 9 is new"
     assert happening(merged, 10.0).text == "range 9 of table flights merged into 3"
     assert happening(split, 10.0).kind is happening(merged, 10.0).kind is Kind.RANGES
+
+
+def test_the_board_reads_what_the_store_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    moment = Moment(5, MomentKind.ENDED, ("flights",), "ab", EndedBy.PUSH, 10_000)
+    print_progress(SimProgress(1.0, 7, 6, 5, 4, 3, 2, 1, 0.0, drained=False, moments=(moment,)))
+    board = Board("x_")
+    board.follow_store(io.StringIO(capsys.readouterr().out))
+    assert (board.versions, board.pushes) == (7, 3)
+    assert board.happened == [happening(moment, board.pushed_after_s)]
