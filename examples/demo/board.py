@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 class Board:
     """Counts, last records, and what happened. ``committed`` and ``aborted`` are transactions of the source.
 
-    ``hidden_prefix`` is left out where topics are shown. An abandoned transaction is pushed and aborted after
+    ``hidden_prefix`` is left out where topics are shown. An abandoned transaction is pushed after
     ``pushed_after_s`` seconds.
     """
 
@@ -91,11 +91,11 @@ class Board:
         self.happened.append(noted)
         if noted.kind is Kind.ABANDONED:
             self._abandoned[noted.txn] = noted
-        elif noted.kind is Kind.ENDED:
+        elif noted.txn:
             self._abandoned.pop(noted.txn, None)
 
     def awaited_s(self) -> list[float]:
-        """For how long each abandoned transaction that is still open has held markers, the longest first."""
+        """For how long each abandoned transaction has held markers that still does, the longest first."""
         now_ns = time.time_ns()
         begun = [noted.at_ns for noted in list(self._abandoned.values())]
         return sorted(((now_ns - at_ns) / NANOS_PER_SECOND for at_ns in begun), reverse=True)

@@ -1,8 +1,9 @@
 """What happened to a demo's store and workers, as sentences for people who do not know the simulator.
 
 Markers stay where they are while a transaction is open. Most are open for milliseconds. Some are abandoned on
-purpose: their coordinator dies before it decides, and markers wait until the feed's engine pushes the
-transaction and the store answers that it is aborted.
+purpose: their coordinator dies before it decides. Markers wait until the feed's engine pushes such a
+transaction. The store then aborts it if its coordinator has been dead for long enough. If not, it moves the
+transaction up, and markers go on up to the push.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Kind(Enum):
     """The kinds that screen and plot show apart."""
 
     ABANDONED = "a transaction is abandoned"
+    PUSHED = "it is pushed, and markers go on"
     ENDED = "it is aborted, and markers go on"
     RANGES = "a range splits or merges"
     DISTURBED = "a process is killed"
@@ -35,8 +37,8 @@ class Kind(Enum):
 class Happening(NamedTuple):
     """Something that happened ``at_ns`` of the wall clock.
 
-    ``txn`` is the transaction that it is about, if any. Where an abandoned one ends, ``began_ns`` says when
-    markers began to wait for it.
+    ``txn`` is the transaction that it is about, if any. Where markers go on, ``began_ns`` says since when they
+    have waited for it.
     """
 
     at_ns: int
@@ -48,7 +50,7 @@ class Happening(NamedTuple):
 
 def happening(moment: Moment, pushed_after_s: float) -> Happening:
     """Tell a moment of a store whose abandoned transactions are pushed after ``pushed_after_s`` seconds."""
-    if moment.kind in (MomentKind.ABANDONED, MomentKind.ENDED):
+    if moment.kind in (MomentKind.ABANDONED, MomentKind.PUSHED, MomentKind.ENDED):
         return _of_transaction(moment, pushed_after_s)
     first, second = moment.ranges
     tables = _named(moment)
@@ -69,9 +71,13 @@ def _of_transaction(moment: Moment, pushed_after_s: float) -> Happening:
     if moment.kind is MomentKind.ABANDONED:
         text = f"{about} abandoned: markers wait until it is pushed, {pushed_after_s:.0f} s"
         return Happening(moment.at_ns, Kind.ABANDONED, text, moment.txn)
-    what = _ENDED_BY[moment.ended_by or EndedBy.STOP]
-    text = f"{about} {what} after {moment.open_ms / _MS_PER_SECOND:.1f} s: markers go on"
-    return Happening(moment.at_ns, Kind.ENDED, text, moment.txn, moment.at_ns - moment.open_ms * NANOS_PER_MS)
+    kind = Kind.PUSHED if moment.kind is MomentKind.PUSHED else Kind.ENDED
+    what = "was pushed" if kind is Kind.PUSHED else _ENDED_BY[moment.ended_by or EndedBy.STOP]
+    text = f"{about} {what} after {moment.open_ms / _MS_PER_SECOND:.1f} s"
+    if moment.moved:
+        return Happening(moment.at_ns, kind, text, moment.txn)
+    began_ns = moment.at_ns - moment.open_ms * NANOS_PER_MS
+    return Happening(moment.at_ns, kind, f"{text}: markers go on", moment.txn, began_ns)
 
 
 def _named(moment: Moment) -> str:

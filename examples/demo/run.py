@@ -19,7 +19,6 @@ from examples.demo.board import Board, in_background
 from examples.demo.children import Child
 from examples.demo.screen import Screen, lag_text
 from sim.log.history import History
-from sim.options import StoreOptions
 from tidegate.access.destinations_file import destinations_of_environment
 from tidegate.changefeed.definition.feed import Engine, FeedId, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -111,10 +110,9 @@ class Demo:
 
     @property
     def pushed_after_s(self) -> float:
-        """How long an abandoned transaction stays open, seconds: engines push it at their age, and the store
-        aborts it no sooner than its coordinator counts as dead."""
+        """The age at which the engine pushes a transaction, seconds."""
         age_ms = _PUSH_AGE_MS if self.engine is Engine.WORKERS else PushPolicy().age_ms
-        return max(age_ms, StoreOptions().txn_expiry_ms) / _MS_PER_SECOND
+        return age_ms / _MS_PER_SECOND
 
     @property
     def history(self) -> Path:

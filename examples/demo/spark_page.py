@@ -22,6 +22,7 @@ _MINUTE_S: Final = 60.0
 #: The lines of the plot at which something happened, and the shade while markers wait.
 _LINES: Final = {
     Kind.ABANDONED: ("#b5472f", "--"),
+    Kind.PUSHED: ("#3b7a3b", ":"),
     Kind.ENDED: ("#3b7a3b", "-"),
     Kind.RANGES: ("#999999", ":"),
     Kind.DISTURBED: ("#000000", "-."),
@@ -135,7 +136,7 @@ td:first-child, th:first-child {{ text-align: left }}
 <img src="{_PLOT}" alt="Rows a minute, and how far markers were behind">
 <p>A marker promises that nothing older will come, so it cannot pass a transaction that is open. Most are open
 for milliseconds. The store abandons a few on purpose, as if their client had died: marker lag grows until the
-feed's engine pushes such a transaction and the store answers that it is aborted. What happened, by seconds
+feed's engine pushes such a transaction and the store answers. What happened, by seconds
 since the feed ran:</p>
 <ul>
 {told}

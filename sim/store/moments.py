@@ -17,6 +17,7 @@ class MomentKind(StrEnum):
     """What happened."""
 
     ABANDONED = "abandoned"  # a coordinator died, and left intents that hold markers back
+    PUSHED = "pushed"  # the first push moved its intents up, so that they hold nothing below the push
     ENDED = "ended"  # somebody aborted that transaction
     SPLIT = "split"
     MERGED = "merged"
@@ -34,8 +35,9 @@ class EndedBy(StrEnum):
 class Moment(NamedTuple):
     """Something that happened ``at_ns`` of the store's time, to these tables.
 
-    ``txn`` is the transaction's id in hex. When it has ended, ``open_ms`` says how long it had been
-    abandoned. A split names the range and the new one, a merge the range that stays and the one that ended.
+    ``txn`` is the transaction's id in hex. When it is pushed or has ended, ``open_ms`` says how long it had
+    been abandoned, and ``moved`` whether a push had moved it before its end. A split names the range and the
+    new one, a merge the range that stays and the one that ended.
     """
 
     at_ns: int
@@ -44,6 +46,7 @@ class Moment(NamedTuple):
     txn: str = ""
     ended_by: EndedBy | None = None
     open_ms: int = 0
+    moved: bool = False
     ranges: tuple[int, ...] = ()
 
     def fields(self) -> dict[str, Any]:
@@ -76,11 +79,22 @@ class Moments:
         """Note that a transaction was abandoned."""
         self._kept.append(Moment(at_ns, MomentKind.ABANDONED, tables, txn.hex()))
 
+    def note_pushed(self, at_ns: int, txn: TxnId, tables: tuple[str, ...], open_ms: int) -> None:
+        """Note that an abandoned transaction was moved by its first push."""
+        self._kept.append(Moment(at_ns, MomentKind.PUSHED, tables, txn.hex(), open_ms=open_ms))
+
     def note_ended(
-        self, at_ns: int, txn: TxnId, tables: tuple[str, ...], ended_by: EndedBy, open_ms: int
+        self,
+        at_ns: int,
+        txn: TxnId,
+        tables: tuple[str, ...],
+        ended_by: EndedBy,
+        open_ms: int,
+        *,
+        moved: bool,
     ) -> None:
-        """Note that an abandoned transaction was aborted."""
-        self._kept.append(Moment(at_ns, MomentKind.ENDED, tables, txn.hex(), ended_by, open_ms))
+        """Note that an abandoned transaction was aborted, and whether a push had moved it before."""
+        self._kept.append(Moment(at_ns, MomentKind.ENDED, tables, txn.hex(), ended_by, open_ms, moved))
 
     def note_ranges(self, at_ns: int, kind: MomentKind, tables: tuple[str, ...], *ranges: RangeId) -> None:
         """Note a split or a merge."""

@@ -39,7 +39,7 @@ def _answer(store: RangeStore, range_: Range, txn_id: TxnId, push_to: Timestamp)
     if txn.pending and store.expired(txn):
         store.abort(txn, EndedBy.PUSH)
     if txn.pending:
-        txn.forward(push_to.next())
+        store.push(txn, push_to.next())
     range_.clock.observe(txn.write_timestamp)
     if txn.pending:
         return [range_.push_intents(txn)]

@@ -249,8 +249,18 @@ class RangeStore:
         """Abort. The intents stay until they are resolved. ``by`` whom matters if it was abandoned."""
         self._finish(txn, SimTxnStatus.ABORTED)
         if txn.expires_ns is not None:
-            open_ms = (self.present.ns - txn.expires_ns) // NANOS_PER_MS + self._options.txn_expiry_ms
-            self.moments.note_ended(self.present.ns, txn.id, self._tables_of(txn), by, open_ms)
+            open_ms = self._abandoned_ms(txn.expires_ns)
+            self.moments.note_ended(
+                self.present.ns, txn.id, self._tables_of(txn), by, open_ms, moved=txn.moved
+            )
+
+    def push(self, txn: Transaction, above: Timestamp) -> None:
+        """Move a pending transaction above a timestamp; a lower one changes nothing."""
+        txn.forward(above)
+        if txn.expires_ns is not None and not txn.moved:
+            txn.moved = True
+            open_ms = self._abandoned_ms(txn.expires_ns)
+            self.moments.note_pushed(self.present.ns, txn.id, self._tables_of(txn), open_ms)
 
     def abandon(self, txn: Transaction) -> None:
         """Note that the coordinator died just now."""
@@ -359,6 +369,10 @@ class RangeStore:
         if own is not None and own.epoch == txn.epoch:
             return own.value or None
         return range_.read(key)
+
+    def _abandoned_ms(self, expires_ns: int) -> int:
+        """For how long the coordinator of such a transaction has been dead."""
+        return (self.present.ns - expires_ns) // NANOS_PER_MS + self._options.txn_expiry_ms
 
     def _tables_of(self, txn: Transaction) -> tuple[str, ...]:
         """The names of the tables that hold intents of the transaction."""

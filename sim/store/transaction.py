@@ -23,7 +23,8 @@ class Transaction:
 
     ``expires_ns`` is the time from which its silence counts as death, or ``None`` while its coordinator is
     there. ``intents`` has the keys that hold its intents, by range (a dictionary serves as an ordered set).
-    ``released`` says that no coordinator will use it any more.
+    ``released`` says that no coordinator will use it any more, ``moved`` that it was pushed after its
+    coordinator had died.
     """
 
     id: TxnId
@@ -34,6 +35,7 @@ class Transaction:
     epoch: int = 0
     expires_ns: int | None = None
     released: bool = False
+    moved: bool = False
     intents: dict[RangeId, dict[bytes, None]] = field(default_factory=dict)
 
     @property

@@ -36,6 +36,15 @@ def test_its_end_is_told_with_who_ended_it_and_how_long_it_took(ended_by: EndedB
     assert happening(moment, 10.0) == Happening(moment.at_ns, Kind.ENDED, text, "ab", 9_850 * _MS)
 
 
+def test_a_push_that_moves_it_lets_markers_go_on_and_its_end_does_not_any_more() -> None:
+    pushed = Moment(2_000 * _MS, MomentKind.PUSHED, ("flights",), "ab", open_ms=1_100)
+    text = "transaction of table flights was pushed after 1.1 s: markers go on"
+    assert happening(pushed, 1.0) == Happening(pushed.at_ns, Kind.PUSHED, text, "ab", 900 * _MS)
+    ended = Moment(6_000 * _MS, MomentKind.ENDED, ("flights",), "ab", EndedBy.PUSH, 5_100, moved=True)
+    text = "transaction of table flights was pushed and aborted after 5.1 s"
+    assert happening(ended, 1.0) == Happening(ended.at_ns, Kind.ENDED, text, "ab")
+
+
 def test_splits_and_merges_are_told_with_their_ranges() -> None:
     split = Moment(1, MomentKind.SPLIT, ("flights",), ranges=(3, 9))
     merged = Moment(2, MomentKind.MERGED, ("flights",), ranges=(3, 9))

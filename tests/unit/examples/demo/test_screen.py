@@ -113,6 +113,8 @@ def test_the_terminal_says_what_markers_wait_for(monkeypatch: pytest.MonkeyPatch
         _progress(
             Moment(_ago(7), MomentKind.ABANDONED, ("flights",), "ab"),
             Moment(_ago(4), MomentKind.ABANDONED, ("weather",), "cd"),
+            Moment(_ago(4), MomentKind.ABANDONED, ("weather",), "ef"),
+            Moment(_ago(3), MomentKind.PUSHED, ("weather",), "ef", open_ms=1_000),
             Moment(_ago(1), MomentKind.SPLIT, ("flights",), ranges=(3, 9)),
             splits=12,
         )

@@ -14,7 +14,7 @@ from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
 
 
-def test_an_abandoned_transaction_is_told_when_it_is_abandoned_and_when_a_push_aborts_it() -> None:
+def test_an_abandoned_transaction_is_told_when_it_is_abandoned_pushed_first_and_aborted() -> None:
     small = SmallStore()
     txn = small.begin_and_put("a", "z")
     small.pass_ms(20)
@@ -23,14 +23,27 @@ def test_an_abandoned_transaction_is_told_when_it_is_abandoned_and_when_a_push_a
     push = (PushedTxn(txn.id, txn.anchor_key),)
     small.pass_ms(100)
     answer_push(small.store, Push(small.first.id, push, Timestamp(small.present.ns)))  # too early to abort it
-    small.pass_ms(6_000)
+    small.pass_ms(1_000)
+    answer_push(small.store, Push(small.first.id, push, Timestamp(small.present.ns)))
+    small.pass_ms(5_000)
     answer_push(small.store, Push(small.first.id, push, Timestamp(small.present.ns)))
     answer_push(small.store, Push(small.second.id, push, Timestamp(small.present.ns)))
-    began_ns = BASE_NS + 20 * NANOS_PER_MS
+    began_ns, tables, name = BASE_NS + 20 * NANOS_PER_MS, ("t",), txn.id.hex()
     assert small.store.moments.take() == (
-        Moment(began_ns, MomentKind.ABANDONED, ("t",), txn.id.hex()),
-        Moment(began_ns + 6_100 * NANOS_PER_MS, MomentKind.ENDED, ("t",), txn.id.hex(), EndedBy.PUSH, 6_100),
+        Moment(began_ns, MomentKind.ABANDONED, tables, name),
+        Moment(began_ns + 100 * NANOS_PER_MS, MomentKind.PUSHED, tables, name, open_ms=100),
+        Moment(
+            began_ns + 6_100 * NANOS_PER_MS, MomentKind.ENDED, tables, name, EndedBy.PUSH, 6_100, moved=True
+        ),
     )
+
+
+def test_a_push_of_a_transaction_with_a_coordinator_is_not_told() -> None:
+    small = SmallStore()
+    txn = small.begin_and_put("a")
+    push = Push(small.first.id, (PushedTxn(txn.id, txn.anchor_key),), Timestamp(small.present.ns))
+    assert answer_push(small.store, push)
+    assert small.store.moments.take() == ()
 
 
 def test_a_writer_that_meets_its_intents_ends_it() -> None:
@@ -90,5 +103,5 @@ def test_moments_are_taken_once_and_bounded() -> None:
 @pytest.mark.parametrize("ended_by", [None, *EndedBy])
 @pytest.mark.parametrize("kind", MomentKind)
 def test_a_moment_comes_back_from_json(kind: MomentKind, ended_by: EndedBy | None) -> None:
-    moment = Moment(7, kind, ("flights", "weather"), TxnId(b"t" * 16).hex(), ended_by, 12, (3, 4))
+    moment = Moment(7, kind, ("flights", "weather"), TxnId(b"t" * 16).hex(), ended_by, 12, True, (3, 4))
     assert Moment.of(json.loads(json.dumps(moment.fields()))) == moment
