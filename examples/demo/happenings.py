@@ -37,8 +37,8 @@ class Kind(Enum):
 class Happening(NamedTuple):
     """Something that happened ``at_ns`` of the wall clock.
 
-    ``txn`` is the transaction that it is about, if any. Where markers go on, ``began_ns`` says since when they
-    have waited for it.
+    ``txn`` is the transaction that it is about, if any. Where markers go on, ``began_ns`` says since when
+    they have waited for it.
     """
 
     at_ns: int
