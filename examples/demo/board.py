@@ -81,7 +81,9 @@ class Board:
             self.pushes = progress["pushes"]
             self.splits, self.merges = progress["splits"], progress["merges"]
             for fields in progress["moments"]:
-                self._note(happening(Moment.of(fields), self.pushed_after_s))
+                moment = Moment.of(fields)
+                others = bool(self._abandoned.keys() - {moment.txn})
+                self._note(happening(moment, self.pushed_after_s, others))
 
     def disturb(self, text: str) -> None:
         """Note what the demo does to a process now."""

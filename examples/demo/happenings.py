@@ -28,8 +28,8 @@ class Kind(Enum):
     """The kinds that screen and plot show apart."""
 
     ABANDONED = "a transaction is abandoned"
-    PUSHED = "it is pushed, and markers go on"
-    ENDED = "it is aborted, and markers go on"
+    PUSHED = "it is pushed, and no longer holds markers"
+    ENDED = "it is aborted"
     RANGES = "a range splits or merges"
     DISTURBED = "a process is killed"
 
@@ -37,8 +37,8 @@ class Kind(Enum):
 class Happening(NamedTuple):
     """Something that happened ``at_ns`` of the wall clock.
 
-    ``txn`` is the transaction that it is about, if any. Where markers go on, ``began_ns`` says since when
-    they have waited for it.
+    ``txn`` is the transaction that it is about, if any. Where markers no longer wait for it,
+    ``began_ns`` says since when they have.
     """
 
     at_ns: int
@@ -48,10 +48,13 @@ class Happening(NamedTuple):
     began_ns: int | None = None
 
 
-def happening(moment: Moment, pushed_after_s: float) -> Happening:
-    """Tell a moment of a store whose abandoned transactions are pushed after ``pushed_after_s`` seconds."""
+def happening(moment: Moment, pushed_after_s: float, others: bool = False) -> Happening:
+    """Tell a moment of a store whose abandoned transactions are pushed after ``pushed_after_s`` seconds.
+
+    ``others`` says that markers wait for another abandoned transaction as well.
+    """
     if moment.kind in (MomentKind.ABANDONED, MomentKind.PUSHED, MomentKind.ENDED):
-        return _of_transaction(moment, pushed_after_s)
+        return _of_transaction(moment, pushed_after_s, others)
     first, second = moment.ranges
     tables = _named(moment)
     text = {
@@ -66,7 +69,7 @@ def disturbance(at_ns: int, text: str) -> Happening:
     return Happening(at_ns, Kind.DISTURBED, text)
 
 
-def _of_transaction(moment: Moment, pushed_after_s: float) -> Happening:
+def _of_transaction(moment: Moment, pushed_after_s: float, others: bool) -> Happening:
     about = f"transaction of {_named(moment)}"
     if moment.kind is MomentKind.ABANDONED:
         text = f"{about} abandoned: markers wait until it is pushed, {pushed_after_s:.0f} s"
@@ -77,7 +80,8 @@ def _of_transaction(moment: Moment, pushed_after_s: float) -> Happening:
     if moment.moved:
         return Happening(moment.at_ns, kind, text, moment.txn)
     began_ns = moment.at_ns - moment.open_ms * NANOS_PER_MS
-    return Happening(moment.at_ns, kind, f"{text}: markers go on", moment.txn, began_ns)
+    then = "markers still wait for another one" if others else "markers go on"
+    return Happening(moment.at_ns, kind, f"{text}: {then}", moment.txn, began_ns)
 
 
 def _named(moment: Moment) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
@@ -43,6 +44,22 @@ def test_a_push_that_moves_it_lets_markers_go_on_and_its_end_does_not_any_more()
     ended = Moment(6_000 * _MS, MomentKind.ENDED, ("flights",), "ab", EndedBy.PUSH, 5_100, moved=True)
     text = "transaction of table flights was pushed and aborted after 5.1 s"
     assert happening(ended, 1.0) == Happening(ended.at_ns, Kind.ENDED, text, "ab")
+
+
+def test_markers_that_wait_for_another_transaction_do_not_go_on() -> None:
+    ended = Moment(6_000 * _MS, MomentKind.ENDED, ("flights",), "ab", EndedBy.WRITE, 5_000)
+    assert happening(ended, 10.0, others=True).text.endswith(
+        "after 5.0 s: markers still wait for another one"
+    )
+    board = Board("x_")
+    lines = [
+        {"moments": [Moment(1, MomentKind.ABANDONED, ("flights",), txn).fields()]} for txn in ("ab", "cd")
+    ]
+    lines.append({"moments": [ended.fields(), ended._replace(txn="cd").fields()]})
+    counts = dict.fromkeys(("versions", "committed", "aborted", "abandoned", "pushes", "splits", "merges"), 0)
+    board.follow_store(io.StringIO("".join(json.dumps({**counts, **line}) + "\n" for line in lines)))
+    told = [one.text.rpartition(": ")[2] for one in board.happened[2:]]
+    assert told == ["markers still wait for another one", "markers go on"]
 
 
 def test_splits_and_merges_are_told_with_their_ranges() -> None:
