@@ -28,6 +28,15 @@ _LINES: Final = {
     Kind.DISTURBED: ("#000000", "-."),
 }
 _WAIT: Final = "markers wait for it"
+#: The legend tells a wait from its beginning to its end.
+_LEGEND: Final = (
+    Kind.ABANDONED.value,
+    _WAIT,
+    Kind.PUSHED.value,
+    Kind.ENDED.value,
+    Kind.RANGES.value,
+    Kind.DISTURBED.value,
+)
 _WAIT_COLOR: Final = "#f0d9a8"
 
 
@@ -83,8 +92,11 @@ def plot(samples: Sequence[Sample], marks: Sequence[Mark] = ()) -> Figure:
     for axes in (above, below):
         _mark(axes, shown)
     if shown:
-        handles, labels = below.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+        drawn = dict(zip(*reversed(below.get_legend_handles_labels()), strict=True))
+        labels = [name for name in _LEGEND if name in drawn]
+        figure.legend(
+            [drawn[name] for name in labels], labels, loc="outside lower center", ncols=3, fontsize="small"
+        )
     return figure
 
 
