@@ -44,7 +44,7 @@ def test_no_line_has_a_secret(as_json: bool) -> None:
     with written("INFO", as_json=as_json) as lines:
         logging.getLogger("tidegate.test").warning("it said %s to http://me:hush@reg", _SECRET)
         structlog.stdlib.get_logger("tidegate.test").warning("refused", reason=f"by {_SECRET}")
-        logging.getLogger("py4j").error("failed", exc_info=ValueError(f"inside of {_SECRET}"))
+        logging.getLogger("client.of.others").error("failed", exc_info=ValueError(f"inside of {_SECRET}"))
     text = lines.getvalue()
     assert "it said redacted to http://me:redacted@reg" in text
     assert "inside of redacted" in text
