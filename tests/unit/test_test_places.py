@@ -27,6 +27,7 @@ SUBJECTS: Final = {
         changefeed/encoding/avro/avro_page changefeed/statement/envelopes_page cli/pages
         examples/connect_page raftlog/page_claims raftlog/spec_page
     """,
+    "the whole site, as `make docs` builds it": "docsite/site",
     "what the tests themselves run on": "class_archive dealing shared_broker",
     "what is installed, and not imported by us": "supply/log4j",
     "exact bytes, or another reader of them, over all modules of a format": """
