@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET
 from tests.unit.changefeed.lifecycle.hand_cluster import ACTIVE, PENDING, by_partition, folded, registered
-from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch, FeedState
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedState
 from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Register, Registered, Remove, Removed
 from tidegate.changefeed.lifecycle.job_records import DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -20,10 +20,13 @@ from tidegate.changefeed.lifecycle.registration import (
     Settled,
     StoreState,
     TakeOver,
+    due_takeover,
     failed,
     former_answers,
+    is_forgotten,
     needs_fence,
     next_step,
+    step_on,
 )
 from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.hlc import Timestamp
@@ -65,6 +68,30 @@ def test_a_new_epoch_takes_over_and_is_registered_where_the_former_one_is_forgot
     assert next_step(feed, answers, 2, former) == Prepare(
         Timestamp(9), (), {0: 7, 1: 7}, (TARGET,), cluster=""
     )
+
+
+def test_the_engine_that_has_a_feed_takes_it_over_and_every_other_one_has_it_forgotten() -> None:
+    old = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(9), (TARGET,))
+    second = replace(DEFINITION, epoch=FeedEpoch(2), engine=Engine.SPARK)
+    feed = FeedView(defined=second, state=old)
+    assert step_on(Engine.SPARK, feed, lambda _: {}, 1) == TakeOver()
+    assert step_on(Engine.WORKERS, feed, lambda _: {}, 1) == Settled(), "it is not taken over yet"
+    taken = due_takeover(feed, second)
+    assert taken == takeover(second, old, None, None)
+    feed = replace(feed, takeover=taken)
+    assert due_takeover(feed, second) is None, "it is taken over"
+    assert due_takeover(feed, replace(second, epoch=FeedEpoch(3))) is None, "it was moved on meanwhile"
+    remove = Announce(Remove(FEED, FIRST_EPOCH), (0,))
+    assert step_on(Engine.WORKERS, feed, lambda _: {}, 1) == remove
+    forgotten = by_partition(Removed(FEED, FIRST_EPOCH, 0))
+    assert step_on(Engine.WORKERS, feed, lambda _: forgotten, 1) == Settled()
+
+
+def test_a_feed_is_forgotten_once_every_partition_has_said_so() -> None:
+    one = by_partition(Removed(FEED, FIRST_EPOCH, 1))
+    assert not is_forgotten(one, 2)
+    assert not is_forgotten(by_partition(Failed(FEED, FIRST_EPOCH, 0, "why")) | one, 2)
+    assert is_forgotten(by_partition(Removed(FEED, FIRST_EPOCH, 0)) | one, 2)
 
 
 def _moved(state: FeedState = FeedState.RUNNING, error: str = "") -> FeedView:
