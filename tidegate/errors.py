@@ -9,7 +9,10 @@
     │   ├── SecretMissing            a secret that a feed names is not to be had, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
-    │   └── SpoolLost                rows that waited on disk for a sink: they are scanned for again
+    │   ├── SpoolLost                rows that waited on disk for a sink: they are scanned for again
+    │   ├── StreamInterrupted        a subscription's connection ended: resume from its token
+    │   ├── CredentialsExpired       the same, after a login with new credentials
+    │   └── FellBehind               a reader was too slow for its server: resume, and read faster
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
     │   │   └── RecordRefused        its topic does not take it, and its producer can go on without it
@@ -17,6 +20,7 @@
     │   │   └── StateMismatch        its rows are damaged, or not those that were written
     │   ├── TopologyError            topics, partitions or directories that do not fit together
     │   ├── StepBroke                an exception that nobody foresaw (tidegate/processor/containment.py)
+    │   ├── Fenced                   another process has taken a subscription's checkpoint over
     │   └── QueryEnded               Spark gave a query up, for a reason of its own
     ├── InputError                   reject this input; everything else goes on
     │   ├── RangeError               one range is at fault: it is quarantined
@@ -40,16 +44,35 @@
     │   ├── MalformedRecord          bytes on an output topic that the feed cannot have written
     │   ├── ForeignRecord            a record of the application's own topics that tidegate did not write
     │   ├── StatementError           a statement that cannot be parsed or is not supported
+    │   │   └── SubscribeStatementError  the same for SUBSCRIBE, with a code and a SQLSTATE
+    │   ├── SubscribeError           one subscription is at fault: it ends, with this reason
+    │   │   ├── PromiseBroken        output topics that do not keep the promise of their markers
+    │   │   │   ├── MarkerFell       a marker below one before it
+    │   │   │   ├── LateRow          a new row at or below what was delivered
+    │   │   │   └── RepeatDiffers    a version that comes again with another value
+    │   │   ├── UnreadableRow        a record that cannot be a row of the subscription's table
+    │   │   │   └── SchemaMismatch   its columns are not the table's
+    │   │   ├── ProtocolError        rows of a subscription that break its protocol
+    │   │   │   └── ProgressMissing  no progress row came first
+    │   │   ├── EvaluationError      an expression that has no value for a row
+    │   │   ├── HistoryLost          what a subscription has to read cannot be read any more
+    │   │   ├── ObjectDropped        its table is gone
+    │   │   ├── ResultTooLarge       one step's rows are more than a server holds
+    │   │   ├── TokenRefused         a resume token of another subscription, or of a newer version
+    │   │   ├── StreamPoisoned       an error of the server's that comes again with every attempt
+    │   │   └── SubscriptionCanceled somebody ended it: it is never tried again
     │   └── SettingsError            a setting that cannot be used
     └── StackError                   a development server cannot be had: stack/errors.py draws its branches
 
 Each message is a sentence: what was wrong, where, what happens now, what to do. What a caller needs by itself
 is an attribute too: the ``position`` of a ``StatementError``, the ``table_id`` of a ``TableRowError``.
+Errors of subscriptions have a ``code`` for programs, which never changes, and a ``sqlstate`` for SQL clients
+(docs/subscribe.md has the table).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 _SENTENCE_CHARACTERS: Final = 1_000
 
@@ -101,6 +124,27 @@ class SpoolLost(RetryError):
     """Rows that wait for their sink cannot be kept on disk; the source is asked for them again."""
 
 
+class StreamInterrupted(RetryError):
+    """The connection of a subscription ended; nothing is lost, and its token resumes it."""
+
+    code: ClassVar[str] = "interrupted"
+    sqlstate: ClassVar[str] = "08006"
+
+
+class CredentialsExpired(RetryError):
+    """A server does not take a subscription's credentials any more."""
+
+    code: ClassVar[str] = "credentials_expired"
+    sqlstate: ClassVar[str] = "28000"
+
+
+class FellBehind(RetryError):
+    """More rows waited for a reader than its server holds; the token resumes the subscription."""
+
+    code: ClassVar[str] = "fell_behind"
+    sqlstate: ClassVar[str] = "53200"
+
+
 class FatalError(TidegateError):
     """The process must end: going on could acknowledge what is not durable."""
 
@@ -123,6 +167,13 @@ class StateMismatch(StateError):
 
 class TopologyError(FatalError):
     """Topics, partition counts or directories do not fit together."""
+
+
+class Fenced(FatalError):
+    """Another process has taken over the checkpoint of a subscription."""
+
+    code: ClassVar[str] = "fenced"
+    sqlstate: ClassVar[str] = "55000"
 
 
 class QueryEnded(FatalError):
@@ -218,6 +269,136 @@ class StatementError(InputError):
     def __init__(self, message: str, position: int = -1) -> None:
         super().__init__(message)
         self.position = position
+
+
+class SubscribeStatementError(StatementError):
+    """A SUBSCRIBE that cannot be parsed, or asks for what its tables do not have.
+
+    ``code`` is one of `tidegate.subscribe.statement.faults`, ``hint`` says what to write instead or is empty.
+    """
+
+    def __init__(self, message: str, code: str, sqlstate: str, position: int = -1, hint: str = "") -> None:
+        super().__init__(message, position)
+        self.code = code
+        self.sqlstate = sqlstate
+        self.hint = hint
+
+
+class SubscribeError(InputError):
+    """One subscription cannot go on. What was delivered stays true.
+
+    ``topic``, ``partition`` and ``offset`` name the record at fault: empty and -1 where none is.
+    """
+
+    code: ClassVar[str] = "subscribe_error"
+    sqlstate: ClassVar[str] = "XX000"
+
+    def __init__(self, message: str, topic: str = "", partition: int = -1, offset: int = -1) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class PromiseBroken(SubscribeError):
+    """Output topics do not keep the promise that their markers make; `tidegate verify` tells more."""
+
+    code = "promise_broken"
+    sqlstate = "XX001"
+
+
+class MarkerFell(PromiseBroken):
+    """A marker is below one that its partition had before."""
+
+    code = "marker_fell"
+
+
+class LateRow(PromiseBroken):
+    """A row is at or below what was delivered, and was not seen before."""
+
+    code = "late_row"
+
+
+class RepeatDiffers(PromiseBroken):
+    """A row version comes again with another value."""
+
+    code = "repeat_differs"
+
+
+class UnreadableRow(SubscribeError):
+    """A record is no row that the subscription can read."""
+
+    code = "unreadable_row"
+    sqlstate = "22000"
+
+
+class SchemaMismatch(UnreadableRow):
+    """A row's columns are not those of the subscription's table."""
+
+    code = "schema_mismatch"
+    sqlstate = "42804"
+
+
+class ProtocolError(SubscribeError):
+    """The rows of a subscription break its protocol: they fall in time, or cannot be decoded."""
+
+    code = "protocol_error"
+    sqlstate = "08P01"
+
+
+class ProgressMissing(ProtocolError):
+    """The first row of a subscription is no progress row: it was begun without PROGRESS."""
+
+    code = "progress_missing"
+
+
+class EvaluationError(SubscribeError):
+    """An expression has no value for a row: a division by zero, operands that do not fit."""
+
+    code = "evaluation_error"
+    sqlstate = "22000"
+
+
+class HistoryLost(SubscribeError):
+    """The past that a subscription has to read is gone."""
+
+    code = "history_lost"
+    sqlstate = "22000"
+
+
+class ObjectDropped(SubscribeError):
+    """The table of a subscription was dropped."""
+
+    code = "object_dropped"
+    sqlstate = "42704"
+
+
+class ResultTooLarge(SubscribeError):
+    """The rows of one step are more than a server holds at once."""
+
+    code = "result_too_large"
+    sqlstate = "XX000"
+
+
+class TokenRefused(SubscribeError):
+    """A resume token is damaged, of another subscription, or of a newer version."""
+
+    code = "token_refused"
+    sqlstate = "22023"
+
+
+class StreamPoisoned(SubscribeError):
+    """A server's error that each attempt meets again."""
+
+    code = "stream_poisoned"
+    sqlstate = "XX000"
+
+
+class SubscriptionCanceled(SubscribeError):
+    """Somebody canceled the subscription."""
+
+    code = "canceled"
+    sqlstate = "57014"
 
 
 class SettingsError(InputError):

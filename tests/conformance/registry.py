@@ -10,13 +10,21 @@ from tests.conformance.catchup import check_catchup
 from tests.conformance.frontier import check_frontier
 from tests.conformance.range_feed import check_processor
 from tests.conformance.resolver import check_resolver
+from tests.conformance.subscribe_clients import check_client, check_cohort, check_resume
+from tests.conformance.subscribe_errors import check_error
+from tests.conformance.subscribe_formats import check_format
 
 CHECKS: Final[dict[str, Check]] = {
     **changefeed.CHECKS,
     **encoding.CHECKS,
     **key_values.CHECKS,
     "catchup": check_catchup,
+    "client": check_client,
+    "cohort": check_cohort,
+    "error": check_error,
+    "format": check_format,
     "frontier": check_frontier,
     "processor": check_processor,
     "resolver": check_resolver,
+    "resume": check_resume,
 }

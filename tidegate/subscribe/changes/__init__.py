@@ -1,0 +1,1 @@
+"""The changes stage: row versions in, updates ``(time, diff, row)`` out."""

@@ -1,0 +1,96 @@
+"""Updates, out of row versions: what the row was goes, what it is comes.
+
+| where the row before comes from | when |
+|---|---|
+| the record (``diff``, ``debezium``) | the feed writes it there: no state at all |
+| a table of rows by key | otherwise: one read and one write a change |
+| nowhere | ENVELOPE UPSERT by the primary key |
+
+Where it comes from nowhere, a deletion retracts a row of its key and NULLs, which is all that is shown of it,
+and a version that changes nothing shows as an upsert.
+
+A version that sets what is there already is ``-1`` and ``+1`` of one row: nothing, once it is consolidated.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import assert_never
+
+from tidegate.errors import UnreadableRow
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
+from tidegate.subscribe.changes.row_values import RowLines
+from tidegate.subscribe.gate.feed_record import RowVersion
+from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.update import RowValues, Update
+
+
+class RowBefore(enum.Enum):
+    """Where the row before a change comes from."""
+
+    RECORD = "record"
+    KEY_ROWS = "key rows"
+    NOWHERE = "nowhere"
+
+
+class RowUpdates:
+    """Makes the updates of one relation; versions come in the order of their timestamps."""
+
+    __slots__ = ("_as_of", "_before", "_key_rows", "_lines")
+
+    def __init__(
+        self,
+        relation: Relation,
+        before: RowBefore,
+        key_rows: KeyRows | None = None,
+        as_of: Timestamp = ZERO,
+    ) -> None:
+        """``as_of``: with ``NOWHERE``, changes up to it are of the snapshot, in which each key has one
+        row."""
+        self._lines = RowLines(relation)
+        self._before = before
+        self._key_rows = key_rows or MemoryKeyRows()
+        self._as_of = as_of
+
+    def updates(self, versions: Iterable[RowVersion]) -> list[Update]:
+        """The updates of some versions, retractions first. Raises ``SchemaMismatch`` and
+        ``UnreadableRow``."""
+        updates: list[Update] = []
+        for version in versions:
+            row = self._row(version)
+            before = self._row_before(version, row)
+            if before is not None:
+                updates.append(Update(version.updated, -1, before))
+            if row is not None:
+                updates.append(Update(version.updated, 1, row))
+        return updates
+
+    def _row(self, version: RowVersion) -> RowValues | None:
+        record = version.record
+        if record.row is not None and not record.deleted:
+            return self._lines.values(record.row, version)
+        if record.deleted is not True:
+            raise UnreadableRow(
+                f"The row at {version.place} does not say whether it is a deletion: its envelope cannot be "
+                "subscribed to. Create a feed with another one",
+                version.topic,
+                version.partition,
+                version.offset,
+            )
+        return None
+
+    def _row_before(self, version: RowVersion, row: RowValues | None) -> RowValues | None:
+        match self._before:
+            case RowBefore.RECORD:
+                previous = version.record.previous
+                return None if previous is None else self._lines.values(previous, version)
+            case RowBefore.KEY_ROWS:
+                return self._key_rows.replace(version.key, row)
+            case RowBefore.NOWHERE if version.updated <= self._as_of:
+                return self._key_rows.replace(version.key, row)
+            case RowBefore.NOWHERE:
+                return self._lines.key_alone(version) if row is None else None
+            case never:
+                assert_never(never)

@@ -1,0 +1,47 @@
+"""Rows as tuples: the members of a record in the order of the relation's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.errors import SchemaMismatch
+from tidegate.subscribe.gate.feed_record import RowVersion
+from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.update import RowValues
+
+
+class RowLines:
+    """Turns the rows of one relation into tuples of its columns' values."""
+
+    __slots__ = ("_key", "_relation", "_width")
+
+    def __init__(self, relation: Relation) -> None:
+        self._relation = relation
+        self._width = len(relation.columns)
+        self._key = [relation.positions(name)[0] for name in relation.primary_key]
+
+    def values(self, row: Mapping[str, Any], version: RowVersion) -> RowValues:
+        """The row's values. Raises ``SchemaMismatch``, with the columns that are too many or too few."""
+        columns = self._relation.columns
+        if len(row) == self._width:
+            try:
+                return tuple([row[name] for name in columns])
+            except KeyError:
+                pass
+        more, fewer = sorted(row.keys() - {*columns}), sorted({*columns} - row.keys())
+        raise SchemaMismatch(
+            f"The row at {version.place} is of another version of {self._relation.name}: "
+            f"new columns: {', '.join(more) or 'none'}; missing columns: {', '.join(fewer) or 'none'}. "
+            "Begin a new subscription with the table's columns",
+            version.topic,
+            version.partition,
+            version.offset,
+        )
+
+    def key_alone(self, version: RowVersion) -> RowValues:
+        """A row that has its primary key and NULLs: what is known of a row that is gone."""
+        values: list[Any] = [None] * self._width
+        for at, value in zip(self._key, version.record.key, strict=True):
+            values[at] = value
+        return tuple(values)

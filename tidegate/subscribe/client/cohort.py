@@ -1,0 +1,91 @@
+"""Several tables at one cut: rows of all members are released up to the lowest of their frontiers.
+
+The joint frontier is the minimum of the members' frontiers; there is none before each has one. What a faster
+member has above it is held. The joint snapshot is complete once the joint frontier is strictly beyond the
+highest AS OF of the members, which is the first frontier of each. One frontier is stored for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegate.errors import ProtocolError
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.update import Update
+
+
+@dataclass(frozen=True, slots=True)
+class JointRelease:
+    """What is complete in all members.
+
+    Attributes:
+        frontier: the joint frontier.
+        updates: by member, those below it that were not released before, in the order of timestamps.
+        is_snapshot: whether the joint snapshot is complete with this release.
+        resumable: whether ``frontier`` can be resumed from: not before the joint snapshot is complete.
+    """
+
+    frontier: Frontier
+    updates: Mapping[str, tuple[Update, ...]]
+    is_snapshot: bool
+    resumable: bool
+
+
+class Cohort:
+    """The members of one joint subscription, by their names."""
+
+    __slots__ = ("_frontiers", "_held", "_openings", "_snapshot_due", "frontier")
+
+    def __init__(self, members: Iterable[str], *, resumed: bool = False) -> None:
+        """``resumed``: the members were begun without snapshots, at one frontier. ``ValueError`` for no
+        members."""
+        self._held: dict[str, list[Update]] = {name: [] for name in members}
+        if not self._held:
+            raise ValueError("a cohort without members would never release anything")
+        self._openings: dict[str, Frontier] = {}
+        self._frontiers: dict[str, Frontier] = {}
+        self._snapshot_due = not resumed
+        #: The joint frontier; ``None`` before the first release.
+        self.frontier: Frontier | None = None
+
+    def data(self, member: str, update: Update) -> None:
+        """Hold an update of a member. Raises ``ProtocolError`` below its frontier, and for no member."""
+        held = self._held_of(member)
+        last = self._frontiers.get(member)
+        if last is not None and update.time < last:
+            raise ProtocolError(
+                f"{member}: a row at {update.time}, below the frontier {last}, which had closed it"
+            )
+        held.append(update)
+
+    def progress(self, member: str, frontier: Frontier) -> JointRelease | None:
+        """Take a member's frontier; returns what that releases. Raises ``ProtocolError`` for one that
+        falls."""
+        self._held_of(member)
+        last = self._frontiers.get(member)
+        if last is not None and frontier < last:
+            raise ProtocolError(f"{member}: the frontier falls from {last} to {frontier}")
+        self._openings.setdefault(member, frontier)
+        self._frontiers[member] = frontier
+        if len(self._frontiers) < len(self._held):
+            return None
+        joint = min(self._frontiers.values())
+        return self._release(joint) if self.frontier is None or joint > self.frontier else None
+
+    def _release(self, joint: Frontier) -> JointRelease:
+        self.frontier = joint
+        is_snapshot = self._snapshot_due and joint > max(self._openings.values())
+        self._snapshot_due = self._snapshot_due and not is_snapshot
+        updates = {}
+        for member, held in self._held.items():
+            complete = sorted((each for each in held if each.time < joint), key=lambda each: each.time)
+            self._held[member] = [each for each in held if each.time >= joint]
+            updates[member] = tuple(complete)
+        return JointRelease(joint, updates, is_snapshot, resumable=not self._snapshot_due)
+
+    def _held_of(self, member: str) -> list[Update]:
+        held = self._held.get(member)
+        if held is None:
+            raise ProtocolError(f"{member} is no member of this subscription: {', '.join(self._held)}")
+        return held

@@ -1,0 +1,106 @@
+"""Resume tokens: where a subscription goes on, as one text that a consumer stores with what it applied.
+
+A token's text is the unpadded url-safe base64 of compact JSON:
+
+    {"fingerprint":"...","format":1,"frontier":"1.0000000001","offsets":[["orders",0,1234]]}
+
+``frontier`` is exclusive: everything below it was delivered. ``offsets`` says from where each partition has
+to be read to have the rest. ``fingerprint`` is that of the subscription; UP TO, AS OF and PROGRESS are no
+part of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidegate.errors import TokenRefused
+from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+
+TOKEN_FORMAT: Final = 1
+#: 20,000 partitions; what is longer was not written here.
+_MOST_CHARACTERS: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeToken:
+    """Where a subscription stands."""
+
+    frontier: Frontier
+    fingerprint: str
+    offsets: Mapping[FeedPartition, int] = field(default_factory=dict)
+
+    @property
+    def as_of(self) -> Timestamp:
+        """The AS OF of the resume, which has no snapshot."""
+        return resume_as_of(self.frontier)
+
+    def __str__(self) -> str:
+        members = {
+            "fingerprint": self.fingerprint,
+            "format": TOKEN_FORMAT,
+            "frontier": self.frontier.decimal(),
+            "offsets": sorted([*place, offset] for place, offset in self.offsets.items()),
+        }
+        text = json.dumps(members, sort_keys=True, separators=(",", ":"))
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_token(text: str, fingerprint: str) -> ResumeToken:
+    """Read a token's text for a subscription with this fingerprint.
+
+    Raises ``TokenRefused`` for a damaged token, one of another subscription, and one of a newer format.
+    """
+    members = _members(text)
+    form = members.get("format")
+    if type(form) is int and form > TOKEN_FORMAT:
+        raise TokenRefused(
+            f"The token has format {form}, and this version of tidegate reads format {TOKEN_FORMAT}: "
+            "a newer one wrote it. Upgrade, or begin again with a snapshot"
+        )
+    try:
+        token = _token(members)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(f"{error!r:.100}") from None
+    if form != TOKEN_FORMAT:
+        raise _damaged(f"format {form!r:.20}")
+    if token.fingerprint != fingerprint:
+        raise TokenRefused(
+            f"The token is of another subscription (fingerprint {token.fingerprint:.20}, not {fingerprint}): "
+            "the table, the query, the columns or the envelope differ. Begin this one with a snapshot"
+        )
+    return token
+
+
+def _members(text: str) -> dict[str, Any]:
+    if len(text) > _MOST_CHARACTERS:
+        raise _damaged(f"{len(text)} characters")
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        members = json.loads(base64.b64decode(padded, b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        raise _damaged("not base64 of JSON") from None
+    if not isinstance(members, dict):
+        raise _damaged("not an object")
+    return members
+
+
+def _token(members: Mapping[str, Any]) -> ResumeToken:
+    offsets: dict[FeedPartition, int] = {}
+    for topic, partition, offset in members["offsets"]:
+        if not isinstance(topic, str) or type(partition) is not int or type(offset) is not int or offset < 0:
+            raise ValueError("an offset that is none")
+        offsets[FeedPartition(topic, partition)] = offset
+    if not isinstance(members["fingerprint"], str):
+        raise TypeError("a fingerprint is a text")
+    return ResumeToken(Frontier(parse_decimal(members["frontier"])), members["fingerprint"], offsets)
+
+
+def _damaged(what: str) -> TokenRefused:
+    return TokenRefused(f"The token is damaged, or none ({what}): nothing can be resumed from it")

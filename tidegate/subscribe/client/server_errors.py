@@ -1,0 +1,50 @@
+"""Errors of a server that a subscription comes from, by their SQLSTATE.
+
+Codes are told apart, not texts: texts have changed, and broke a client. Two texts are looked at, where
+Materialize has one code for several things. Source: Materialize ``src/adapter/src/error.rs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tidegate.errors import (
+    CredentialsExpired,
+    FellBehind,
+    HistoryLost,
+    ObjectDropped,
+    ResultTooLarge,
+    StreamInterrupted,
+    StreamPoisoned,
+    SubscriptionCanceled,
+    TidegateError,
+)
+
+_BY_CODE: Final[Mapping[str, type[TidegateError]]] = {
+    "42704": ObjectDropped,
+    "53200": FellBehind,
+    "57014": SubscriptionCanceled,
+    "57P01": StreamInterrupted,
+    "57P02": StreamInterrupted,
+    "57P03": StreamInterrupted,
+}
+_BY_CLASS: Final[Mapping[str, type[TidegateError]]] = {
+    "08": StreamInterrupted,
+    "28": CredentialsExpired,
+}
+#: Of a code, the texts that tell which of its errors it is.
+_BY_TEXT: Final[Sequence[tuple[str, str, type[TidegateError]]]] = (
+    ("22000", "is not valid for all inputs", HistoryLost),
+    ("22000", "could not find a valid timestamp", HistoryLost),
+    ("XX000", "total result exceeds max size", ResultTooLarge),
+    ("XX000", "was dropped", ObjectDropped),
+)
+
+
+def server_error(sqlstate: str, message: str) -> TidegateError:
+    """The error that a server's SQLSTATE and message mean. One that is not known comes again at every
+    attempt."""
+    told = (error for code, text, error in _BY_TEXT if sqlstate == code and text in message)
+    kind = next(told, None) or _BY_CODE.get(sqlstate) or _BY_CLASS.get(sqlstate[:2]) or StreamPoisoned
+    return kind(message)

@@ -1,0 +1,112 @@
+"""What a table holds after some batches: the fold of a subscription's rows, in each of its modes.
+
+With diffs rows are counted. With an envelope each key has one row; a violated key is unknown from then on,
+and its later rows cannot be trusted before it is read again, because Materialize's rule sees one timestamp
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from tidegate.errors import ProtocolError
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.client.consumer_state import ReleasedBatch
+from tidegate.subscribe.client.received_row import ReceivedRow
+from tidegate.subscribe.outputs.keyed_rows import DELETE, KEY_VIOLATION
+from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.update import RowValues
+from tidegate.subscribe.updates.value_order import values_key
+
+SNAPSHOT, UPDATED = "snapshot", "updated"
+_NO_ROW: Final[tuple[RowValues, int]] = ((), 0)
+
+
+class TableState(NamedTuple):
+    """What the table held at one timestamp: ``call`` is ``snapshot`` for the first, else ``updated``."""
+
+    call: str
+    time: Timestamp
+    rows: list[RowValues]
+
+
+class TableContents:
+    """The rows of one table.
+
+    With ``key_width`` 0 rows have diffs. Otherwise they are of an envelope: so many of their values are the
+    key, and the last ``value_width`` of them what the key holds after.
+    """
+
+    __slots__ = ("_counts", "_key_width", "_value_width", "unknown_keys")
+
+    def __init__(self, key_width: int = 0, value_width: int = 0) -> None:
+        self._key_width = key_width
+        self._value_width = value_width
+        self._counts: dict[Hashable, tuple[RowValues, int]] = {}
+        #: Keys that were violated, by their identities.
+        self.unknown_keys: dict[Hashable, RowValues] = {}
+
+    def fold(self, batch: ReleasedBatch) -> None:
+        """Apply a batch. Raises ``ProtocolError`` for rows that leave fewer than none."""
+        for time, group in groupby(batch.rows, lambda row: row.time):
+            self._take(time, group)
+
+    def states(self, batch: ReleasedBatch) -> list[TableState]:
+        """Apply a batch; returns the state after each of its timestamps, that of the snapshot first.
+
+        A timestamp that changes nothing has no state. Raises what ``fold`` raises.
+        """
+        states: list[TableState] = []
+        snapshot_due = batch.is_snapshot
+        for time, group in groupby(batch.rows, lambda row: row.time):
+            if snapshot_due and time > batch.opening:
+                states.append(TableState(SNAPSHOT, batch.opening, self.rows()))
+                snapshot_due = False
+            changed = self._take(time, group)
+            if changed and not snapshot_due:
+                states.append(TableState(UPDATED, time, self.rows()))
+        if snapshot_due:
+            states.append(TableState(SNAPSHOT, batch.opening, self.rows()))
+        return states
+
+    def rows(self) -> list[RowValues]:
+        """All rows in the order of their values, each as often as it is there."""
+        rows = [row for row, count in self._counts.values() for _ in range(count)]
+        return sorted(rows, key=values_key)
+
+    def _take(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
+        """Apply all rows of a timestamp; returns whether it changed anything.
+
+        Counts are looked at when it is complete: within it an insertion may come before its deletion.
+        """
+        before: dict[Hashable, tuple[RowValues, int]] = {}
+        for row in rows:
+            identity = row_identity(row.values[: self._key_width or None])
+            before.setdefault(identity, self._counts.get(identity, _NO_ROW))
+            if self._key_width:
+                self._set(identity, row)
+            else:
+                self._count(identity, row)
+        after = {identity: self._counts.get(identity, _NO_ROW) for identity in before}
+        wrong = next((row for row, count in after.values() if count < 0), None)
+        if wrong is not None:
+            raise ProtocolError(f"at {time} a row is retracted that was not there: {wrong!r:.200}")
+        return after != before
+
+    def _count(self, identity: Hashable, row: ReceivedRow) -> None:
+        count = self._counts.get(identity, _NO_ROW)[1] + row.diff
+        if count:
+            self._counts[identity] = (row.values, count)
+        else:
+            self._counts.pop(identity, None)
+
+    def _set(self, identity: Hashable, row: ReceivedRow) -> None:
+        key = row.values[: self._key_width]
+        self._counts.pop(identity, None)
+        if row.state == KEY_VIOLATION:
+            self.unknown_keys[identity] = key
+        elif row.state != DELETE and identity not in self.unknown_keys:
+            after = row.values[len(row.values) - self._value_width :]
+            self._counts[identity] = ((*key, *after), 1)

@@ -1,0 +1,31 @@
+"""The fingerprint of a subscription: tokens of one are refused by another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final
+
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.statement.canonical_text import query_text
+
+_DIGITS: Final = 32
+
+
+def fingerprint(plan: SubscribePlan, source: str = "") -> str:
+    """What a token has to share with the subscription that it resumes, as 32 hexadecimal digits.
+
+    It is of the table, the query, the columns, and the envelope with its key. Bounds, PROGRESS, SNAPSHOT, the
+    order within a timestamp and the dialect may change between two runs. ``source`` is the feed that is read.
+    """
+    shape = plan.shape
+    parts = {
+        "columns": shape.columns,
+        "key": [shape.columns[at] for at in shape.key],
+        "mode": "diffs" if not shape.key else shape.mode.value,
+        "query": "" if plan.query is None else query_text(plan.query),
+        "relation": plan.relation.name.to_json(),
+        "source": source,
+    }
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

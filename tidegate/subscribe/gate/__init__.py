@@ -1,0 +1,1 @@
+"""The gate: records of many partitions in, whole and ordered row versions out."""

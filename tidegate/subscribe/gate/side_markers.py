@@ -1,0 +1,69 @@
+"""Markers on a topic of their own, the feed's ``resolved_topic``: each waits until its rows were read.
+
+A marker for partition p names an offset in partition p of each topic of rows: what it says is true once
+everything below that offset was read, as if it stood there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.row_gate import RowGate
+from tidegate.subscribe.gate.version_reader import VersionReader
+
+
+class _Laid(NamedTuple):
+    """A marker at offset ``end`` of the rows; ``offset`` is its own, in the topic of markers."""
+
+    end: int
+    resolved: Timestamp
+    offset: int
+
+
+class SideMarkers:
+    """Reads the records of one ``resolved_topic`` and gives its markers to a gate when their time has
+    come."""
+
+    __slots__ = ("_gate", "_laid", "_next", "_reader", "_topic")
+
+    def __init__(self, topic: str, partitions: Iterable[FeedPartition], gate: RowGate) -> None:
+        """``partitions`` are those of the gate, in which rows stand."""
+        self._topic = topic
+        self._gate = gate
+        self._reader = VersionReader({topic: OffsetMarkerDecoder()})
+        self._laid: dict[FeedPartition, deque[_Laid]] = {place: deque() for place in partitions}
+        self._next: dict[FeedPartition, int] = {}
+
+    def take(self, place: FeedPartition, record: FeedRecord) -> None:
+        """Take a record of the topic of markers. Raises ``UnreadableRow`` and ``MarkerFell``."""
+        marker = self._reader.marker(place, record)
+        self._next[place] = record.offset + 1
+        for topic, end in marker.offsets.items():
+            rows = FeedPartition(topic, place.partition)
+            if rows in self._laid:
+                self._laid[rows].append(_Laid(end, marker.resolved, record.offset))
+                self.reach(rows, self._gate.next_offset(rows))
+
+    def reach(self, rows: FeedPartition, next_offset: int) -> None:
+        """Say that all rows of a partition below an offset were taken.
+
+        A consumer's position says it best: behind the last row there may be offsets without a record.
+        """
+        laid = self._laid[rows]
+        while laid and laid[0].end <= next_offset:
+            marker = laid.popleft()
+            self._gate.mark(rows, marker.resolved, marker.offset)
+
+    def offsets(self) -> dict[FeedPartition, int]:
+        """Where to read each partition of the topic from, to have the markers that wait again."""
+        offsets = dict(self._next)
+        for rows, laid in self._laid.items():
+            place = FeedPartition(self._topic, rows.partition)
+            if laid:
+                offsets[place] = min(offsets[place], laid[0].offset)
+        return offsets

@@ -1,0 +1,19 @@
+"""Whose habits a subscription follows where tidegate and Materialize differ."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Dialect(enum.Enum):
+    """The value names it in keyword arguments and on the command line.
+
+    | | tidegate | materialize |
+    |---|---|---|
+    | progress row when UP TO is reached | at UP TO | none (their ticket SQL-528) |
+    | order within a timestamp, if none is asked for | retractions, then additions | by the row's values |
+    | ties of WITHIN TIMESTAMP ORDER BY | retractions, then additions | by the row's values, then mz_diff |
+    """
+
+    TIDEGATE = "tidegate"
+    MATERIALIZE = "materialize"

@@ -1,0 +1,41 @@
+"""Rows of one timestamp as diffs: ``(mz_diff, *columns)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.outputs.shape import DIFF_POSITION, OutputShape, RowOrder
+from tidegate.subscribe.updates.update import RowValues, Update
+from tidegate.subscribe.updates.value_order import SortKey, values_key
+
+
+class DiffRows:
+    """Puts the updates of one timestamp in order; the order does not depend on how they arrived."""
+
+    __slots__ = ("_dialect", "_order_by")
+
+    def __init__(self, shape: OutputShape, dialect: Dialect) -> None:
+        self._order_by = shape.order_by
+        self._dialect = dialect
+
+    def rows(self, updates: Iterable[Update]) -> list[RowValues]:
+        """The rows of consolidated updates of one timestamp."""
+        ties = _by_values if self._dialect is Dialect.MATERIALIZE else _retractions_first
+        in_order = sorted(updates, key=ties)
+        for item in reversed(self._order_by):  # sorting is stable: what counts most is sorted by last
+            in_order.sort(key=partial(_key, item), reverse=item.order.descending)
+        return [(update.diff, *update.row) for update in in_order]
+
+
+def _key(item: RowOrder, update: Update) -> SortKey:
+    return item.order.key(update.diff if item.position == DIFF_POSITION else update.row[item.position])
+
+
+def _by_values(update: Update) -> SortKey:
+    return (values_key(update.row), update.diff)
+
+
+def _retractions_first(update: Update) -> SortKey:
+    return (update.diff > 0, values_key(update.row), update.diff)

@@ -1,0 +1,83 @@
+"""Rows of one timestamp by their keys: the four cases of ENVELOPE UPSERT and ENVELOPE DEBEZIUM.
+
+| updates of the key at this timestamp | UPSERT | DEBEZIUM |
+|---|---|---|
+| one, +1 | upsert: the new values | insert: NULL before, the new values after |
+| one, -1 | delete: NULLs | delete: the old values before, NULL after |
+| two, -1 and +1 | upsert: the new values | upsert: old values before, new values after |
+| anything else | key_violation: NULLs | key_violation: NULLs |
+
+Only this timestamp counts, so rows of a key whose violation came before can look clean: `tracked_keys`
+remembers.
+Source: Materialize ``src/adapter/src/active_compute_sink.rs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Final, NamedTuple
+
+from tidegate.subscribe.outputs.shape import OutputShape
+from tidegate.subscribe.statement.statement import OutputMode
+from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.update import RowValues, Update
+from tidegate.subscribe.updates.value_order import values_key
+
+INSERT, UPSERT, DELETE, KEY_VIOLATION = "insert", "upsert", "delete", "key_violation"
+
+
+class KeyChange(NamedTuple):
+    """What became of a key: ``before`` and ``after`` are whole rows, ``None`` for none."""
+
+    state: str
+    key: RowValues
+    before: RowValues | None
+    after: RowValues | None
+
+
+_CLEAN: Final = {(1,): INSERT, (-1,): DELETE, (-1, 1): UPSERT}
+
+
+class KeyedRows:
+    """Makes one row of each key that has updates at a timestamp, in the order of the keys, NULLs last."""
+
+    __slots__ = ("_shape",)
+
+    def __init__(self, shape: OutputShape) -> None:
+        self._shape = shape
+
+    def rows(self, updates: Iterable[Update]) -> list[RowValues]:
+        """The rows ``(mz_state, *key, *values)`` of consolidated updates of one timestamp."""
+        groups = keyed_groups(updates, self._shape.key)
+        return [shown(key_change(key, group), self._shape) for key, group in groups]
+
+
+def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[RowValues, list[Update]]]:
+    """The updates of each key, in the order of the keys; keys with NULLs are equal to each other."""
+    groups: dict[Hashable, tuple[RowValues, list[Update]]] = {}
+    for update in updates:
+        values = tuple(update.row[at] for at in key)
+        groups.setdefault(row_identity(values), (values, []))[1].append(update)
+    return sorted(groups.values(), key=lambda group: values_key(group[0]))
+
+
+def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
+    """The case that a key's updates are, by the table above."""
+    ordered = sorted(updates, key=lambda update: update.diff)
+    state = _CLEAN.get(tuple(update.diff for update in ordered), KEY_VIOLATION)
+    before = ordered[0].row if state in (DELETE, UPSERT) else None
+    after = ordered[-1].row if state in (INSERT, UPSERT) else None
+    return KeyChange(state, key, before, after)
+
+
+def shown(change: KeyChange, shape: OutputShape) -> RowValues:
+    """The row of a change. UPSERT has no word for an insert."""
+    nothing = (None,) * len(shape.rest)
+    before, after = (
+        nothing if row is None else tuple(row[at] for at in shape.rest)
+        for row in (change.before, change.after)
+    )
+    if shape.mode is OutputMode.DEBEZIUM:
+        return (change.state, *change.key, *before, *after)
+    state = UPSERT if change.state == INSERT else change.state
+    return (state, *change.key, *after)

@@ -1,0 +1,133 @@
+"""What the rows of a subscription look like: their columns, and where each stands in a relation's row.
+
+| mode | columns, in their order |
+|---|---|
+| diffs, WITHIN TIMESTAMP ORDER BY | mz_timestamp, [mz_progressed], mz_diff, the relation's |
+| ENVELOPE UPSERT | mz_timestamp, [mz_progressed], mz_state, KEY's in the order of its list, the others |
+| ENVELOPE DEBEZIUM | the same, but ``before_c`` of all others, then ``after_c`` of all others |
+
+Source: Materialize ``src/sql/src/plan/statement/dml.rs`` (``describe_subscribe``, ``plan_subscribe``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.subscribe.query.scope import Scope
+from tidegate.subscribe.statement.expression import ColumnReference, Constant
+from tidegate.subscribe.statement.faults import StatementFault
+from tidegate.subscribe.statement.statement import OutputClause, OutputMode, SortItem
+from tidegate.subscribe.updates.value_order import ValueOrder
+
+TIMESTAMP_COLUMN, PROGRESSED_COLUMN = "mz_timestamp", "mz_progressed"
+DIFF_COLUMN, STATE_COLUMN = "mz_diff", "mz_state"
+#: The position of mz_diff among the columns of a relation.
+DIFF_POSITION: Final = -1
+_KEYED: Final = frozenset({OutputMode.UPSERT, OutputMode.DEBEZIUM})
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """One column that rows of a timestamp are sorted by; ``DIFF_POSITION`` is mz_diff."""
+
+    position: int
+    order: ValueOrder
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """The form of a subscription's rows.
+
+    Attributes:
+        columns: the names of the relation's or query's columns.
+        mode: how updates are shown.
+        key: positions of the KEY columns, in the order of their list.
+        rest: positions of all other columns.
+        order_by: what rows of one timestamp are sorted by.
+        progress: whether progress rows are among them.
+    """
+
+    columns: tuple[str, ...]
+    mode: OutputMode
+    key: tuple[int, ...] = ()
+    rest: tuple[int, ...] = ()
+    order_by: tuple[RowOrder, ...] = ()
+    progress: bool = False
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of every row, progress rows included."""
+        first = (TIMESTAMP_COLUMN, PROGRESSED_COLUMN) if self.progress else (TIMESTAMP_COLUMN,)
+        if self.mode not in _KEYED:
+            return (*first, DIFF_COLUMN, *self.columns)
+        key, rest = ([self.columns[at] for at in positions] for positions in (self.key, self.rest))
+        if self.mode is OutputMode.UPSERT:
+            return (*first, STATE_COLUMN, *key, *rest)
+        before, after = [f"before_{name}" for name in rest], [f"after_{name}" for name in rest]
+        return (*first, STATE_COLUMN, *key, *before, *after)
+
+
+def shape_of(
+    columns: tuple[str, ...],
+    output: OutputClause,
+    qualifiers: tuple[tuple[str, ...], ...] = (),
+    *,
+    progress: bool = False,
+) -> OutputShape:
+    """The shape that an output clause has for these columns.
+
+    Raises ``SubscribeStatementError`` for columns that do not exist, are ambiguous or stand in KEY twice, and
+    for items of ORDER BY that are no columns.
+    """
+    key = _key(columns, output)
+    return OutputShape(
+        columns=columns,
+        mode=output.mode,
+        key=key,
+        rest=tuple(at for at in range(len(columns)) if at not in key),
+        order_by=tuple(_row_order(columns, qualifiers, item) for item in output.order_by),
+        progress=progress,
+    )
+
+
+def _key(columns: tuple[str, ...], output: OutputClause) -> tuple[int, ...]:
+    scope = Scope(columns)
+    positions: list[int] = []
+    for column in output.key:
+        at = scope.position(column)
+        if at in positions:
+            raise StatementFault.DUPLICATE_KEY.error(
+                f'duplicate column "{column.parts[-1]}" in KEY',
+                column.position,
+                "list each KEY column at most once",
+            )
+        positions.append(at)
+    if not positions and output.mode in _KEYED:
+        raise StatementFault.INVALID_KEY.error(
+            f"invalid keys in SUBSCRIBE ENVELOPE {output.mode.name} (KEY (..))",
+            output.position,
+            "All keys must be columns on the underlying relation.",
+        )
+    return tuple(positions)
+
+
+def _row_order(columns: tuple[str, ...], qualifiers: tuple[tuple[str, ...], ...], item: SortItem) -> RowOrder:
+    """A column by its name, ``mz_diff``, or a position: 1 is mz_diff, 2 the first column."""
+    match item.target:
+        case ColumnReference() as column:
+            unqualified = (DIFF_COLUMN, *columns)
+            scope = Scope(columns if len(column.parts) > 1 else unqualified, qualifiers)
+            return RowOrder(scope.position(column) - (len(column.parts) == 1), item.order)
+        case Constant(value=int() as number) if not isinstance(number, bool):
+            if not 1 <= number <= len(columns) + 1:
+                raise StatementFault.POSITION_OUT_OF_RANGE.error(
+                    f"column reference {number} in ORDER BY clause is out of range (1 - {len(columns) + 1})",
+                    item.position,
+                )
+            return RowOrder(number - 2, item.order)
+    raise StatementFault.INVALID_ORDER_BY.error(
+        "invalid ORDER BY in SUBSCRIBE WITHIN TIMESTAMP ORDER BY",
+        item.position,
+        "its items must be columns of the relation or mz_diff, or their positions",
+    )

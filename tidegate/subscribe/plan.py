@@ -1,0 +1,126 @@
+"""What a statement means for the tables that there are: the plan of a subscription.
+
+text --parser--> SubscribeStatement --plan--> SubscribePlan --Subscription--> batches
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.outputs.shape import OutputShape, shape_of
+from tidegate.subscribe.query.selection import Selection
+from tidegate.subscribe.statement.bound_time import bound_time
+from tidegate.subscribe.statement.faults import StatementFault
+from tidegate.subscribe.statement.statement import (
+    BoundClause,
+    NamedRelation,
+    SelectQuery,
+    SubscribeStatement,
+)
+from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePlan:
+    """A statement that can be carried out.
+
+    Attributes:
+        relation: the table whose rows are read.
+        query: what is selected of them; ``None`` for the table as it is.
+        shape: what the output's rows look like.
+        snapshot: whether the rows as of ``as_of`` come first.
+        as_of: where it begins; ``None`` where the statement does not say.
+        at_least: whether it may begin later.
+        up_to: where it ends; ``None`` for never.
+        dialect: whose habits it follows.
+    """
+
+    relation: Relation
+    query: SelectQuery | None
+    shape: OutputShape
+    snapshot: bool = True
+    as_of: Timestamp | None = None
+    at_least: bool = False
+    up_to: Timestamp | None = None
+    dialect: Dialect = Dialect.TIDEGATE
+
+    def selection(self) -> Selection | None:
+        """The query, without rows yet; ``None`` for the table as it is."""
+        return None if self.query is None else Selection(self.query, self.relation)
+
+
+def plan_subscribe(
+    statement: SubscribeStatement,
+    relations: Relations,
+    now_ns: int,
+    dialect: Dialect = Dialect.TIDEGATE,
+) -> SubscribePlan:
+    """Plan a statement; ``now_ns`` is the wall clock in Unix nanoseconds, for times before now.
+
+    Raises ``SubscribeStatementError`` for tables, columns and functions that do not exist, and for bounds
+    that are no timestamps or cross each other.
+    """
+    subject = statement.subject
+    source = subject.source if isinstance(subject, SelectQuery) else subject
+    relation = _find(source, relations)
+    query = subject if isinstance(subject, SelectQuery) else None
+    columns = relation.columns if query is None else Selection(query, relation).columns
+    qualifiers = () if query is not None else tuple(source.parts[at:] for at in range(len(source.parts)))
+    as_of, up_to = (_time(clause, now_ns) for clause in (statement.as_of, statement.up_to))
+    _require_order(statement.as_of, statement.up_to, as_of, up_to)
+    return SubscribePlan(
+        relation=relation,
+        query=query,
+        shape=shape_of(columns, statement.output, qualifiers, progress=statement.progress),
+        snapshot=statement.snapshot,
+        as_of=as_of,
+        at_least=statement.as_of is not None and statement.as_of.at_least,
+        up_to=up_to,
+        dialect=dialect,
+    )
+
+
+def require_bounds(as_of: str, up_to: str, *, crossed: bool, position: int = -1) -> None:
+    """Raise ``SubscribeStatementError`` (``bounds_crossed``) where AS OF is above UP TO; both are shown."""
+    if crossed:
+        raise StatementFault.BOUNDS_CROSSED.error(
+            f'subscription lower ("as of") bound is beyond its upper ("up to") bound: {up_to} < {as_of}',
+            position,
+        )
+
+
+def _require_order(
+    as_of_clause: BoundClause | None,
+    up_to_clause: BoundClause | None,
+    as_of: Timestamp | None,
+    up_to: Timestamp | None,
+) -> None:
+    if as_of_clause is None or up_to_clause is None or as_of is None or up_to is None:
+        return
+    require_bounds(
+        as_of_clause.text, up_to_clause.text, crossed=as_of > up_to, position=as_of_clause.position
+    )
+
+
+def _time(clause: BoundClause | None, now_ns: int) -> Timestamp | None:
+    return None if clause is None else bound_time(clause, now_ns)
+
+
+def _find(named: NamedRelation, relations: Relations) -> Relation:
+    shown = ".".join(named.parts)
+    found = relations.named(named.parts)
+    if not found:
+        raise StatementFault.UNKNOWN_RELATION.error(f"unknown catalog item '{shown}'", named.position)
+    if len(found) > 1:
+        raise StatementFault.UNKNOWN_RELATION.error(
+            f"catalog item '{shown}' is ambiguous: {', '.join(str(each.name) for each in found)}",
+            named.position,
+            "write the name with its schema and database",
+        )
+    if found[0].kind != TABLE:
+        raise StatementFault.NOT_SUBSCRIBABLE.error(
+            f"'{shown}' cannot be subscribed to because it is a {found[0].kind}", named.position
+        )
+    return found[0]

@@ -1,0 +1,97 @@
+"""Numbers of expressions: integers stay integers, decimals are exact, a float makes a float.
+
+Division of integers cuts off, and the sign of a remainder is that of the dividend, as in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
+from typing import Any, Final, TypeAlias
+
+from tidegate.errors import EvaluationError
+
+Number: TypeAlias = int | float | Decimal
+
+#: More digits than sums and products of columns have; a quotient is cut at as many as PostgreSQL gives.
+_EXACT: Final = Context(prec=2_000, rounding=ROUND_HALF_EVEN)
+_QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
+#: What a number may be; products of products would grow without end.
+_MOST_BITS: Final = 4_096
+
+
+def _quotient(left: Any, right: Any) -> Any:
+    if isinstance(left, int):
+        cut = abs(left) // abs(right)
+        return cut if (left < 0) == (right < 0) else -cut
+    return _QUOTIENT.divide(left, right) if isinstance(left, Decimal) else left / right
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, int):
+        return left - right * _quotient(left, right)
+    return (
+        _EXACT.remainder(left, right) if isinstance(left, Decimal) else float(Decimal(left) % Decimal(right))
+    )
+
+
+_DECIMAL: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal]]] = {
+    "+": _EXACT.add,
+    "-": _EXACT.subtract,
+    "*": _EXACT.multiply,
+}
+_PLAIN: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _quotient,
+    "%": _remainder,
+}
+ARITHMETIC: Final = frozenset(_PLAIN)
+
+
+def calculate(operator: str, left: Any, right: Any) -> Number:
+    """``left operator right``. Raises ``EvaluationError`` for what are no numbers, and for division by
+    zero."""
+    if not is_number(left) or not is_number(right):
+        raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
+    if operator in "/%" and right == 0:
+        raise EvaluationError("division by zero")
+    left, right = _alike(left, right)
+    by_decimal = _DECIMAL.get(operator) if isinstance(left, Decimal) else None
+    try:
+        result: Number = (by_decimal or _PLAIN[operator])(left, right)
+    except (DecimalException, OverflowError, ValueError) as error:
+        raise EvaluationError(f"{left} {operator} {right} has no value: {type(error).__name__}") from None
+    if isinstance(result, int) and result.bit_length() > _MOST_BITS:
+        raise EvaluationError(f"the result of {operator} is out of range")
+    return result
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number; truth values are none."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _alike(left: Any, right: Any) -> tuple[Any, Any]:
+    if isinstance(left, float) or isinstance(right, float):
+        return float(left), float(right)
+    if isinstance(left, Decimal) or isinstance(right, Decimal):
+        return Decimal(left), Decimal(right)
+    return left, right
+
+
+def type_name(value: Any) -> str:
+    """The SQL name of a value's type, for errors."""
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "bigint"
+        case float():
+            return "double precision"
+        case Decimal():
+            return "numeric"
+        case str():
+            return "text"
+    return type(value).__name__

@@ -1,0 +1,58 @@
+"""Casts: a value in another type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any, Final
+
+from tidegate.errors import EvaluationError
+from tidegate.subscribe.query.arithmetic import type_name
+
+_TRUTHS: Final = {
+    **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
+}
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, float):
+        return int(Decimal(value).to_integral_value(ROUND_HALF_EVEN))
+    if isinstance(value, Decimal):
+        return int(value.to_integral_value(ROUND_HALF_UP))
+    return int(value)
+
+
+def _boolean(value: Any) -> bool:
+    return _TRUTHS[value.strip().lower()] if isinstance(value, str) else bool(value)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case Decimal():
+            return format(value, "f")
+    return str(value)
+
+
+_CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("bigint", "int", "int2", "int4", "int8", "integer", "smallint"), _integer),
+    **dict.fromkeys(("string", "text", "varchar"), _text),
+    **dict.fromkeys(("dec", "decimal", "numeric"), Decimal),
+    **dict.fromkeys(("double", "float", "float4", "float8", "real"), float),
+    **dict.fromkeys(("bool", "boolean"), _boolean),
+}
+CAST_TYPES: Final = frozenset(_CASTS)
+
+
+def cast(value: Any, sql_type: str) -> Any:
+    """The value in that type; NULL stays NULL. Raises ``EvaluationError`` for one that has no form there."""
+    if value is None:
+        return None
+    try:
+        return _CASTS[sql_type](value)
+    except (ValueError, KeyError, TypeError, InvalidOperation, OverflowError):
+        raise EvaluationError(
+            f"invalid input syntax for type {sql_type}: a {type_name(value)}, {value!r:.60}"
+        ) from None

@@ -1,0 +1,42 @@
+"""Which column a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
+from tidegate.subscribe.statement.faults import StatementFault
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that an expression can name; ``qualifiers`` are the names that may stand before them."""
+
+    columns: tuple[str, ...]
+    qualifiers: tuple[tuple[str, ...], ...] = ()
+
+    def position(self, reference: ColumnReference) -> int:
+        """Where the column stands in a row. Raises ``SubscribeStatementError`` for none, and for several."""
+        *qualifier, name = reference.parts
+        found = [at for at, column in enumerate(self.columns) if column == name]
+        shown = ".".join(reference.parts)
+        if not found or (qualifier and tuple(qualifier) not in self.qualifiers):
+            raise StatementFault.UNKNOWN_COLUMN.error(f'column "{shown}" does not exist', reference.position)
+        if len(found) > 1:
+            raise StatementFault.AMBIGUOUS_COLUMN.error(
+                f'column reference "{shown}" is ambiguous', reference.position
+            )
+        return found[0]
+
+
+def references(expression: Expression) -> Iterator[ColumnReference]:
+    """The columns that an expression names, in their order."""
+    match expression:
+        case ColumnReference():
+            yield expression
+        case Operation():
+            for operand in expression.operands:
+                yield from references(operand)
+        case Constant():
+            return

@@ -1,0 +1,95 @@
+"""The first rows of an order, kept up to date: ``ORDER BY ... LIMIT k`` as a relation.
+
+After each timestamp the window is compared with the one before it: what left is retracted, what entered is
+added. So an update of a row outside the window may be silent, and one inside may bring another row in.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.update import RowValues, Update
+from tidegate.subscribe.updates.value_order import SortKey
+
+
+class RankedUpdate(NamedTuple):
+    """An update, and what its row is sorted by; rows of one key are told apart by the row."""
+
+    rank: SortKey
+    update: Update
+
+
+@dataclass(slots=True)
+class _Entry:
+    row: RowValues
+    count: int = 0
+
+
+class TopRows:
+    """Holds all rows, sorted: memory grows with the relation, not with the window."""
+
+    __slots__ = ("_entries", "_limit", "_offset", "_order", "_shown")
+
+    def __init__(self, limit: int | None, offset: int = 0) -> None:
+        self._limit = limit
+        self._offset = offset
+        self._entries: dict[Hashable, _Entry] = {}
+        self._order: list[tuple[SortKey, Hashable]] = []
+        self._shown: dict[Hashable, tuple[int, RowValues]] = {}
+
+    def apply(self, updates: Iterable[RankedUpdate]) -> list[Update]:
+        """Take all updates of some timestamps, in their order; returns the changes of the window."""
+        changes: list[Update] = []
+        for time, group in groupby(updates, lambda each: each.update.time):
+            for ranked in group:
+                self._count(ranked)
+            changes += self._changes(time)
+        return changes
+
+    def _count(self, ranked: RankedUpdate) -> None:
+        identity = (ranked.rank, row_identity(ranked.update.row))
+        entry = self._entries.get(identity)
+        if entry is None:
+            entry = self._entries[identity] = _Entry(ranked.update.row)
+            insort(self._order, identity, key=lambda each: each[0])
+        entry.count += ranked.update.diff
+        if not entry.count:
+            del self._entries[identity]
+            self._forget(identity)
+
+    def _forget(self, identity: tuple[SortKey, Hashable]) -> None:
+        at = bisect_left(self._order, identity[0], key=lambda each: each[0])
+        while self._order[at] != identity:
+            at += 1
+        del self._order[at]
+
+    def _changes(self, time: Timestamp) -> list[Update]:
+        before, now = self._shown, self._window()
+        self._shown = now
+        changes = []
+        for identity in [*before, *(each for each in now if each not in before)]:
+            diff = now.get(identity, (0,))[0] - before.get(identity, (0,))[0]
+            if diff:
+                changes.append(Update(time, diff, (now.get(identity) or before[identity])[1]))
+        return changes
+
+    def _window(self) -> dict[Hashable, tuple[int, RowValues]]:
+        skipped, left = self._offset, self._limit
+        window: dict[Hashable, tuple[int, RowValues]] = {}
+        for identity in self._order:
+            if left == 0:
+                break
+            entry = self._entries[identity]
+            count = max(entry.count - skipped, 0)
+            skipped = max(skipped - max(entry.count, 0), 0)
+            count = count if left is None else min(count, left)
+            left = left if left is None else left - count
+            if count:
+                window[identity] = (count, entry.row)
+        return window

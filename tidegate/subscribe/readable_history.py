@@ -1,0 +1,51 @@
+"""Which past can still be read, and which AS OF follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import HistoryLost, ObjectDropped
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.plan import SubscribePlan, require_bounds
+from tidegate.subscribe.updates.relation import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableHistory:
+    """What a relation's output topics can answer now.
+
+    Attributes:
+        readable_from: the lowest AS OF whose later updates can all be read.
+        present: the newest timestamp that is complete, from which a statement without AS OF begins.
+    """
+
+    readable_from: Timestamp
+    present: Timestamp
+
+    def choose_as_of(self, plan: SubscribePlan) -> Timestamp:
+        """The AS OF of a plan. Raises ``HistoryLost`` where it cannot be read any more."""
+        if plan.as_of is None:
+            chosen = max(self.present, self.readable_from)
+        elif plan.at_least:
+            chosen = max(plan.as_of, self.readable_from)
+        else:
+            self.require(plan.as_of)
+            chosen = plan.as_of
+        if plan.up_to is not None:
+            require_bounds(str(chosen), str(plan.up_to), crossed=chosen > plan.up_to)
+        return chosen
+
+    def require(self, as_of: Timestamp) -> None:
+        """Raise ``HistoryLost`` for an AS OF below what can be read: a gap is never passed over."""
+        if as_of < self.readable_from:
+            raise HistoryLost(
+                f"Timestamp ({as_of}) is not valid for all inputs: could not find a valid timestamp for the "
+                f"query, since the topics hold what is above {self.readable_from} alone. Begin again with a "
+                "snapshot, or from AS OF AT LEAST"
+            )
+
+
+def dropped(relation: Relation) -> ObjectDropped:
+    """The error that ends the subscriptions of a relation that was dropped."""
+    name = relation.name
+    return ObjectDropped(f"relation '{name.database}.{name.schema}.{name.name}' was dropped", topic=name.name)

@@ -1,0 +1,1 @@
+"""The SUBSCRIBE statement: its grammar, its parts, and its meaning for given tables."""

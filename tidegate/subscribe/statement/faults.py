@@ -1,0 +1,41 @@
+"""What can be wrong with a statement: a code for programs and a SQLSTATE for SQL clients, each with one text.
+
+The texts are Materialize's (``src/sql/src/plan/statement/dml.rs``, ``src/sql-parser/src/parser.rs``), because
+clients know them. Match codes, not texts: Materialize has changed its texts.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from tidegate.errors import SubscribeStatementError
+
+
+class StatementFault(enum.Enum):
+    """One kind of fault: (code, SQLSTATE)."""
+
+    SYNTAX = ("syntax_error", "42601")
+    CONFLICTING_MODIFIERS = ("conflicting_modifiers", "42601")
+    UNKNOWN_OPTION = ("unknown_option", "42601")
+    REPEATED_OPTION = ("repeated_option", "42601")
+    INVALID_OPTION = ("invalid_option", "22023")
+    RENAMED = ("renamed_statement", "42601")
+    UNKNOWN_COLUMN = ("unknown_column", "42703")
+    AMBIGUOUS_COLUMN = ("ambiguous_column", "42702")
+    UNKNOWN_RELATION = ("unknown_relation", "42P01")
+    UNKNOWN_FUNCTION = ("unknown_function", "42883")
+    NOT_SUBSCRIBABLE = ("not_subscribable", "42809")
+    INVALID_ORDER_BY = ("invalid_order_by", "42P10")
+    POSITION_OUT_OF_RANGE = ("position_out_of_range", "42P10")
+    INVALID_KEY = ("invalid_key", "42P10")
+    DUPLICATE_KEY = ("duplicate_key", "42701")
+    INVALID_BOUND = ("invalid_bound", "22023")
+    BOUNDS_CROSSED = ("bounds_crossed", "22000")
+    NOT_ALONE = ("not_the_only_read", "25001")
+    TOO_LARGE = ("statement_too_large", "54001")
+    UNSUPPORTED = ("unsupported", "0A000")
+
+    def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:
+        """The error of this kind; ``position`` is the 0-based offset of the fault in the statement."""
+        code, sqlstate = self.value
+        return SubscribeStatementError(message, code, sqlstate, position, hint)

@@ -1,0 +1,169 @@
+"""SUBSCRIBE statements, from text to ``SubscribeStatement``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput
+
+from tidegate.subscribe.statement.expression import ColumnReference
+from tidegate.subscribe.statement.expression_tree import name_of, read_expression, unquoted
+from tidegate.subscribe.statement.faults import StatementFault
+from tidegate.subscribe.statement.grammar import GRAMMAR
+from tidegate.subscribe.statement.statement import (
+    BoundClause,
+    NamedRelation,
+    OutputClause,
+    OutputMode,
+    SelectItem,
+    SelectQuery,
+    SortItem,
+    SubscribeStatement,
+)
+from tidegate.subscribe.statement.syntax_errors import found, syntax_error
+from tidegate.subscribe.updates.value_order import ValueOrder
+
+#: A statement takes 20 us a word to parse.
+MOST_CHARACTERS: Final = 64 * 1024
+_MOST_PARTS: Final = 3
+_MOST_ROWS: Final = 2**63 - 1
+_PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+_TRUTHS: Final = {
+    **dict.fromkeys(("true", "t", "on", "yes", "1"), True),
+    **dict.fromkeys(("false", "f", "off", "no", "0"), False),
+}
+
+
+def parse_subscribe(text: str) -> SubscribeStatement:
+    """Parse one SUBSCRIBE, with or without a semicolon.
+
+    Raises ``SubscribeStatementError`` with the code and the position of what is wrong.
+
+    Example: ``SUBSCRIBE flights ENVELOPE UPSERT (KEY (id)) WITH (PROGRESS)``.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise StatementFault.TOO_LARGE.error(
+            f"the statement has {len(text)} characters, and {MOST_CHARACTERS} are possible"
+        )
+    try:
+        tree: Tree[Token] = _PARSER.parse(text).children[0]
+    except UnexpectedInput as error:
+        raise syntax_error(error, text) from None
+    if tree.data == "tail":
+        raise StatementFault.RENAMED.error("TAIL has been renamed to SUBSCRIBE", 0)
+    return _statement(tree, text)
+
+
+def _statement(tree: Tree[Token], text: str) -> SubscribeStatement:
+    subject, *rest = tree.children
+    clauses = [*rest[:-1], *rest[-1].children] if rest and rest[-1].data == "settings" else rest
+    by_name: dict[str, list[Tree[Token]]] = {}
+    for clause in clauses:
+        by_name.setdefault(str(clause.data), []).append(clause)
+    options = _options(by_name.get("with", ()))
+    bounds = {name: _bound(trees[0], text) for name, trees in by_name.items() if name in ("as_of", "up_to")}
+    return SubscribeStatement(
+        subject=_select(subject) if subject.data == "select" else _relation(subject),
+        output=_output(by_name.get("output", []), text),
+        progress=options.get("progress", False),
+        snapshot=options.get("snapshot", True),
+        as_of=bounds.get("as_of"),
+        up_to=bounds.get("up_to"),
+    )
+
+
+def _output(clauses: list[Tree[Token]], text: str) -> OutputClause:
+    if not clauses:
+        return OutputClause()
+    if len(clauses) > 1:
+        at = clauses[1].meta.start_pos
+        raise StatementFault.CONFLICTING_MODIFIERS.error(
+            f"Expected end of statement, found {found(text, at)}",
+            at,
+            "a SUBSCRIBE has one ENVELOPE or one WITHIN TIMESTAMP ORDER BY",
+        )
+    kind, *parts = clauses[0].children
+    position = clauses[0].meta.start_pos
+    if kind.type == "WITHIN":
+        return OutputClause(OutputMode.ORDERED, order_by=tuple(map(_sort_item, parts)), position=position)
+    mode = OutputMode.UPSERT if kind.type == "UPSERT" else OutputMode.DEBEZIUM
+    return OutputClause(mode, key=tuple(map(_key_column, parts)), position=position)
+
+
+def _key_column(tree: Tree[Token]) -> ColumnReference:
+    return ColumnReference((name_of(tree.children[0]),), tree.meta.start_pos)
+
+
+def _options(clauses: Iterable[Tree[Token]]) -> dict[str, bool]:
+    options: dict[str, bool] = {}
+    for option in (each for clause in clauses for each in clause.children):
+        name = option.children[0]
+        if name.lower() in options:
+            raise StatementFault.REPEATED_OPTION.error(
+                f"{name.type} specified more than once", name.start_pos
+            )
+        options[name.lower()] = _truth(name.type, option.children[1:])
+    return options
+
+
+def _truth(name: str, values: list[Tree[Token]]) -> bool:
+    if not values:
+        return True
+    token = values[0].children[0]
+    text = (unquoted(token) if token.type == "STRING" else str(token)).lower()
+    if text not in _TRUTHS:
+        raise StatementFault.INVALID_OPTION.error(
+            f"invalid {name}: cannot use value as boolean", token.start_pos, "write TRUE or FALSE"
+        )
+    return _TRUTHS[text]
+
+
+def _bound(tree: Tree[Token], text: str) -> BoundClause:
+    expression = tree.children[-1]
+    start, end = expression.meta.start_pos, expression.meta.end_pos
+    at_least = len(tree.children) > 1
+    return BoundClause(read_expression(expression), text[start:end], at_least, start)
+
+
+def _relation(tree: Tree[Token], alias: str = "") -> NamedRelation:
+    if len(tree.children) > _MOST_PARTS:
+        raise StatementFault.SYNTAX.error(
+            "a name has at most three parts: database.schema.table", tree.meta.start_pos
+        )
+    return NamedRelation(tuple(map(name_of, tree.children)), alias, tree.meta.start_pos)
+
+
+def _select(tree: Tree[Token]) -> SelectQuery:
+    parts: dict[str, list[Any]] = {str(part.data): part.children for part in tree.children}
+    relation, *alias = parts["source"]
+    return SelectQuery(
+        items=tuple(map(_item, parts["items"])),
+        source=_relation(relation, name_of(alias[0]) if alias else ""),
+        where=read_expression(parts["where"][0]) if "where" in parts else None,
+        order_by=tuple(map(_sort_item, parts.get("order", ()))),
+        limit=_row_count(parts["limit"][0]) if "limit" in parts else None,
+        offset=_row_count(parts["offset"][0]) if "offset" in parts else 0,
+    )
+
+
+def _item(tree: Tree[Token]) -> SelectItem:
+    first, *alias = tree.children
+    if isinstance(first, Token):
+        return SelectItem(None)
+    return SelectItem(read_expression(first), name_of(alias[0]) if alias else "")
+
+
+def _sort_item(tree: Tree[Token]) -> SortItem:
+    expression, *marks = tree.children
+    words = {str(mark.data): mark.children[0].type for mark in marks}
+    descending = words.get("direction") == "DESC"
+    nulls_first = words["nulls"] == "FIRST" if "nulls" in words else descending
+    return SortItem(read_expression(expression), ValueOrder(descending, nulls_first), tree.meta.start_pos)
+
+
+def _row_count(token: Token) -> int:
+    if not token.isdigit() or int(token) > _MOST_ROWS:
+        raise StatementFault.SYNTAX.error(f"Expected a number of rows, found {token}", token.start_pos)
+    return int(token)

@@ -1,0 +1,96 @@
+"""A SUBSCRIBE statement, parsed; it knows no tables yet. `plan` says what it means for given tables."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tidegate.subscribe.statement.expression import ColumnReference, Expression
+from tidegate.subscribe.updates.value_order import ValueOrder
+
+
+class OutputMode(enum.Enum):
+    """How updates are shown. The value names it in keyword arguments and tokens."""
+
+    DIFFS = "diffs"
+    """Every update with its diff."""
+    ORDERED = "within_timestamp_order_by"
+    """The same, sorted within each timestamp."""
+    UPSERT = "upsert"
+    """Per timestamp and key one row: the new values, or a deletion."""
+    DEBEZIUM = "debezium"
+    """Per timestamp and key one row: the values before and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortItem:
+    """One item of an ORDER BY; ``position`` is its offset in the statement, -1 where it has none."""
+
+    target: Expression
+    order: ValueOrder
+    position: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OutputClause:
+    """``ENVELOPE ... (KEY (key))``, ``WITHIN TIMESTAMP ORDER BY order_by``, or neither."""
+
+    mode: OutputMode = OutputMode.DIFFS
+    key: tuple[ColumnReference, ...] = ()
+    order_by: tuple[SortItem, ...] = ()
+    position: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRelation:
+    """A relation by its name, and the name that its columns have before them, if another."""
+
+    parts: tuple[str, ...]
+    alias: str = ""
+    position: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """A column of a query: ``expression [AS name]``. Without ``expression`` it is ``*``."""
+
+    expression: Expression | None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectQuery:
+    """``SELECT items FROM source [WHERE where] [ORDER BY order_by] [LIMIT limit] [OFFSET offset]``.
+
+    With a limit, ORDER BY says which rows there are; without one it says nothing.
+    """
+
+    items: tuple[SelectItem, ...]
+    source: NamedRelation
+    where: Expression | None = None
+    order_by: tuple[SortItem, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BoundClause:
+    """``AS OF [AT LEAST] expression`` or ``UP TO expression``; ``text`` is the expression as it was
+    written."""
+
+    expression: Expression
+    text: str
+    at_least: bool = False
+    position: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeStatement:
+    """``SUBSCRIBE [TO] subject [output] [WITH (...)] [AS OF ...] [UP TO ...]``."""
+
+    subject: NamedRelation | SelectQuery
+    output: OutputClause = OutputClause()
+    progress: bool = False
+    snapshot: bool = True
+    as_of: BoundClause | None = None
+    up_to: BoundClause | None = None

@@ -1,0 +1,167 @@
+"""One subscription of one table: what the gate lets through becomes batches with tokens.
+
+    GateOpening --changes--> updates --query--> updates --outputs--> rows --> SubscriptionBatch
+
+1. The gate says that everything below a frontier is complete, and which row versions are new (`gate`).
+2. Each version becomes the updates that it means (`changes`).
+3. The statement's query filters them and keeps its columns (`query`).
+4. The outputs stage holds them until AS OF is passed, and gives them the statement's form (`outputs`).
+5. A batch has the rows, the frontier, and a token. A consumer stores the token with what it applied; a
+   resume from it has every row of later batches, and none of this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tidegate.errors import HistoryLost, SubscribeError
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
+from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.fingerprint import fingerprint
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.row_gate import GateOpening, GateStart
+from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.statement.statement import OutputMode
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.update import RowValues
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionBatch:
+    """What a subscriber gets at a time: everything below ``frontier`` that it did not have.
+
+    Attributes:
+        frontier: where the subscription stands.
+        rows: in the form of the statement, as the header of the subscription names their columns.
+        is_snapshot: whether the snapshot is complete with this batch.
+        token: to resume after this batch; ``None`` where only a snapshot can begin it again.
+        is_last: whether UP TO is reached.
+    """
+
+    frontier: Frontier
+    rows: tuple[RowValues, ...]
+    is_snapshot: bool
+    token: ResumeToken | None
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSource:
+    """What a subscription reads.
+
+    Attributes:
+        name: the feed, for the fingerprint of tokens.
+        tells_before: whether its records have the row before.
+        key_rows: the table of rows by key, where one is needed; by default one in memory.
+    """
+
+    name: str = ""
+    tells_before: bool = False
+    key_rows: KeyRows | None = None
+
+
+class Subscription:
+    """The state of one subscription. After an error each call raises the same error."""
+
+    __slots__ = (
+        *("_bounds", "_error", "_key_rows", "_offsets", "_outputs", "_plan", "_resumable", "_selection"),
+        *("_snapshot_due", "_updates", "fingerprint"),
+    )
+
+    def __init__(
+        self,
+        plan: SubscribePlan,
+        as_of: Timestamp,
+        source: SubscriptionSource | None = None,
+        *,
+        start: GateStart | None = None,
+        track_keys: bool = False,
+    ) -> None:
+        """Begin at ``as_of`` (`ReadableHistory.choose_as_of`); ``start`` is where its gate begins."""
+        source = source or SubscriptionSource()
+        before = row_before(plan, tells_before=source.tells_before)
+        self.fingerprint = fingerprint(plan, source.name)
+        self._plan = plan
+        self._bounds = OutputBounds(as_of, plan.up_to, plan.snapshot)
+        self._key_rows = source.key_rows or MemoryKeyRows()
+        self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of)
+        self._selection = plan.selection()
+        self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
+        self._resumable = not track_keys and (self._selection is None or not self._selection.stateful)
+        self._snapshot_due = plan.snapshot
+        self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
+        self._error: SubscribeError | None = None
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of every row."""
+        return self._outputs.header
+
+    def opening(self) -> list[RowValues]:
+        """The rows before all batches: with PROGRESS a progress row at AS OF."""
+        return self._outputs.opening()
+
+    def advance(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
+        """The batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
+
+        ``offsets`` are the gate's (and its side markers') after the opening.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._outputs.ended:
+            return None
+        try:
+            return self._batch(opening, offsets)
+        except SubscribeError as error:
+            self._error = error
+            raise
+
+    def _batch(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
+        updates = self._updates.updates(opening.versions)
+        self._key_rows.close_at(opening.frontier)
+        self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
+        rows = self._outputs.advance(opening.frontier)
+        ended = self._outputs.ended
+        if not ended:  # at the end the gate may be beyond UP TO: what is there was left out, not delivered
+            self._offsets = offsets
+        if opening.frontier <= self._bounds.as_of and not ended:
+            return None
+        is_snapshot, self._snapshot_due = self._snapshot_due, False
+        frontier = self._outputs.frontier
+        token = ResumeToken(frontier, self.fingerprint, self._offsets) if self._resumable else None
+        return SubscriptionBatch(frontier, tuple(rows), is_snapshot, token, ended)
+
+
+def row_before(plan: SubscribePlan, *, tells_before: bool) -> RowBefore:
+    """Where a plan's subscription has the row before each change from."""
+    if tells_before:
+        return RowBefore.RECORD
+    key = {plan.shape.columns[at] for at in plan.shape.key}
+    by_primary_key = plan.query is None and bool(key) and key == {*plan.relation.primary_key}
+    if plan.shape.mode is OutputMode.UPSERT and by_primary_key:
+        return RowBefore.NOWHERE
+    return RowBefore.KEY_ROWS
+
+
+def resumed(
+    plan: SubscribePlan, token: ResumeToken, source: SubscriptionSource | None = None
+) -> tuple[Subscription, GateStart]:
+    """The subscription that goes on after a token's batch, and where its gate begins.
+
+    Raises ``HistoryLost`` where the rows by key are of another time than the token.
+    """
+    source = source or SubscriptionSource()
+    needs_rows = row_before(plan, tells_before=source.tells_before) is RowBefore.KEY_ROWS
+    stands_at = source.key_rows.frontier if source.key_rows is not None else None
+    if needs_rows and stands_at != token.frontier:
+        raise HistoryLost(
+            f"The rows by key are {'gone' if stands_at is None else f'as of {stands_at}'}, the token is of "
+            f"{token.frontier}: what later changes retract is not known. Begin again with a snapshot"
+        )
+    start = GateStart(token.as_of, token.offsets)
+    plan = replace(plan, snapshot=False, as_of=token.as_of, at_least=False)
+    return Subscription(plan, token.as_of, source, start=start), start

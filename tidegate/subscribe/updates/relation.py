@@ -1,0 +1,54 @@
+"""What a statement can be about: a table with its columns, or something else that has a name and no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.changefeed.definition.feed import TableName
+
+TABLE: Final = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A named thing of the catalog.
+
+    Attributes:
+        name: its full name.
+        columns: the names of its columns, in the order of its rows' values. A query may have one twice.
+        primary_key: the names of the columns that no two rows share; empty where that is not known.
+        kind: ``table``, or the word for what cannot be subscribed to.
+    """
+
+    name: TableName
+    columns: tuple[str, ...]
+    primary_key: tuple[str, ...] = ()
+    kind: str = TABLE
+
+    def positions(self, column: str) -> list[int]:
+        """Where the column stands: no position for an unknown one, several for an ambiguous one."""
+        return [at for at, name in enumerate(self.columns) if name == column]
+
+
+class Relations:
+    """The relations that statements can name, by the last parts of their names."""
+
+    __slots__ = ("_relations",)
+
+    def __init__(self, relations: Iterable[Relation]) -> None:
+        self._relations = tuple(relations)
+
+    def named(self, parts: Sequence[str]) -> list[Relation]:
+        """Those that one to three parts name: ``name``, ``schema.name`` or ``database.schema.name``.
+
+        ``database.name`` is taken too where the schema is ``public``, as for feeds.
+        """
+        return [each for each in self._relations if tuple(parts) in _spellings(each.name)]
+
+
+def _spellings(name: TableName) -> list[tuple[str, ...]]:
+    full = (name.database, name.schema, name.name)
+    short = [(name.database, name.name)] if name.schema == "public" else []
+    return [full, full[1:], full[2:], *short]

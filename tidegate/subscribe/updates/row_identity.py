@@ -1,0 +1,32 @@
+"""When two rows are the same row, in a form that a ``dict`` can have as its key.
+
+Python differs from SQL in three ways: ``True == 1``, NaN differs from itself, and lists and objects of JSON
+have no hash. Rows without such values are their own identity, which is the common case and costs least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+#: Values that are equal exactly where SQL says so.
+_PLAIN: Final = frozenset({int, str, bytes, type(None)})
+_NAN: Final = "NaN"
+
+
+def row_identity(values: tuple[Any, ...]) -> Hashable:
+    """The identity of a row, or of some of its values: equal for equal rows, NULL equal to NULL."""
+    return values if _PLAIN.issuperset(map(type, values)) else tuple(map(_frozen, values))
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, bool):
+        return bool, value
+    if isinstance(value, list | tuple):
+        return (list, *map(_frozen, value))
+    if isinstance(value, dict):
+        return dict, frozenset((name, _frozen(member)) for name, member in value.items())
+    if value != value:  # as NaN alone does
+        return float, _NAN
+    hashable: Hashable = value  # as every other datum is
+    return hashable
