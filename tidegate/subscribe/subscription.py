@@ -130,9 +130,12 @@ class Subscription:
             self._offsets = offsets
         if opening.frontier <= self._bounds.as_of and not ended:
             return None
-        is_snapshot, self._snapshot_due = self._snapshot_due, False
         frontier = self._outputs.frontier
-        token = ResumeToken(frontier, self.fingerprint, self._offsets) if self._resumable else None
+        begun = frontier > self._bounds.as_of  # not with an UP TO at AS OF: the snapshot was never given
+        is_snapshot = self._snapshot_due and begun
+        self._snapshot_due = self._snapshot_due and not begun
+        resumable = self._resumable and begun
+        token = ResumeToken(frontier, self.fingerprint, self._offsets) if resumable else None
         return SubscriptionBatch(frontier, tuple(rows), is_snapshot, token, ended)
 
 

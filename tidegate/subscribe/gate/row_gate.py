@@ -93,6 +93,7 @@ class RowGate:
         wait.next_offset = record.offset + 1
         if record.key is None:
             self.mark(place, self._reader.marker(place, record).resolved, record.offset)
+            wait.stand_at_marker(record.offset)
         elif not self._reader.is_tombstone(place, record):
             self._take_row(place, record, wait)
 
@@ -124,7 +125,7 @@ class RowGate:
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Where to read each partition from, to have all that is above ``delivered`` again."""
-        return {place: wait.first_offset() for place, wait in self._waits.items()}
+        return {place: wait.first_offset(self.delivered) for place, wait in self._waits.items()}
 
     def next_offset(self, place: FeedPartition) -> int:
         """The offset behind the last record of a partition that was taken."""

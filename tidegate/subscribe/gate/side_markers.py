@@ -29,7 +29,7 @@ class SideMarkers:
     """Reads the records of one ``resolved_topic`` and gives its markers to a gate when their time has
     come."""
 
-    __slots__ = ("_gate", "_laid", "_next", "_reader", "_topic")
+    __slots__ = ("_gate", "_laid", "_last", "_next", "_reader", "_topic")
 
     def __init__(self, topic: str, partitions: Iterable[FeedPartition], gate: RowGate) -> None:
         """``partitions`` are those of the gate, in which rows stand."""
@@ -37,6 +37,7 @@ class SideMarkers:
         self._gate = gate
         self._reader = VersionReader({topic: OffsetMarkerDecoder()})
         self._laid: dict[FeedPartition, deque[_Laid]] = {place: deque() for place in partitions}
+        self._last: dict[FeedPartition, _Laid] = {}
         self._next: dict[FeedPartition, int] = {}
 
     def take(self, place: FeedPartition, record: FeedRecord) -> None:
@@ -58,12 +59,16 @@ class SideMarkers:
         while laid and laid[0].end <= next_offset:
             marker = laid.popleft()
             self._gate.mark(rows, marker.resolved, marker.offset)
+            self._last[rows] = marker
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where to read each partition of the topic from, to have the markers that wait again."""
+        """Where to read each partition of the topic from, to have again what is above the gate's
+        ``delivered``."""
         offsets = dict(self._next)
         for rows, laid in self._laid.items():
+            last = [self._last[rows]] if rows in self._last else []
             place = FeedPartition(self._topic, rows.partition)
-            if laid:
-                offsets[place] = min(offsets[place], laid[0].offset)
+            for marker in (*last, *laid):
+                if marker.resolved > self._gate.delivered:
+                    offsets[place] = min(offsets[place], marker.offset)
         return offsets

@@ -36,7 +36,16 @@ class WaitingRows:
         next_offset: the offset behind the last record that was read.
     """
 
-    __slots__ = ("_carried", "_decode", "_open", "_segments", "bound", "marker", "next_offset")
+    __slots__ = (
+        "_carried",
+        "_decode",
+        "_marker_offset",
+        "_open",
+        "_segments",
+        "bound",
+        "marker",
+        "next_offset",
+    )
 
     def __init__(self, decode: DecodeRow, begin: Timestamp, next_offset: int) -> None:
         self.marker = ZERO
@@ -46,6 +55,7 @@ class WaitingRows:
         self._open: list[Waiting] = []
         self._segments: deque[Segment] = deque()
         self._carried: list[RowVersion] = []
+        self._marker_offset = next_offset
 
     def __len__(self) -> int:
         return len(self._carried) + len(self._open) + sum(len(segment.rows) for segment in self._segments)
@@ -69,6 +79,10 @@ class WaitingRows:
             self._open = []
         self.bound = marker
 
+    def stand_at_marker(self, offset: int) -> None:
+        """Say that the last marker stands among the rows, at an offset: it has to be read again with them."""
+        self._marker_offset = offset
+
     def take_up_to(self, minimum: Timestamp) -> list[RowVersion]:
         """The versions at or below a minimum, which is not above ``bound``, in their order."""
         looked_at: list[Waiting] = []
@@ -82,11 +96,16 @@ class WaitingRows:
         complete, self._carried = self._carried[:end], self._carried[end:]
         return complete
 
-    def first_offset(self) -> int:
-        """Where to read from to have every row that waits again."""
+    def first_offset(self, delivered: Timestamp) -> int:
+        """Where to read from to have again every row that waits, and a marker above what was delivered.
+
+        Without the marker a partition that is ahead would seem to stand still until the next one.
+        """
         first = [version.offset for version in self._carried]
         for rows in (*(segment.rows for segment in self._segments), self._open):
             if rows:
                 first.append(rows[0].offset)
                 break
+        if self.bound > delivered:
+            first.append(self._marker_offset)
         return min(first, default=self.next_offset)

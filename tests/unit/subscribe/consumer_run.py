@@ -1,0 +1,130 @@
+"""A whole consumer: gate, subscription, consumer state and a target that stores rows and token together.
+
+A crash loses everything but the target. It has the rows of the last batch that it stored, its token, and,
+where the subscription needs one, the table of rows by key as of that batch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.unit.subscribe.topic_histories import RELATION, TOPICS, TopicHistory, reread
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.changes.key_rows import MemoryKeyRows
+from tidegate.subscribe.client.consumer_state import ConsumerState
+from tidegate.subscribe.client.resume_token import ResumeToken, read_token
+from tidegate.subscribe.client.table_contents import TableContents
+from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
+from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.subscription import (
+    Subscription,
+    SubscriptionBatch,
+    SubscriptionSource,
+    resumed,
+)
+from tidegate.subscribe.updates.relation import Relations
+
+DECODERS = dict.fromkeys(TOPICS, JsonDecoder(Envelope.WRAPPED))
+
+
+@dataclass(slots=True)
+class Target:
+    """What a consumer has stored: all of it changes in one transaction."""
+
+    contents: TableContents
+    token: str = ""
+    key_rows: MemoryKeyRows = field(default_factory=MemoryKeyRows)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    frontiers: list[Timestamp] = field(default_factory=list)
+    states: list[list[tuple[Any, ...]]] = field(default_factory=list)
+    snapshots: int = 0
+
+
+def plan_of(text: str, dialect: Dialect = Dialect.TIDEGATE) -> SubscribePlan:
+    """The plan of a statement about the table of these tests."""
+    return plan_subscribe(parse_subscribe(text), Relations([RELATION]), now_ns=0, dialect=dialect)
+
+
+def consume(
+    history: TopicHistory,
+    plan: SubscribePlan,
+    *,
+    tells_before: bool = True,
+    crashes: Sequence[int] = (),
+    contents: TableContents | None = None,
+) -> Target:
+    """Read the history to its end; ``crashes`` are numbers of records after which everything but the target
+    is lost."""
+    shape = plan.shape
+    target = Target(contents or TableContents(len(shape.key), len(shape.rest)))
+    position = 0
+    for crash in (*sorted(crashes), len(history.records)):
+        _Run(history, plan, target, tells_before).read(position, crash)
+        position = crash
+    return target
+
+
+def resume(history: TopicHistory, plan: SubscribePlan, target: Target) -> None:
+    """Go on from the target's token over what the history has of it."""
+    end = len(history.records)
+    _Run(history, plan, target, tells_before=True).read(end, end)
+
+
+class _Run:
+    """One process."""
+
+    def __init__(
+        self, history: TopicHistory, plan: SubscribePlan, target: Target, tells_before: bool
+    ) -> None:
+        self._history = history
+        self._target = target
+        self._key_rows = copy.deepcopy(target.key_rows) if target.token else MemoryKeyRows()
+        source = SubscriptionSource("feed", tells_before, self._key_rows)
+        as_of = plan.as_of or ZERO
+        self._subscription, start = Subscription(plan, as_of, source), GateStart()
+        if target.token:
+            token: ResumeToken = read_token(target.token, self._subscription.fingerprint)
+            self._subscription, start = resumed(plan, token, source)
+        self._offsets = dict(start.offsets)
+        self._gate = RowGate(DECODERS, history.partitions, start)
+        self._state = ConsumerState(
+            self._subscription.header, resumed=bool(target.token) or not plan.snapshot
+        )
+        for row in self._subscription.opening():
+            assert self._state.push(row) is None
+
+    def read(self, position: int, until: int) -> None:
+        """Read again what a crash lost, then on to ``until``."""
+        count = len(self._history.records) - until
+        records = list(reread(self._history, position, self._offsets))
+        for place, record in records[: len(records) - count]:
+            self._gate.take(place, record)
+            opening = self._gate.open()
+            if opening is None:
+                continue
+            batch = self._subscription.advance(opening, self._gate.offsets())
+            if batch is not None:
+                self._store(batch)
+
+    def _store(self, batch: SubscriptionBatch) -> None:
+        target = self._target
+        for row in batch.rows:
+            released = self._state.push(row)
+            if released is None:
+                continue
+            assert released.frontier == batch.frontier
+            assert released.is_snapshot == batch.is_snapshot
+            target.snapshots += released.is_snapshot
+            target.contents.fold(released)
+            target.frontiers.append(batch.frontier)
+            target.states.append(target.contents.rows())
+        target.rows += [row for row in batch.rows if row[1] is False]
+        target.key_rows = copy.deepcopy(self._key_rows)
+        target.token = "" if batch.token is None else str(batch.token)

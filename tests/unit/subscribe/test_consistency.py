@@ -1,0 +1,167 @@
+"""At every frontier a consumer's table is the table as of that frontier, in every mode, through every
+crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.subscribe.consumer_run import Target, consume, plan_of, resume
+from tests.unit.subscribe.topic_histories import END, RELATION, TopicHistory, times, topic_histories
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.changes.row_updates import RowBefore
+from tidegate.subscribe.client.consumer_state import ReleasedBatch
+from tidegate.subscribe.client.received_row import ReceivedRow
+from tidegate.subscribe.client.table_contents import TableContents
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.subscription import row_before
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.value_order import values_key
+
+MODES = (
+    "",
+    "WITHIN TIMESTAMP ORDER BY balance DESC, mz_diff",
+    "ENVELOPE UPSERT (KEY (id))",
+    "ENVELOPE DEBEZIUM (KEY (id))",
+)
+SOURCES = pytest.mark.parametrize("tells_before", [True, False], ids=["before-in-record", "key-rows"])
+ALL_MODES = pytest.mark.parametrize("mode", MODES, ids=["diffs", "ordered", "upsert", "debezium"])
+crashes = st.lists(st.integers(0, 60), max_size=3)
+
+
+def statement(mode: str, bounds: str, options: str = "PROGRESS") -> str:
+    """A statement about the table of these tests."""
+    return f"SUBSCRIBE accounts {mode} WITH ({options}) {bounds}"
+
+
+def by_value(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows in the order in which contents are told."""
+    return sorted(rows, key=values_key)
+
+
+def require_true_states(history: TopicHistory, target: Target) -> None:
+    """Every state that was stored is the table as of its frontier."""
+    for frontier, rows in zip(target.frontiers, target.states, strict=True):
+        assert rows == by_value(history.rows_at(frontier))
+
+
+@ALL_MODES
+@SOURCES
+@given(history=topic_histories(), as_of=times(), crash_at=crashes)
+def test_every_state_is_the_table_as_of_its_frontier(
+    mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
+) -> None:
+    plan = plan_of(statement(mode, f"AS OF {as_of}"))
+    within = [at for at in crash_at if at < len(history.records)]
+    target = consume(history, plan, tells_before=tells_before, crashes=within)
+    require_true_states(history, target)
+    assert target.frontiers == sorted(set(target.frontiers))
+    assert target.frontiers[-1] == END.next()
+    assert target.snapshots == 1
+
+
+@ALL_MODES
+@SOURCES
+@given(history=topic_histories(), as_of=times(), crash_at=crashes)
+def test_a_resume_loses_and_repeats_nothing(
+    mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
+) -> None:
+    plan = plan_of(statement(mode, f"AS OF {as_of}"))
+    within = [at for at in crash_at if at < len(history.records)]
+    assert (
+        consume(history, plan, tells_before=tells_before, crashes=within).rows
+        == consume(history, plan, tells_before=tells_before).rows
+    )
+
+
+@given(history=topic_histories(), as_of=times(), up_to=times(), crash_at=crashes)
+def test_a_bounded_subscription_ends_at_its_bound(
+    history: TopicHistory, as_of: Timestamp, up_to: Timestamp, crash_at: list[int]
+) -> None:
+    as_of, up_to = sorted((as_of, up_to))
+    plan = plan_of(statement("", f"AS OF {as_of} UP TO {up_to}"))
+    within = [at for at in crash_at if at < len(history.records)]
+    target = consume(history, plan, crashes=within)
+    require_true_states(history, target)
+    assert all(row[0] < up_to for row in target.rows)
+    assert not target.frontiers or target.frontiers[-1] == up_to
+
+
+@given(history=topic_histories(), as_of=times(), up_to=times())
+def test_a_token_of_a_bounded_subscription_resumes_beyond_its_bound(
+    history: TopicHistory, as_of: Timestamp, up_to: Timestamp
+) -> None:
+    as_of, up_to = sorted((as_of, up_to))
+    unbounded = plan_of(statement("", f"AS OF {as_of}"))
+    target = consume(history, plan_of(statement("", f"AS OF {as_of} UP TO {up_to}")))
+    if not target.token:  # it ended at AS OF, with nothing to resume from
+        assert up_to == as_of
+        return
+    resume(history, unbounded, target)
+    require_true_states(history, target)
+    assert target.rows == consume(history, unbounded).rows
+
+
+@given(history=topic_histories(), as_of=times())
+def test_without_a_snapshot_only_what_is_above_as_of_comes(history: TopicHistory, as_of: Timestamp) -> None:
+    whole = consume(history, plan_of(statement("", f"AS OF {as_of}")))
+    contents = TableContents()
+    contents.fold(batch_of(as_of, history.rows_at(as_of.next())))
+    plan = plan_of(statement("", f"AS OF {as_of}", "PROGRESS, SNAPSHOT = false"))
+    later = consume(history, plan, contents=contents)
+    assert later.rows == [row for row in whole.rows if row[0] > as_of]
+    require_true_states(history, later)
+
+
+def batch_of(time: Timestamp, rows: list[tuple[Any, ...]]) -> ReleasedBatch:
+    """A batch that adds these rows."""
+    received = tuple(ReceivedRow(time, False, diff=1, values=row) for row in rows)
+    return ReleasedBatch(Frontier(time.next()), received, True, Frontier(time))
+
+
+@given(history=topic_histories(), as_of=times())
+def test_dialects_differ_in_order_alone(history: TopicHistory, as_of: Timestamp) -> None:
+    ours = consume(history, plan_of(statement("", f"AS OF {as_of}")))
+    theirs = consume(history, plan_of(statement("", f"AS OF {as_of}"), Dialect.MATERIALIZE))
+    assert by_value(ours.rows) == by_value(theirs.rows)
+    for time in {row[0] for row in ours.rows}:
+        signs = [row[2] > 0 for row in ours.rows if row[0] == time]
+        assert signs == sorted(signs)
+
+
+@SOURCES
+@given(history=topic_histories(), as_of=times())
+def test_a_query_filters_and_cuts(tells_before: bool, history: TopicHistory, as_of: Timestamp) -> None:
+    query = "SUBSCRIBE (SELECT note AS n, id FROM accounts WHERE balance > 1 OR note IS NULL)"
+    target = consume(history, plan_of(f"{query} WITH (PROGRESS) AS OF {as_of}"), tells_before=tells_before)
+    for frontier, rows in zip(target.frontiers, target.states, strict=True):
+        kept = [row for row in history.rows_at(frontier) if (row[1] or 0) > 1 or row[2] is None]
+        assert rows == by_value([(note, key) for key, _, note in kept])
+
+
+@SOURCES
+@given(history=topic_histories(), as_of=times(), limit=st.integers(0, 3), offset=st.integers(0, 2))
+def test_the_first_rows_of_an_order_are_kept(
+    tells_before: bool, history: TopicHistory, as_of: Timestamp, limit: int, offset: int
+) -> None:
+    order = f"ORDER BY balance DESC NULLS LAST, id LIMIT {limit} OFFSET {offset}"
+    query = f"SUBSCRIBE (SELECT * FROM accounts {order})"
+    target = consume(history, plan_of(f"{query} WITH (PROGRESS) AS OF {as_of}"), tells_before=tells_before)
+    for frontier, rows in zip(target.frontiers, target.states, strict=True):
+        ordered = sorted(
+            history.rows_at(frontier), key=lambda row: (-1 if row[1] is None else row[1], -row[0])
+        )
+        ordered.reverse()
+        assert rows == by_value(ordered[offset : offset + limit])
+
+
+def test_where_the_row_before_comes_from() -> None:
+    assert RELATION.primary_key == ("id",)
+    by_key = plan_of("SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))")
+    by_note = plan_of("SUBSCRIBE accounts ENVELOPE UPSERT (KEY (note))")
+    assert row_before(by_key, tells_before=True) is RowBefore.RECORD
+    assert row_before(by_key, tells_before=False) is RowBefore.NOWHERE
+    assert row_before(by_note, tells_before=False) is RowBefore.KEY_ROWS
