@@ -54,7 +54,7 @@ class ReceivedColumns:
         """Raises ``ProgressMissing`` for a subscription without PROGRESS, ``ProtocolError`` for no
         subscription."""
         self._width = len(header)
-        own = list(header[: next((at for at, name in enumerate(header) if name not in _OWN), len(header))])
+        own = _own_columns(header)
         if PROGRESSED_COLUMN not in own:
             raise ProgressMissing(
                 "PROGRESS missing: subscribe WITH (PROGRESS), nothing is complete without it"
@@ -79,6 +79,18 @@ class ReceivedColumns:
         if self._diff is not None:
             return ReceivedRow(time, False, diff=_diff(row[self._diff]), values=values)
         return ReceivedRow(time, False, state=_state(row[self._state or 0]), values=values)
+
+
+def _own_columns(header: Sequence[str]) -> list[str]:
+    """SUBSCRIBE's own columns, which come first. A relation may have columns of the same names behind
+    them."""
+    own: list[str] = []
+    for name in header:
+        marks = {DIFF_COLUMN, STATE_COLUMN}
+        if name not in _OWN or name in own or (name in marks and marks & {*own}):
+            break
+        own.append(name)
+    return own
 
 
 def _time(value: Any) -> Timestamp:

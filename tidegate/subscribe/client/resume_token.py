@@ -68,7 +68,7 @@ def read_token(text: str, fingerprint: str) -> ResumeToken:
         token = _token(members)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(f"{error!r:.100}") from None
-    if form != TOKEN_FORMAT:
+    if type(form) is not int or form != TOKEN_FORMAT:
         raise _damaged(f"format {form!r:.20}")
     if token.fingerprint != fingerprint:
         raise TokenRefused(

@@ -19,7 +19,7 @@ from typing import Final
 
 from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.errors import StatementError
-from tidegate.hlc import MAX, Timestamp
+from tidegate.hlc import MAX, MAX_LOGICAL, Timestamp
 from tidegate.subscribe.statement.expression import Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import BoundClause
@@ -35,7 +35,7 @@ def bound_time(clause: BoundClause, now_ns: int) -> Timestamp:
     Raises ``SubscribeStatementError`` (``invalid_bound``) for NULL and for what is no timestamp.
     """
     time = _time(clause.expression, now_ns)
-    if time is None or time > MAX:
+    if time is None or time.wall > MAX.wall or time.logical > MAX_LOGICAL:
         raise StatementFault.INVALID_BOUND.error(
             "AS OF or UP TO should be castable to a (non-null) mz_timestamp value",
             clause.position,
@@ -49,7 +49,9 @@ def _time(expression: Expression, now_ns: int) -> Timestamp | None:
     match expression:
         case Constant(value=bool()):
             return None
-        case Constant(value=int() | Decimal() as number):
+        case Constant(value=int() as number):
+            return _decimal(str(number))
+        case Constant(value=Decimal() as number):
             return _decimal(format(number, "f"))
         case Constant(value=str() as text):
             return _decimal(text.strip()) or _moment(text.strip(), now_ns)

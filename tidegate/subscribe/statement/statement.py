@@ -1,9 +1,13 @@
-"""A SUBSCRIBE statement, parsed; it knows no tables yet. `plan` says what it means for given tables."""
+"""A SUBSCRIBE statement, parsed; it knows no tables yet. `plan` says what it means for given tables.
+
+The parts know their 0-based positions in the text, -1 where they have none; parts are equal wherever they
+stand.
+"""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.subscribe.statement.expression import ColumnReference, Expression
 from tidegate.subscribe.updates.value_order import ValueOrder
@@ -28,7 +32,7 @@ class SortItem:
 
     target: Expression
     order: ValueOrder
-    position: int = -1
+    position: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class OutputClause:
     mode: OutputMode = OutputMode.DIFFS
     key: tuple[ColumnReference, ...] = ()
     order_by: tuple[SortItem, ...] = ()
-    position: int = -1
+    position: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class NamedRelation:
 
     parts: tuple[str, ...]
     alias: str = ""
-    position: int = -1
+    position: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class BoundClause:
     expression: Expression
     text: str
     at_least: bool = False
-    position: int = -1
+    position: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

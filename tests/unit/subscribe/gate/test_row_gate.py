@@ -1,0 +1,175 @@
+"""The gate: what is complete, what is a repeat, and what breaks the promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.subscribe.gate.records import ONE, OTHER, gate, marker, row, shown
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.errors import LateRow, MarkerFell, PromiseBroken, RepeatDiffers, UnreadableRow
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+
+
+def test_nothing_is_complete_before_every_partition_has_a_marker() -> None:
+    both = gate()
+    both.take(ONE, row(0, 1, 5))
+    both.take(ONE, marker(1, 10))
+    assert both.open() is None
+    both.take(OTHER, marker(0, 7))
+    opening = both.open()
+    assert shown(opening) == [(5, b"[1]")]
+    assert opening is not None
+    assert opening.frontier == Timestamp(7, 1)
+
+
+def test_rows_leave_in_the_order_of_timestamps_and_keys_over_all_partitions() -> None:
+    both = gate()
+    for place, record in (
+        (ONE, row(0, 3, 6)),
+        (OTHER, row(0, 1, 5)),
+        (ONE, row(1, 2, 5)),
+        (ONE, row(2, 9, 4)),
+    ):
+        both.take(place, record)
+    both.take(ONE, marker(3, 6))
+    both.take(OTHER, marker(1, 6))
+    assert shown(both.open()) == [(4, b"[9]"), (5, b"[1]"), (5, b"[2]"), (6, b"[3]")]
+
+
+def test_a_row_at_a_marker_is_below_its_frontier_and_one_above_is_carried_over() -> None:
+    one = gate(ONE)
+    for record in (row(0, 1, 10), row(1, 2, 10, logical=1), marker(2, 10)):
+        one.take(ONE, record)
+    assert shown(one.open()) == [(10, b"[1]")]
+    assert one.waiting_rows == 1
+    one.take(ONE, marker(3, 11))
+    assert shown(one.open()) == [(10, b"[2]")]
+    assert one.waiting_rows == 0
+
+
+def test_a_row_below_its_own_marker_and_above_the_minimum_is_kept() -> None:
+    both = gate()
+    both.take(ONE, marker(0, 20))
+    both.take(ONE, row(1, 1, 15))
+    both.take(OTHER, marker(0, 10))
+    assert shown(both.open()) == []
+    both.take(OTHER, marker(1, 30))
+    assert shown(both.open()) == [(15, b"[1]")]
+
+
+def test_exact_copies_are_dropped_before_and_after_they_were_delivered() -> None:
+    one = gate(ONE)
+    for record in (row(0, 1, 5), row(1, 1, 5), marker(2, 5), row(3, 1, 5)):
+        one.take(ONE, record)
+    assert shown(one.open()) == [(5, b"[1]")]
+    one.take(ONE, row(4, 1, 5))
+    assert one.repeats == 3
+    assert one.waiting_rows == 0
+
+
+def test_an_offset_that_was_read_is_passed_over() -> None:
+    one = gate(ONE)
+    one.take(ONE, row(3, 1, 5))
+    one.take(ONE, row(3, 1, 6, value=9))
+    one.take(ONE, marker(4, 9))
+    assert shown(one.open()) == [(5, b"[1]")]
+
+
+def take_all(one: RowGate, records: list[FeedRecord]) -> None:
+    """Take records of one partition, and let through what each completes."""
+    for record in records:
+        one.take(ONE, record)
+        one.open()
+
+
+@pytest.mark.parametrize(
+    ("records", "error", "offset"),
+    [
+        ([marker(0, 5), marker(1, 4)], MarkerFell, 1),
+        ([row(0, 1, 5), marker(1, 6), row(2, 2, 5)], LateRow, 2),
+        ([row(0, 1, 5), marker(1, 6), row(2, 1, 4)], LateRow, 2),
+        ([row(0, 1, 5), marker(1, 6), row(2, 1, 5, value=7)], RepeatDiffers, 2),
+        ([row(0, 1, 5), row(1, 1, 5, value=7), marker(2, 6)], RepeatDiffers, 1),
+    ],
+)
+def test_a_broken_promise_is_named_with_its_place(
+    records: list[FeedRecord], error: type[PromiseBroken], offset: int
+) -> None:
+    one = gate(ONE)
+    with pytest.raises(error) as caught:
+        take_all(one, records)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, offset)
+    assert caught.value.sqlstate == "XX001"
+
+
+def test_equal_markers_are_nothing() -> None:
+    one = gate(ONE)
+    for record in (marker(0, 5), marker(1, 5)):
+        one.take(ONE, record)
+    assert shown(one.open()) == []
+    assert one.open() is None
+
+
+def test_what_is_not_remembered_any_more_is_taken_for_a_repeat() -> None:
+    one = gate(ONE, versions_kept=2)
+    for number in range(4):
+        one.take(ONE, row(number, number, number + 1))
+    one.take(ONE, marker(4, 9))
+    one.open()
+    one.take(ONE, row(5, 9, 2))
+    with pytest.raises(LateRow):
+        one.take(ONE, row(6, 9, 3))
+
+
+def test_a_resumed_gate_takes_what_is_at_or_below_its_begin_for_repeats() -> None:
+    one = gate(ONE, start=GateStart(Timestamp(10), {ONE: 7}))
+    for record in (row(6, 1, 11), row(7, 2, 9), row(8, 3, 11), marker(9, 4), marker(10, 12)):
+        one.take(ONE, record)
+    assert shown(one.open()) == [(11, b"[3]")]
+    assert one.repeats == 1
+
+
+def test_offsets_are_those_of_the_first_record_that_is_needed_again() -> None:
+    both = gate()
+    both.take(ONE, row(4, 1, 5))
+    both.take(ONE, marker(5, 9))
+    both.take(ONE, row(6, 1, 12))
+    assert both.offsets() == {ONE: 4, OTHER: 0}
+    both.take(OTHER, marker(2, 7))
+    both.open()
+    assert both.offsets() == {ONE: 5, OTHER: 3}, "the marker of a partition that is ahead is read again"
+
+
+@pytest.mark.parametrize(
+    ("record", "envelope", "why"),
+    [
+        (FeedRecord(3, b"[1]", b"{"), Envelope.WRAPPED, "cannot be read"),
+        (FeedRecord(3, b"[1]", b'{"after": null}'), Envelope.WRAPPED, "tells no timestamp"),
+        (FeedRecord(3, None, b'{"id": 1}'), Envelope.WRAPPED, "cannot be read"),
+        (FeedRecord(3, b'{"id": 1}', b'{"id": 1}'), Envelope.UPSERT, "tells no timestamp"),
+        (FeedRecord(3, b'{"id": 1}', None), Envelope.UPSERT, "tells no timestamp"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(
+    record: FeedRecord, envelope: Envelope, why: str
+) -> None:
+    with pytest.raises(UnreadableRow, match=why) as caught:
+        gate(ONE, envelope=envelope).take(ONE, record)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 3)
+
+
+def test_a_damaged_row_that_waits_is_found_when_it_is_decoded() -> None:
+    one = gate(ONE)
+    one.take(ONE, FeedRecord(0, b"[1]", b'{"after": {, "updated": "5.0000000000"}'))
+    one.take(ONE, marker(1, 9))
+    with pytest.raises(UnreadableRow, match="offset 0 of t"):
+        one.open()
+
+
+def test_a_partition_that_the_feed_has_not_is_refused() -> None:
+    with pytest.raises(UnreadableRow, match=r"t\[9\] is no partition of the feed"):
+        gate(ONE).take(FeedPartition("t", 9), marker(0, 1))
+    with pytest.raises(ValueError, match="without partitions"):
+        RowGate({}, ())

@@ -1,0 +1,56 @@
+"""The timestamp that is seen without decoding is the one that decoding tells, or none."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder, RowRecord
+from tidegate.errors import MalformedRecord
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.stamps import has_stamp, stamp
+
+DECODER = JsonDecoder(Envelope.WRAPPED)
+_texts = st.text('ab"\\{}:, updated1.0', max_size=60) | st.just('"updated": "7.0000000000"}')
+_members = st.dictionaries(
+    st.sampled_from(("after", "before", "updated", "key")), st.none() | _texts, max_size=3
+)
+
+
+def test_a_stamp_is_the_last_member_of_the_value() -> None:
+    assert stamp(b'{"after": null, "updated": "1.0000000002"}') == Timestamp(1, 2)
+    assert stamp(b'{"updated":"1.0000000002"}') == Timestamp(1, 2)
+    assert stamp(b'{"after": {"updated": "1.0000000002"}}') is None
+    assert stamp(b'{"updated": "1.0000000002", "after": null}') is None
+    assert stamp(b"") is None
+    assert stamp(None) is None
+
+
+@given(
+    row=st.none() | _members,
+    updated=st.builds(Timestamp, st.integers(0, 10**19 - 1), st.integers(0, 2**31 - 1)),
+)
+def test_a_stamp_is_what_decoding_tells(row: dict[str, str | None] | None, updated: Timestamp) -> None:
+    value = json.dumps({"after": row, "updated": updated.decimal()}).encode()
+    seen = stamp(value)
+    try:
+        record = DECODER.decode(b"[1]", value)
+    except MalformedRecord:
+        return  # above the highest wall time
+    assert isinstance(record, RowRecord)
+    assert seen in (None, record.updated)
+
+
+@given(value=st.recursive(st.none() | _texts, lambda inner: st.dictionaries(_texts, inner, max_size=3)))
+def test_no_other_member_is_taken_for_a_stamp(value: object) -> None:
+    text = json.dumps({"after": value}).encode()
+    assert stamp(text) is None
+
+
+def test_only_wrapped_values_have_stamps() -> None:
+    assert has_stamp(DECODER)
+    assert not has_stamp(JsonDecoder(Envelope.ROW))
+    assert not has_stamp(JsonDecoder(Envelope.WRAPPED, connect_schema=True))

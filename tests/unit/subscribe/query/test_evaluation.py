@@ -1,0 +1,146 @@
+"""Expressions with values: three-valued logic, numbers, patterns."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.subscribe.statement.statements import expressions
+from tidegate.errors import EvaluationError, SubscribeStatementError
+from tidegate.subscribe.query.evaluation import compile_expression
+from tidegate.subscribe.query.patterns import is_like
+from tidegate.subscribe.query.scope import Scope, references
+from tidegate.subscribe.statement.expression import Expression
+from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.statement.statement import SelectQuery
+
+SCOPE = Scope(("a", "b", "c"), (("t",),))
+
+
+def value_of(text: str, row: tuple[Any, ...] = (None, None, None)) -> Any:
+    """The value of an expression over a row of ``a``, ``b`` and ``c``."""
+    query = parse_subscribe(f"SUBSCRIBE (SELECT {text} FROM t)").subject
+    assert isinstance(query, SelectQuery)
+    expression = query.items[0].expression
+    assert expression is not None
+    return compile_expression(expression, SCOPE)(row)
+
+
+TRUTHS = st.sampled_from((True, False, None))
+
+
+@given(one=TRUTHS, other=TRUTHS)
+def test_unknown_is_between_false_and_true(one: bool | None, other: bool | None) -> None:
+    rank = {False: 0, None: 1, True: 2}
+    of_rank = {number: truth for truth, number in rank.items()}
+    row = (one, other, None)
+    assert value_of("a AND b", row) is of_rank[min(rank[one], rank[other])]
+    assert value_of("a OR b", row) is of_rank[max(rank[one], rank[other])]
+    assert value_of("NOT a", row) is of_rank[2 - rank[one]]
+    assert value_of("NOT (a AND b)", row) is value_of("NOT a OR NOT b", row)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("NULL = NULL", None),
+        ("1 <> NULL", None),
+        ("a IS NULL", True),
+        ("a IS NOT NULL", False),
+        ("(a > 1) IS UNKNOWN", True),
+        ("(1 > 2) IS NOT TRUE", True),
+        ("NULL IS NOT DISTINCT FROM NULL", True),
+        ("1 IS DISTINCT FROM NULL", True),
+        ("1 IN (2, NULL)", None),
+        ("1 IN (1, NULL)", True),
+        ("NOT 1 IN (2, 3)", True),
+        ("1 NOT IN (2, NULL)", None),
+        ("2 BETWEEN 1 AND 3 AND TRUE", True),
+        ("2 NOT BETWEEN 1 AND NULL", None),
+        ("0 BETWEEN 1 AND NULL", False),
+        ("coalesce(a, NULL, 3)", 3),
+        ("nullif(3, 3)", None),
+        ("7 / 2", 3),
+        ("-7 / 2", -3),
+        ("-7 % 2", -1),
+        ("7.0 / 2", Decimal("3.5")),
+        ("0.1 + 0.2 = 0.3", True),
+        ("1 + 2 * 3 - 4", 3),
+        ("10 - 2 - 3", 5),
+        ("- - 3", 3),
+        ("abs(-2.5)", Decimal("2.5")),
+        ("'a' || 'b' || NULL", None),
+        ("upper('aé') || lower('B')", "AÉb"),
+        ("length('aé')", 2),
+        ("'2.50'::numeric", Decimal("2.50")),
+        ("CAST(2.5 AS int)", 3),
+        ("true::text", "true"),
+        ("'B' < 'a'", True),
+        ("'abc' LIKE 'a%'", True),
+        ("'abc' NOT LIKE '_b_'", False),
+        ("'ABC' ILIKE 'a%c'", True),
+        ("'a%' LIKE 'a\\%'", True),
+    ],
+)
+def test_a_value_is_that_of_postgresql(text: str, value: Any) -> None:
+    assert value_of(text) == value
+    assert type(value_of(text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 / 0", "1.5 % 0", "1 < 'a'", "NOT 3", "1 AND TRUE", "'a' + 1", "lower(1)", "'x'::int", "TRUE < 1"],
+)
+def test_what_has_no_value_is_an_error_of_the_row(text: str) -> None:
+    with pytest.raises(EvaluationError):
+        value_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("d", "unknown_column"),
+        ("u.a", "unknown_column"),
+        ("sin(1)", "unknown_function"),
+        ("lower(1, 2)", "unknown_function"),
+        ("1::geometry", "unknown_function"),
+    ],
+)
+def test_what_does_not_exist_is_an_error_of_the_statement(text: str, code: str) -> None:
+    with pytest.raises(SubscribeStatementError) as caught:
+        value_of(text)
+    assert caught.value.code == code
+
+
+def test_a_column_of_a_name_that_stands_twice_is_ambiguous() -> None:
+    query = parse_subscribe("SUBSCRIBE (SELECT a FROM t)").subject
+    assert isinstance(query, SelectQuery)
+    with pytest.raises(SubscribeStatementError, match='column reference "a" is ambiguous'):
+        compile_expression(query.items[0].expression, Scope(("a", "a")))  # type: ignore[arg-type]
+
+
+@given(
+    expression=expressions,
+    row=st.lists(st.none() | st.integers() | st.text(max_size=3), min_size=20, max_size=20),
+)
+def test_any_expression_has_a_value_or_an_error(expression: Expression, row: list[Any]) -> None:
+    columns = tuple({reference.parts[-1] for reference in references(expression)})
+    qualifiers = tuple(reference.parts[:-1] for reference in references(expression))
+    with suppress(EvaluationError, SubscribeStatementError):
+        compile_expression(expression, Scope(columns, qualifiers))(tuple(row))
+
+
+@given(text=st.text("ab%_\\\n", max_size=6), pattern=st.text("ab%_", max_size=6))
+def test_a_pattern_means_what_its_regular_expression_means(text: str, pattern: str) -> None:
+    form = "".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in pattern)
+    assert is_like(text, pattern) == (re.fullmatch(form, text, re.DOTALL) is not None)
+
+
+def test_a_hostile_pattern_takes_no_power_of_the_text() -> None:
+    assert not is_like("a" * 20_000, "%a" * 50 + "b")
