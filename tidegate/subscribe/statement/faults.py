@@ -33,7 +33,6 @@ class StatementFault(enum.Enum):
     BOUNDS_CROSSED = ("bounds_crossed", "22000")
     NOT_ALONE = ("not_the_only_read", "25001")
     TOO_LARGE = ("statement_too_large", "54001")
-    UNSUPPORTED = ("unsupported", "0A000")
 
     def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:
         """The error of this kind; ``position`` is the 0-based offset of the fault in the statement."""
