@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
 from tidegate.subscribe.outputs.shape import DIFF_POSITION, OutputShape
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.statement.statement import SelectQuery
 from tidegate.subscribe.updates.frontier import Frontier, Progress
 from tidegate.subscribe.updates.update import RowValues, Update
 
@@ -29,9 +31,10 @@ _FRACTIONS: Final = _FLOATS | {"decimal", "numeric"}
 
 def check_format(case: Case) -> str | None:
     """What went wrong in the case, or ``None``."""
-    plan = plan_subscribe(
-        parse_subscribe(case["sql"]), relations_of(case), now_ns=0, dialect=Dialect.MATERIALIZE
-    )
+    statement = parse_subscribe(case["sql"])
+    if isinstance(statement.subject, SelectQuery):  # the case's columns and updates are those of the query
+        statement = replace(statement, subject=statement.subject.source)
+    plan = plan_subscribe(statement, relations_of(case), now_ns=0, dialect=Dialect.MATERIALIZE)
     failure = _compare_plan(case, plan)
     if failure is not None:
         return failure
@@ -86,7 +89,10 @@ def _compare_plan(case: Case, plan: SubscribePlan) -> str | None:
     wanted = {
         **{name: case[name] for name in ("mode", "key", "progress", "snapshot", "expect_columns")},
         "order_by": [_wanted_order(case, item) for item in case["order_by"]],
-        "bounds": [case["as_of"], case.get("up_to")],
+        "bounds": [
+            None if bound is None else wanted
+            for bound, wanted in zip(bounds, (case["as_of"], case.get("up_to")), strict=True)
+        ],
     }
     wrong = [name for name in seen if seen[name] != wanted[name]]
     return f"{wrong[0]}: expected {wanted[wrong[0]]}, got {seen[wrong[0]]}" if wrong else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.errors import HistoryLost, SubscribeError
+from tidegate.errors import HistoryLost
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
 from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
@@ -24,8 +24,9 @@ from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
-from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.plan import SubscribePlan, require_bounds
 from tidegate.subscribe.statement.statement import OutputMode
+from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import RowValues
 
@@ -68,7 +69,16 @@ class Subscription:
     """The state of one subscription. After an error each call raises the same error."""
 
     __slots__ = (
-        *("_bounds", "_error", "_key_rows", "_offsets", "_outputs", "_plan", "_resumable", "_selection"),
+        *(
+            "_bounds",
+            "_first_error",
+            "_key_rows",
+            "_offsets",
+            "_outputs",
+            "_plan",
+            "_resumable",
+            "_selection",
+        ),
         *("_snapshot_due", "_updates", "fingerprint"),
     )
 
@@ -94,7 +104,7 @@ class Subscription:
         self._resumable = not track_keys and (self._selection is None or not self._selection.stateful)
         self._snapshot_due = plan.snapshot
         self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
-        self._error: SubscribeError | None = None
+        self._first_error = FirstError()
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -110,15 +120,8 @@ class Subscription:
 
         ``offsets`` are the gate's (and its side markers') after the opening.
         """
-        if self._error is not None:
-            raise self._error
-        if self._outputs.ended:
-            return None
-        try:
-            return self._batch(opening, offsets)
-        except SubscribeError as error:
-            self._error = error
-            raise
+        with self._first_error:
+            return None if self._outputs.ended else self._batch(opening, offsets)
 
     def _batch(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
         updates = self._updates.updates(opening.versions)
@@ -155,8 +158,11 @@ def resumed(
 ) -> tuple[Subscription, GateStart]:
     """The subscription that goes on after a token's batch, and where its gate begins.
 
-    Raises ``HistoryLost`` where the rows by key are of another time than the token.
+    Raises ``HistoryLost`` where the rows by key are of another time than the token,
+    ``SubscribeStatementError`` where the token is beyond UP TO.
     """
+    if plan.up_to is not None:
+        require_bounds(str(token.as_of), str(plan.up_to), crossed=token.as_of > plan.up_to)
     source = source or SubscriptionSource()
     needs_rows = row_before(plan, tells_before=source.tells_before) is RowBefore.KEY_ROWS
     stands_at = source.key_rows.frontier if source.key_rows is not None else None

@@ -7,7 +7,7 @@ from typing import Final
 
 import tidegate.errors
 from stack.places import CHECKOUT
-from tidegate.errors import TidegateError
+from tidegate.errors import SubscribeError, TidegateError
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.parser import parse_subscribe
@@ -18,12 +18,12 @@ _ROW: Final = re.compile(r"^\| `(\w+)` \| (\w{5}) \| `(\w+)` \|", re.MULTILINE)
 
 def written() -> set[tuple[str, str, str]]:
     """Code, SQLSTATE and class of every error that a subscription may meet."""
-    classes = [
-        value
-        for value in vars(tidegate.errors).values()
-        if isinstance(value, type) and issubclass(value, TidegateError) and hasattr(value, "code")
-    ]
-    running = {(each.code, each.sqlstate, each.__name__) for each in classes if each.code != "subscribe_error"}
+    classes = [value for value in vars(tidegate.errors).values() if isinstance(value, type)]
+    running = {
+        (str(vars(each).get("code", "")), str(getattr(each, "sqlstate", "")), each.__name__)
+        for each in classes
+        if issubclass(each, TidegateError) and "code" in vars(each) and each is not SubscribeError
+    }
     return running | {(*fault.value, "SubscribeStatementError") for fault in StatementFault}
 
 

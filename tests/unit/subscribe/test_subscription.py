@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
 from tests.unit.subscribe.topic_histories import Commit, marker_record, record_bytes
-from tidegate.errors import EvaluationError, HistoryLost, SchemaMismatch
+from tidegate.errors import EvaluationError, HistoryLost, SchemaMismatch, SubscribeStatementError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -68,6 +68,14 @@ def test_another_schema_ends_the_subscription() -> None:
     assert opening is not None
     with pytest.raises(SchemaMismatch, match="missing columns: note"):
         Subscription(plan_of("SUBSCRIBE accounts"), Timestamp(6), TELLS).advance(opening, {})
+
+
+def test_a_token_beyond_up_to_is_refused() -> None:
+    token = ResumeToken(Frontier(Timestamp(9)), "f")
+    resumed(plan_of("SUBSCRIBE accounts UP TO 9"), token, TELLS)
+    with pytest.raises(SubscribeStatementError, match="bound is beyond its upper") as caught:
+        resumed(plan_of("SUBSCRIBE accounts UP TO 8"), token, TELLS)
+    assert caught.value.code == "bounds_crossed"
 
 
 def test_rows_by_key_of_another_time_than_the_token_are_refused() -> None:

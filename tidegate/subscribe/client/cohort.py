@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.errors import ProtocolError
+from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import Update
 
@@ -35,7 +36,7 @@ class JointRelease:
 class Cohort:
     """The members of one joint subscription, by their names."""
 
-    __slots__ = ("_frontiers", "_held", "_openings", "_snapshot_due", "frontier")
+    __slots__ = ("_first_error", "_frontiers", "_held", "_openings", "_snapshot_due", "frontier")
 
     def __init__(self, members: Iterable[str], *, resumed: bool = False) -> None:
         """``resumed``: the members were begun without snapshots, at one frontier. ``ValueError`` for no
@@ -43,6 +44,7 @@ class Cohort:
         self._held: dict[str, list[Update]] = {name: [] for name in members}
         if not self._held:
             raise ValueError("a cohort without members would never release anything")
+        self._first_error = FirstError()
         self._openings: dict[str, Frontier] = {}
         self._frontiers: dict[str, Frontier] = {}
         self._snapshot_due = not resumed
@@ -51,17 +53,22 @@ class Cohort:
 
     def data(self, member: str, update: Update) -> None:
         """Hold an update of a member. Raises ``ProtocolError`` below its frontier, and for no member."""
-        held = self._held_of(member)
-        last = self._frontiers.get(member)
-        if last is not None and update.time < last:
-            raise ProtocolError(
-                f"{member}: a row at {update.time}, below the frontier {last}, which had closed it"
-            )
-        held.append(update)
+        with self._first_error:
+            held = self._held_of(member)
+            last = self._frontiers.get(member)
+            if last is not None and update.time < last:
+                raise ProtocolError(
+                    f"{member}: a row at {update.time}, below the frontier {last}, which had closed it"
+                )
+            held.append(update)
 
     def progress(self, member: str, frontier: Frontier) -> JointRelease | None:
         """Take a member's frontier; returns what that releases. Raises ``ProtocolError`` for one that
         falls."""
+        with self._first_error:
+            return self._progress(member, frontier)
+
+    def _progress(self, member: str, frontier: Frontier) -> JointRelease | None:
         self._held_of(member)
         last = self._frontiers.get(member)
         if last is not None and frontier < last:

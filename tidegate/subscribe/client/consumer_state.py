@@ -20,6 +20,7 @@ from typing import Any
 
 from tidegate.errors import ProgressMissing, ProtocolError
 from tidegate.subscribe.client.received_row import ReceivedColumns, ReceivedRow
+from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier
 
 
@@ -41,18 +42,28 @@ class ReleasedBatch:
 
 
 class ConsumerState:
-    """One stream. After an error it must not be used again.
+    """One stream. After an error each call raises the same error.
 
     Attributes:
         frontier: what to resume from: everything below it was released; ``None`` before the first batch,
             when a resume would have to begin with the snapshot again.
     """
 
-    __slots__ = ("_columns", "_held", "_last", "_opening", "_snapshot_due", "ended", "frontier")
+    __slots__ = (
+        "_columns",
+        "_first_error",
+        "_held",
+        "_last",
+        "_opening",
+        "_snapshot_due",
+        "ended",
+        "frontier",
+    )
 
     def __init__(self, header: Sequence[str], *, resumed: bool = False) -> None:
         """``header`` has the names of the columns; ``resumed``: the stream was begun without a snapshot."""
         self._columns = ReceivedColumns(header)
+        self._first_error = FirstError()
         self._snapshot_due = not resumed
         self._held: list[ReceivedRow] = []
         self._opening: Frontier | None = None
@@ -67,6 +78,10 @@ class ConsumerState:
 
     def push(self, row: Sequence[Any]) -> ReleasedBatch | None:
         """Take a row as it was received. Raises ``ProtocolError`` for one that cannot follow."""
+        with self._first_error:
+            return self._push(row)
+
+    def _push(self, row: Sequence[Any]) -> ReleasedBatch | None:
         received = self._columns.decode(row)
         if self.ended:
             raise ProtocolError(f"a row at {received.time} after the end of the stream")
@@ -82,9 +97,10 @@ class ConsumerState:
 
     def complete(self) -> ReleasedBatch | None:
         """The stream ended as it should: everything that is held is complete."""
-        self.ended = True
-        opened = self._opening is not None
-        return self._release(None) if opened and (self._held or self._snapshot_due) else None
+        with self._first_error:
+            self.ended = True
+            opened = self._opening is not None
+            return self._release(None) if opened and (self._held or self._snapshot_due) else None
 
     def fail(self) -> None:
         """The stream ended with an error: what is held may be incomplete, and is dropped."""

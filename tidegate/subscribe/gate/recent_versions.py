@@ -8,7 +8,7 @@ for repeats. The floor rises with the number of versions, and begins at the AS O
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from tidegate.errors import LateRow, RepeatDiffers
@@ -30,9 +30,13 @@ class RecentVersions:
         self._digests: dict[VersionIdentity, int] = {}
         self._order: deque[VersionIdentity] = deque()
 
-    def add(self, versions: Iterable[RowVersion]) -> None:
+    def add(self, versions: Sequence[RowVersion]) -> None:
         """Remember versions in the order in which they are delivered."""
+        if len(versions) > self._most:  # a snapshot's: never held, not even for a moment
+            self._forget_all_up_to(versions[-self._most - 1].updated)
         for version in versions:
+            if version.updated <= self.floor:
+                continue
             identity = version.identity
             self._digests[identity] = version.digest
             self._order.append(identity)
@@ -55,6 +59,11 @@ class RecentVersions:
                 version.offset,
             )
         require_copy(version, known)
+
+    def _forget_all_up_to(self, floor: Timestamp) -> None:
+        self.floor = floor
+        self._digests.clear()
+        self._order.clear()
 
     def _forget_oldest_time(self) -> None:
         """A floor lies between timestamps, so all versions of the oldest one go together."""

@@ -22,6 +22,7 @@ from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVe
 from tidegate.subscribe.gate.recent_versions import VERSIONS_KEPT, RecentVersions, require_copy
 from tidegate.subscribe.gate.version_reader import VersionReader
 from tidegate.subscribe.gate.waiting_rows import WaitingRows
+from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after
 
 
@@ -51,7 +52,7 @@ class RowGate:
         repeats: how many rows were dropped because they came before.
     """
 
-    __slots__ = ("_reader", "_recent", "_waits", "delivered", "repeats")
+    __slots__ = ("_first_error", "_reader", "_recent", "_waits", "delivered", "repeats")
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class RowGate:
         self._reader = VersionReader(decoders)
         self.delivered = start.delivered
         self.repeats = 0
+        self._first_error = FirstError()
         self._recent = RecentVersions(start.delivered, versions_kept)
         self._waits = {
             place: WaitingRows(
@@ -84,21 +86,26 @@ class RowGate:
     def take(self, place: FeedPartition, record: FeedRecord) -> None:
         """Take a record; one below an offset that was read already is passed over.
 
-        Raises ``PromiseBroken`` and ``UnreadableRow`` with topic, partition and offset. The gate cannot go
-        on then.
+        Raises ``PromiseBroken`` and ``UnreadableRow`` with topic, partition and offset; each later call
+        raises the same.
         """
-        wait = self._wait_of(place)
-        if record.offset < wait.next_offset:
-            return
-        wait.next_offset = record.offset + 1
-        if record.key is None:
-            self.mark(place, self._reader.marker(place, record).resolved, record.offset)
-            wait.stand_at_marker(record.offset)
-        elif not self._reader.is_tombstone(place, record):
-            self._take_row(place, record, wait)
+        with self._first_error:
+            wait = self._wait_of(place)
+            if record.offset < wait.next_offset:
+                return
+            wait.next_offset = record.offset + 1
+            if record.key is None:
+                self._mark(place, self._reader.marker(place, record).resolved, record.offset)
+                wait.stand_at_marker(record.offset)
+            elif not self._reader.is_tombstone(place, record):
+                self._take_row(place, record, wait)
 
     def mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         """Take a marker for a partition; ``offset`` is where it stands. Raises ``MarkerFell``."""
+        with self._first_error:
+            self._mark(place, resolved, offset)
+
+    def _mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         wait = self._wait_of(place)
         if resolved < wait.marker:
             raise MarkerFell(
@@ -112,7 +119,14 @@ class RowGate:
         wait.pass_marker(resolved)
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time; ``None`` where the minimum did not rise."""
+        """What is complete since the last time; ``None`` where the minimum did not rise.
+
+        Raises ``RepeatDiffers``, and ``UnreadableRow`` for a row that waited and cannot be decoded.
+        """
+        with self._first_error:
+            return self._open()
+
+    def _open(self) -> GateOpening | None:
         minimum = min(wait.bound for wait in self._waits.values())
         if minimum <= self.delivered:
             return None

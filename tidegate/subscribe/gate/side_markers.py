@@ -29,7 +29,7 @@ class SideMarkers:
     """Reads the records of one ``resolved_topic`` and gives its markers to a gate when their time has
     come."""
 
-    __slots__ = ("_gate", "_laid", "_last", "_next", "_reader", "_topic")
+    __slots__ = ("_gate", "_laid", "_last", "_next", "_reached", "_reader", "_topic")
 
     def __init__(self, topic: str, partitions: Iterable[FeedPartition], gate: RowGate) -> None:
         """``partitions`` are those of the gate, in which rows stand."""
@@ -37,6 +37,7 @@ class SideMarkers:
         self._gate = gate
         self._reader = VersionReader({topic: OffsetMarkerDecoder()})
         self._laid: dict[FeedPartition, deque[_Laid]] = {place: deque() for place in partitions}
+        self._reached: dict[FeedPartition, int] = {}
         self._last: dict[FeedPartition, _Laid] = {}
         self._next: dict[FeedPartition, int] = {}
 
@@ -48,22 +49,18 @@ class SideMarkers:
             rows = FeedPartition(topic, place.partition)
             if rows in self._laid:
                 self._laid[rows].append(_Laid(end, marker.resolved, record.offset))
-                self.reach(rows, self._gate.next_offset(rows))
+                self._pass_reached(rows)
 
     def reach(self, rows: FeedPartition, next_offset: int) -> None:
         """Say that all rows of a partition below an offset were taken.
 
         A consumer's position says it best: behind the last row there may be offsets without a record.
         """
-        laid = self._laid[rows]
-        while laid and laid[0].end <= next_offset:
-            marker = laid.popleft()
-            self._gate.mark(rows, marker.resolved, marker.offset)
-            self._last[rows] = marker
+        self._reached[rows] = max(self._reached.get(rows, 0), next_offset)
+        self._pass_reached(rows)
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where to read each partition of the topic from, to have again what is above the gate's
-        ``delivered``."""
+        """Where to read each partition of the topic from, to have every marker above ``delivered`` again."""
         offsets = dict(self._next)
         for rows, laid in self._laid.items():
             last = [self._last[rows]] if rows in self._last else []
@@ -72,3 +69,11 @@ class SideMarkers:
                 if marker.resolved > self._gate.delivered:
                     offsets[place] = min(offsets[place], marker.offset)
         return offsets
+
+    def _pass_reached(self, rows: FeedPartition) -> None:
+        laid = self._laid[rows]
+        reached = max(self._reached.get(rows, 0), self._gate.next_offset(rows))
+        while laid and laid[0].end <= reached:
+            marker = laid.popleft()
+            self._gate.mark(rows, marker.resolved, marker.offset)
+            self._last[rows] = marker

@@ -55,7 +55,7 @@ class WaitingRows:
         self._open: list[Waiting] = []
         self._segments: deque[Segment] = deque()
         self._carried: list[RowVersion] = []
-        self._marker_offset = next_offset
+        self._marker_offset: int | None = None
 
     def __len__(self) -> int:
         return len(self._carried) + len(self._open) + sum(len(segment.rows) for segment in self._segments)
@@ -106,6 +106,6 @@ class WaitingRows:
             if rows:
                 first.append(rows[0].offset)
                 break
-        if self.bound > delivered:
+        if self.bound > delivered and self._marker_offset is not None:
             first.append(self._marker_offset)
         return min(first, default=self.next_offset)

@@ -66,10 +66,15 @@ def test_members_are_released_up_to_one_cut_without_loss_or_repeat(steps: list[t
 def test_what_breaks_the_protocol() -> None:
     with pytest.raises(ValueError, match="without members"):
         Cohort([])
-    cohort = Cohort(["a"])
-    cohort.progress("a", at(5))
     for member, time in (("a", 4), ("b", 6)):
+        cohort = Cohort(["a"])
+        cohort.progress("a", at(5))
         with pytest.raises(ProtocolError):
             cohort.progress(member, at(time))
-        with pytest.raises(ProtocolError):
+        cohort = Cohort(["a"])
+        cohort.progress("a", at(5))
+        with pytest.raises(ProtocolError) as first:
             cohort.data(member, Update(at(time), 1, ()))
+        with pytest.raises(ProtocolError) as again:
+            cohort.progress("a", at(9))
+        assert first.value is again.value

@@ -80,6 +80,19 @@ def test_columns_are_known_by_their_names() -> None:
     assert (batches[0].rows[0].diff, batches[0].rows[0].values) == (-2, ("x",))
 
 
+def test_nothing_is_released_after_an_error() -> None:
+    state = ConsumerState(DIFFS)
+    for row in (progress(10), [10, False, 1, "a", 1]):
+        state.push(row)
+    with pytest.raises(ProtocolError) as first:
+        state.push([9, False, 1, "b", 1])
+    with pytest.raises(ProtocolError) as again:
+        state.push(progress(11))
+    with pytest.raises(ProtocolError):
+        state.complete()
+    assert first.value is again.value
+
+
 @pytest.mark.parametrize(
     ("rows", "header", "error"),
     [

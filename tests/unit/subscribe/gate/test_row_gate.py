@@ -123,6 +123,18 @@ def test_what_is_not_remembered_any_more_is_taken_for_a_repeat() -> None:
         one.take(ONE, row(6, 9, 3))
 
 
+def test_a_snapshot_beyond_the_memory_is_not_remembered() -> None:
+    one = gate(ONE, versions_kept=2)
+    for number in range(5):
+        one.take(ONE, row(number, number, 1 if number < 4 else 2))
+    one.take(ONE, marker(5, 3))
+    assert len(shown(one.open()) or ()) == 5
+    one.take(ONE, row(6, 9, 1))
+    assert one.repeats == 1
+    with pytest.raises(LateRow):
+        one.take(ONE, row(7, 9, 2))
+
+
 def test_a_resumed_gate_takes_what_is_at_or_below_its_begin_for_repeats() -> None:
     one = gate(ONE, start=GateStart(Timestamp(10), {ONE: 7}))
     for record in (row(6, 1, 11), row(7, 2, 9), row(8, 3, 11), marker(9, 4), marker(10, 12)):
@@ -164,8 +176,11 @@ def test_a_damaged_row_that_waits_is_found_when_it_is_decoded() -> None:
     one = gate(ONE)
     one.take(ONE, FeedRecord(0, b"[1]", b'{"after": {, "updated": "5.0000000000"}'))
     one.take(ONE, marker(1, 9))
+    for _ in range(2):  # the gate lacks the row from then on, and must not open without it
+        with pytest.raises(UnreadableRow, match="offset 0 of t"):
+            one.open()
     with pytest.raises(UnreadableRow, match="offset 0 of t"):
-        one.open()
+        one.take(ONE, marker(2, 10))
 
 
 def test_a_partition_that_the_feed_has_not_is_refused() -> None:

@@ -39,6 +39,14 @@ def test_a_marker_whose_rows_were_read_counts_at_once() -> None:
     assert shown(rows.open()) == [(5, b"[1]")]
 
 
+def test_a_position_that_was_told_before_the_marker_counts() -> None:
+    rows = gate(ONE)
+    side = SideMarkers("resolved", [ONE], rows)
+    side.reach(ONE, 7)
+    side.take(MARKERS, side_marker(0, 9, t=7))
+    assert shown(rows.open()) == []
+
+
 def test_each_partition_has_its_own() -> None:
     rows = gate(ONE, OTHER)
     side = SideMarkers("resolved", [ONE, OTHER], rows)
@@ -57,7 +65,19 @@ def test_what_a_resume_has_to_read_again() -> None:
     side.take(FeedPartition("resolved", 1), side_marker(6, 10, t=0))
     rows.open()
     assert rows.delivered == Timestamp(9)
+    assert rows.offsets() == {ONE: 0, OTHER: 0}
     assert side.offsets() == {MARKERS: 4, FeedPartition("resolved", 1): 6}
+
+
+def test_rows_that_were_delivered_are_not_read_again_for_a_marker_aside() -> None:
+    rows = gate(ONE, OTHER)
+    side = SideMarkers("resolved", [ONE, OTHER], rows)
+    for offset in range(3):
+        rows.take(ONE, row(offset, offset, 5))
+    side.take(MARKERS, side_marker(0, 9, t=3))
+    side.take(FeedPartition("resolved", 1), side_marker(0, 6, t=0))
+    rows.open()
+    assert rows.offsets() == {ONE: 3, OTHER: 0}
 
 
 def test_markers_that_fall_and_what_is_no_marker_are_refused() -> None:

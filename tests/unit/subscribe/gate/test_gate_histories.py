@@ -1,0 +1,105 @@
+"""The gate over random histories: markers among the rows and on a topic of their own, and resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.subscribe.consumer_run import DECODERS
+from tests.unit.subscribe.topic_histories import TopicHistory, reread, topic_histories
+from tidegate.changefeed.encoding.record import MarkerRecord
+from tidegate.changefeed.encoding.resolved_topic import offset_marker_value
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
+from tidegate.subscribe.gate.side_markers import SideMarkers
+from tidegate.subscribe.updates.frontier import resume_as_of
+
+SIDE = "resolved"
+Identities = set[tuple[Timestamp, int]]
+
+
+def with_side_markers(history: TopicHistory) -> TopicHistory:
+    """The same history with its markers on a topic of their own: each names its old offset."""
+    ends = dict.fromkeys(history.partitions, 0)
+    records = []
+    for place, record in history.records:
+        if record.key is not None:
+            records.append((place, record))
+            continue
+        marker = DECODERS[place.topic].decode(None, record.value)
+        assert isinstance(marker, MarkerRecord)
+        if not marker.resolved.wall:
+            continue  # no feed says that on a topic of markers
+        side = FeedPartition(SIDE, place.partition)
+        value = offset_marker_value(ResolvedTimestamp(marker.resolved), {place.topic: record.offset})
+        records.append((side, FeedRecord(ends.setdefault(side, 0), None, value)))
+        ends[side] += 1
+    sides = {place for place, _ in records if place.topic == SIDE}
+    return replace(history, partitions=(*history.partitions, *sorted(sides)), records=tuple(records))
+
+
+class _Reader:
+    """A gate with its side markers, if there are any, from some offsets on."""
+
+    def __init__(self, history: TopicHistory, start: GateStart) -> None:
+        rows = [place for place in history.partitions if place.topic != SIDE]
+        self._gate = RowGate(DECODERS, rows, start)
+        self._side = SideMarkers(SIDE, rows, self._gate)
+        self._rows = {place: [r.offset for p, r in history.records if p == place] for place in rows}
+
+    def read(self, place: FeedPartition, record: FeedRecord) -> GateOpening | None:
+        if place.topic == SIDE:
+            self._side.take(place, record)
+        else:
+            self._gate.take(place, record)
+            # The consumer's position: the next record's offset, for those between have no record.
+            behind = [offset for offset in self._rows[place] if offset > record.offset]
+            self._side.reach(place, min(behind, default=record.offset + 100))
+        return self._gate.open()
+
+    def begin_empty_partitions(self) -> None:
+        """What has no rows at all is read up to its end at once."""
+        for place, offsets in self._rows.items():
+            first = min(offsets, default=1_000)
+            self._side.reach(place, first)
+
+    def offsets(self) -> dict[FeedPartition, int]:
+        return {**self._gate.offsets(), **self._side.offsets()}
+
+
+def openings(history: TopicHistory, crashes: list[int]) -> Iterator[GateOpening]:
+    """What the gate lets through, with a resume from its offsets after each of these numbers of records."""
+    start, position = GateStart(), 0
+    for crash in (*sorted(at for at in crashes if at < len(history.records)), len(history.records)):
+        reader = _Reader(history, start)
+        reader.begin_empty_partitions()
+        again = list(reread(history, position, dict(start.offsets)))
+        for place, record in again[: len(again) - (len(history.records) - crash)]:
+            opening = reader.read(place, record)
+            if opening is not None:
+                start = GateStart(resume_as_of(opening.frontier), reader.offsets())
+                yield opening
+        position = crash
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["among-rows", "aside"])
+@given(history=topic_histories(), crashes=st.lists(st.integers(0, 60), max_size=3))
+def test_each_version_is_let_through_once_and_in_its_time(
+    aside: bool, history: TopicHistory, crashes: list[int]
+) -> None:
+    seen: Identities = set()
+    last = ZERO
+    for opening in openings(with_side_markers(history) if aside else history, crashes):
+        new = {(version.updated, int(version.key[1:-1])) for version in opening.versions}
+        assert len(new) == len(opening.versions)
+        assert not new & seen
+        seen |= new
+        assert opening.frontier > last
+        last = opening.frontier
+        assert seen == {(each.time, each.key) for each in history.commits if each.time < opening.frontier}
+    assert last > Timestamp(20)
