@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any
 
-from tidegate.subscribe.query.evaluation import Evaluate, compile_expression, is_true
+from tidegate.subscribe.query.evaluation import compile_expression, is_true
 from tidegate.subscribe.query.scope import Scope
+from tidegate.subscribe.query.three_valued import Evaluate
 from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
@@ -12,23 +12,17 @@ from tidegate.subscribe.statement.expression import ColumnReference
 from tidegate.subscribe.statement.expression_tree import name_of, read_expression, unquoted
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.grammar import GRAMMAR
+from tidegate.subscribe.statement.query_tree import read_query, read_relation, read_sort_item
 from tidegate.subscribe.statement.statement import (
     BoundClause,
-    NamedRelation,
     OutputClause,
     OutputMode,
-    SelectItem,
-    SelectQuery,
-    SortItem,
     SubscribeStatement,
 )
 from tidegate.subscribe.statement.syntax_errors import found, syntax_error
-from tidegate.subscribe.updates.value_order import ValueOrder
 
 #: A statement takes 20 us a word to parse.
 MOST_CHARACTERS: Final = 64 * 1024
-_MOST_PARTS: Final = 3
-_MOST_ROWS: Final = 2**63 - 1
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "on", "yes", "1"), True),
@@ -65,7 +59,7 @@ def _statement(tree: Tree[Token], text: str) -> SubscribeStatement:
     options = _options(by_name.get("with", ()))
     bounds = {name: _bound(trees[0], text) for name, trees in by_name.items() if name in ("as_of", "up_to")}
     return SubscribeStatement(
-        subject=_select(subject) if subject.data == "select" else _relation(subject),
+        subject=read_query(subject) if subject.data == "select" else read_relation(subject),
         output=_output(by_name.get("output", []), text),
         progress=options.get("progress", False),
         snapshot=options.get("snapshot", True),
@@ -87,7 +81,7 @@ def _output(clauses: list[Tree[Token]], text: str) -> OutputClause:
     kind, *parts = clauses[0].children
     position = clauses[0].meta.start_pos
     if kind.type == "WITHIN":
-        return OutputClause(OutputMode.ORDERED, order_by=tuple(map(_sort_item, parts)), position=position)
+        return OutputClause(OutputMode.ORDERED, order_by=tuple(map(read_sort_item, parts)), position=position)
     mode = OutputMode.UPSERT if kind.type == "UPSERT" else OutputMode.DEBEZIUM
     return OutputClause(mode, key=tuple(map(_key_column, parts)), position=position)
 
@@ -125,45 +119,3 @@ def _bound(tree: Tree[Token], text: str) -> BoundClause:
     start, end = expression.meta.start_pos, expression.meta.end_pos
     at_least = len(tree.children) > 1
     return BoundClause(read_expression(expression), text[start:end], at_least, start)
-
-
-def _relation(tree: Tree[Token], alias: str = "") -> NamedRelation:
-    if len(tree.children) > _MOST_PARTS:
-        raise StatementFault.SYNTAX.error(
-            "a name has at most three parts: database.schema.table", tree.meta.start_pos
-        )
-    return NamedRelation(tuple(map(name_of, tree.children)), alias, tree.meta.start_pos)
-
-
-def _select(tree: Tree[Token]) -> SelectQuery:
-    parts: dict[str, list[Any]] = {str(part.data): part.children for part in tree.children}
-    relation, *alias = parts["source"]
-    return SelectQuery(
-        items=tuple(map(_item, parts["items"])),
-        source=_relation(relation, name_of(alias[0]) if alias else ""),
-        where=read_expression(parts["where"][0]) if "where" in parts else None,
-        order_by=tuple(map(_sort_item, parts.get("order", ()))),
-        limit=_row_count(parts["limit"][0]) if "limit" in parts else None,
-        offset=_row_count(parts["offset"][0]) if "offset" in parts else 0,
-    )
-
-
-def _item(tree: Tree[Token]) -> SelectItem:
-    first, *alias = tree.children
-    if isinstance(first, Token):
-        return SelectItem(None)
-    return SelectItem(read_expression(first), name_of(alias[0]) if alias else "")
-
-
-def _sort_item(tree: Tree[Token]) -> SortItem:
-    expression, *marks = tree.children
-    words = {str(mark.data): mark.children[0].type for mark in marks}
-    descending = words.get("direction") == "DESC"
-    nulls_first = words["nulls"] == "FIRST" if "nulls" in words else descending
-    return SortItem(read_expression(expression), ValueOrder(descending, nulls_first), tree.meta.start_pos)
-
-
-def _row_count(token: Token) -> int:
-    if not token.isdigit() or int(token) > _MOST_ROWS:
-        raise StatementFault.SYNTAX.error(f"Expected a number of rows, found {token}", token.start_pos)
-    return int(token)

@@ -62,11 +62,11 @@ class _Reader:
             self._side.reach(place, min(behind, default=record.offset + 100))
         return self._gate.open()
 
-    def begin_empty_partitions(self) -> None:
-        """What has no rows at all is read up to its end at once."""
+    def tell_positions(self) -> None:
+        """A consumer learns at once where the first record is that it will read, or that there is none."""
         for place, offsets in self._rows.items():
-            first = min(offsets, default=1_000)
-            self._side.reach(place, first)
+            ahead = [offset for offset in offsets if offset >= self._gate.next_offset(place)]
+            self._side.reach(place, min(ahead, default=1_000))
 
     def offsets(self) -> dict[FeedPartition, int]:
         return {**self._gate.offsets(), **self._side.offsets()}
@@ -77,7 +77,7 @@ def openings(history: TopicHistory, crashes: list[int]) -> Iterator[GateOpening]
     start, position = GateStart(), 0
     for crash in (*sorted(at for at in crashes if at < len(history.records)), len(history.records)):
         reader = _Reader(history, start)
-        reader.begin_empty_partitions()
+        reader.tell_positions()
         again = list(reread(history, position, dict(start.offsets)))
         for place, record in again[: len(again) - (len(history.records) - crash)]:
             opening = reader.read(place, record)

@@ -109,6 +109,9 @@ def test_what_has_no_value_is_an_error_of_the_row(text: str) -> None:
         ("u.a", "unknown_column"),
         ("sin(1)", "unknown_function"),
         ("lower(1, 2)", "unknown_function"),
+        ("nullif(1)", "unknown_function"),
+        ("coalesce()", "unknown_function"),
+        ('"is null"()', "unknown_function"),
         ("1::geometry", "unknown_function"),
     ],
 )
