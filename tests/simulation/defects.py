@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from confluent_kafka import KafkaError
 
-import agents.jobs
+import tidegate.changefeed.lifecycle.registration
 import tidegate.client.kafka.listed_offsets
 import tidegate.worker.markers.marker_records
 import tidegate.worker.output.worker_sinks
@@ -489,7 +489,7 @@ def accepted_at_the_high_water() -> Iterator[None]:
         taken = original(definition, state, progress, former)
         return replace(taken, high_water=taken.silent_to) if taken.unprepared else taken
 
-    with _patched(agents.jobs, "takeover", begun_too_late):
+    with _patched(tidegate.changefeed.lifecycle.registration, "takeover", begun_too_late):
         yield
 
 
