@@ -130,7 +130,7 @@ def _hidden(name: str, value: str) -> bool:
     return name in (*SECRET_PARAMETERS, "password") and not is_reference(value)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=64)  # a URL may have half a megabyte
 def parse_registry_uri(text: str) -> RegistryUri:
     """Read a registry's URL. Raises ``StatementError``, without a position and without secrets."""
     try:

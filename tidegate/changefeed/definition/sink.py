@@ -127,7 +127,7 @@ def require_shared_connection(sink: SinkUri) -> None:
         )
 
 
-@lru_cache(maxsize=1_024)  # asked for with every batch of a feed
+@lru_cache(maxsize=64)  # asked for with every batch of a feed; a URI may have half a megabyte
 def parse_sink_uri(text: str) -> SinkUri:
     """Read a sink URI. Raises ``StatementError``, without a position and without secrets."""
     try:

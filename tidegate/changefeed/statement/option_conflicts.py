@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from tidegate.changefeed.statement.option_table import ENVELOPES
+
 #: Option names and values, as given; a flag's value is empty.
 Given: TypeAlias = Mapping[str, str]
 _Conflict: TypeAlias = Callable[[Given], str]
@@ -219,7 +221,7 @@ def _format(given: Given) -> str:
 
 def _envelope(given: Given) -> str:
     name = given.get("envelope", "wrapped")
-    return {"none": "row", "deprecated_row": "row", "diff": "wrapped"}.get(name, name)
+    return ENVELOPES[name].value if name in ENVELOPES else name
 
 
 #: For each envelope, why a record with an empty value would be taken for something else.

@@ -90,7 +90,8 @@ def _refused(name: str, reason: str, takes: Takes = Takes.VALUE, **form: Any) ->
     return Option(name, takes, refused=reason, **form)
 
 
-_ENVELOPES: Final[Mapping[str, Envelope]] = {
+#: The envelopes by all their names, the older ones too.
+ENVELOPES: Final[Mapping[str, Envelope]] = {
     **{each.value: each for each in Envelope},
     "deprecated_row": Envelope.ROW,
     "none": Envelope.ROW,
@@ -125,7 +126,7 @@ _ALL: Final = (
     _flag("encode_json_value_null_as_object"),
     _refused("end_time", "a feed goes on until it is dropped"),
     Option("enriched_properties", Takes.EITHER, read=read_enriched_properties, field="enriched_properties"),
-    Option("envelope", choices=tuple(_ENVELOPES), field="envelope", to_field=_ENVELOPES.__getitem__),
+    Option("envelope", choices=tuple(ENVELOPES), field="envelope", to_field=ENVELOPES.__getitem__),
     _refused("execution_locality", "where workers run is the operator's choice"),
     _choice("existing_topics", ExistingTopics),
     _text("extra_headers", lambda text, _: read_extra_headers(text)),
