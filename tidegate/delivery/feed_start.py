@@ -26,8 +26,8 @@ from tidegate.errors import (
 
 #: The errors of a preparation that are about the feed or its servers.
 UNPREPARED: Final = (FeedError, TopologyError, StatementError, RetryError)
-#: Errors whose sentence says all: nobody took them for a sink that went away.
-_OF_NO_SINK_THAT_WENT: Final = (RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
+#: Errors whose sentence says all. Of other errors it is said that the sink went away.
+_SAY_ALL: Final = (RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
 
 
 def unprepared(
@@ -42,7 +42,7 @@ def unprepared(
         return failed(definition, str(error), topics)
     if step.targets or definition.engine is Engine.BACKFILL:
         return None
-    if isinstance(error, _OF_NO_SINK_THAT_WENT):
+    if isinstance(error, _SAY_ALL):
         return failed(definition, str(error), topics)
     return sink_gone(definition, error, servers, topics)
 

@@ -82,7 +82,7 @@ class Registration:
             item[1].holders += 1
 
     def take(self, limit: int) -> list[FeedEvent]:
-        """Return the next events, ``limit`` at most. There are none when nothing waits, or nothing follows.
+        """Return the next events, ``limit`` at most: none when no event waits, or the feed has ended.
 
         The reader has these events now, so their memory is no longer charged.
         """

@@ -227,7 +227,7 @@ class BatchDriver:
                 self._wait_for(away)
 
     def _wait_for(self, *faults: TidegateError) -> None:
-        """Wait before the next try. Raises the first of the faults that no waiting mends."""
+        """Wait before the next try. Raises the first fault that waiting cannot mend."""
         for fault in faults:
             if not isinstance(fault, RetryError):
                 raise fault
