@@ -96,7 +96,7 @@ LAYERS: Final = {
 CHAPTERS: Final = {
     "tidegate.changefeed": "text definition encoding lifecycle statement",
     "tidegate.changefeed.encoding": "connect json avro",
-    "tidegate.client": "kafka why",
+    "tidegate.client": "kafka why subscribe",
     "tidegate.processor": "state feeds table catchup moving",
     "tidegate.rows": "keyside valueside",
     "tidegate.spark": "platform changefeed warehouse backfill",

@@ -13,6 +13,7 @@ from tidegate.cli.sim import sim
 from tidegate.cli.spark import spark
 from tidegate.cli.stack import stack
 from tidegate.cli.status import status
+from tidegate.cli.subscribe import subscribe_command
 from tidegate.cli.tail import tail
 from tidegate.cli.verify import verify
 from tidegate.cli.why import why
@@ -30,7 +31,7 @@ def version() -> None:
     click.echo(metadata.version("tidegate"))
 
 
-for command in (feed, tail, verify, status, why, debug, worker, spark, sim, stack):
+for command in (feed, subscribe_command, tail, verify, status, why, debug, worker, spark, sim, stack):
     cli.add_command(command)
 
 

@@ -63,8 +63,8 @@ def plan_subscribe(
     that are no timestamps or cross each other.
     """
     subject = statement.subject
-    source = subject.source if isinstance(subject, SelectQuery) else subject
-    relation = _find(source, relations)
+    source = statement.source
+    relation = find_relation(source, relations)
     query = subject if isinstance(subject, SelectQuery) else None
     columns = relation.columns if query is None else Selection(query, relation).columns
     qualifiers = () if query is not None else tuple(source.parts[at:] for at in range(len(source.parts)))
@@ -80,6 +80,26 @@ def plan_subscribe(
         up_to=up_to,
         dialect=dialect,
     )
+
+
+def find_relation(named: NamedRelation, relations: Relations) -> Relation:
+    """The relation that a statement names. Raises ``SubscribeStatementError`` for none, several, and one
+    that has no rows."""
+    shown = ".".join(named.parts)
+    found = relations.named(named.parts)
+    if not found:
+        raise StatementFault.UNKNOWN_RELATION.error(f"unknown catalog item '{shown}'", named.position)
+    if len(found) > 1:
+        raise StatementFault.UNKNOWN_RELATION.error(
+            f"catalog item '{shown}' is ambiguous: {', '.join(str(each.name) for each in found)}",
+            named.position,
+            "write the name with its schema and database",
+        )
+    if found[0].kind != TABLE:
+        raise StatementFault.NOT_SUBSCRIBABLE.error(
+            f"'{shown}' cannot be subscribed to because it is a {found[0].kind}", named.position
+        )
+    return found[0]
 
 
 def require_bounds(as_of: str, up_to: str, *, crossed: bool, position: int = -1) -> None:
@@ -106,21 +126,3 @@ def _require_order(
 
 def _time(clause: BoundClause | None, now_ns: int) -> Timestamp | None:
     return None if clause is None else bound_time(clause, now_ns)
-
-
-def _find(named: NamedRelation, relations: Relations) -> Relation:
-    shown = ".".join(named.parts)
-    found = relations.named(named.parts)
-    if not found:
-        raise StatementFault.UNKNOWN_RELATION.error(f"unknown catalog item '{shown}'", named.position)
-    if len(found) > 1:
-        raise StatementFault.UNKNOWN_RELATION.error(
-            f"catalog item '{shown}' is ambiguous: {', '.join(str(each.name) for each in found)}",
-            named.position,
-            "write the name with its schema and database",
-        )
-    if found[0].kind != TABLE:
-        raise StatementFault.NOT_SUBSCRIBABLE.error(
-            f"'{shown}' cannot be subscribed to because it is a {found[0].kind}", named.position
-        )
-    return found[0]

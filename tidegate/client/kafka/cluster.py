@@ -104,11 +104,19 @@ class Cluster:
 
     def compacted(self, topics: Iterable[str]) -> frozenset[str]:
         """Return the compacted ones of the topics: they lose the older records of a key."""
+        return self._set_to(topics, "cleanup.policy", "compact")
+
+    def stamped_by_broker(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return those of the topics whose record times are the broker's, and not those of their rows."""
+        return self._set_to(topics, "message.timestamp.type", "LogAppendTime")
+
+    def _set_to(self, topics: Iterable[str], name: str, value: str) -> frozenset[str]:
+        """Return the topics whose setting ``name`` has ``value`` in it."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        with self._connection.asking("asking how topics are cleaned up"):
+        with self._connection.asking(f"asking for the {name} of topics"):
             answers = self._admin.describe_configs(resources, request_timeout=self._connection.timeout_s)
-            policies = {resource.name: each.result()["cleanup.policy"] for resource, each in answers.items()}
-        return frozenset(topic for topic, policy in policies.items() if "compact" in policy.value)
+            settings = {resource.name: each.result()[name] for resource, each in answers.items()}
+        return frozenset(topic for topic, setting in settings.items() if value in setting.value)
 
     def members(self, group: str) -> tuple[GroupMember, ...]:
         """Return the members of a consumer group with their partitions; none for a group that does not

@@ -22,16 +22,23 @@ class RowLines:
         self._key = [relation.positions(name)[0] for name in relation.primary_key]
 
     def values(self, row: Mapping[str, Any], version: RowVersion) -> RowValues:
-        """The row's values. Raises ``SchemaMismatch``, with the columns that are too many or too few."""
+        """The row's values; a row of an older version of the table has NULL in columns that came later.
+
+        Raises ``SchemaMismatch``, with the columns that are too many or too few.
+        """
         columns = self._relation.columns
         if len(row) == self._width:
             try:
                 return tuple([row[name] for name in columns])
             except KeyError:
                 pass
-        more, fewer = sorted(row.keys() - {*columns}), sorted({*columns} - row.keys())
+        relation = self._relation
+        more = sorted(row.keys() - {*columns} - relation.removed)
+        fewer = sorted({*columns} - row.keys() - relation.added)
+        if not more and not fewer:
+            return tuple([row.get(name) for name in columns])
         raise SchemaMismatch(
-            f"The row at {version.place} is of another version of {self._relation.name}: "
+            f"The row at {version.place} is of another version of {relation.name}: "
             f"new columns: {', '.join(more) or 'none'}; missing columns: {', '.join(fewer) or 'none'}. "
             "Begin a new subscription with the table's columns",
             version.topic,

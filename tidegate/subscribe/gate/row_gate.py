@@ -90,15 +90,37 @@ class RowGate:
         raises the same.
         """
         with self._first_error:
+            self._take(place, record, self._wait_of(place))
+
+    def take_all(self, place: FeedPartition, records: Iterable[FeedRecord]) -> None:
+        """Take several records of one partition: see ``take``."""
+        with self._first_error:
             wait = self._wait_of(place)
-            if record.offset < wait.next_offset:
-                return
-            wait.next_offset = record.offset + 1
-            if record.key is None:
-                self._mark(place, self._reader.marker(place, record).resolved, record.offset)
-                wait.stand_at_marker(record.offset)
-            elif not self._reader.is_tombstone(place, record):
-                self._take_row(place, record, wait)
+            for record in records:
+                self._take(place, record, wait)
+
+    def _take(self, place: FeedPartition, record: FeedRecord, wait: WaitingRows) -> None:
+        if record.offset < wait.next_offset:
+            return
+        wait.next_offset = record.offset + 1
+        if record.key is None:
+            self._mark(place, self._reader.marker(place, record).resolved, record.offset)
+            wait.stand_at_marker(record.offset)
+        elif not self._reader.is_tombstone(place, record):
+            self._take_row(place, record, wait)
+
+    @property
+    def minimum(self) -> Timestamp:
+        """The lowest marker of all partitions, or where the gate began if that is higher."""
+        return min(wait.bound for wait in self._waits.values())
+
+    def waiting_of(self, place: FeedPartition) -> int:
+        """How many rows of a partition wait."""
+        return len(self._wait_of(place))
+
+    def is_ahead(self, place: FeedPartition) -> bool:
+        """Whether other partitions hold this one's rows back: its marker is above the minimum."""
+        return self._wait_of(place).bound > self.minimum
 
     def mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         """Take a marker for a partition; ``offset`` is where it stands. Raises ``MarkerFell``."""
@@ -127,7 +149,7 @@ class RowGate:
             return self._open()
 
     def _open(self) -> GateOpening | None:
-        minimum = min(wait.bound for wait in self._waits.values())
+        minimum = self.minimum
         if minimum <= self.delivered:
             return None
         found = [version for wait in self._waits.values() for version in wait.take_up_to(minimum)]

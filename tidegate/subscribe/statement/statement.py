@@ -98,3 +98,8 @@ class SubscribeStatement:
     snapshot: bool = True
     as_of: BoundClause | None = None
     up_to: BoundClause | None = None
+
+    @property
+    def source(self) -> NamedRelation:
+        """The relation whose rows it reads."""
+        return self.subject.source if isinstance(self.subject, SelectQuery) else self.subject

@@ -20,12 +20,16 @@ class Relation:
         columns: the names of its columns, in the order of its rows' values. A query may have one twice.
         primary_key: the names of the columns that no two rows share; empty where that is not known.
         kind: ``table``, or the word for what cannot be subscribed to.
+        added: those of ``columns`` that rows of older versions of the table lack; they are NULL there.
+        removed: columns that only rows of older versions have; they are left out.
     """
 
     name: TableName
     columns: tuple[str, ...]
     primary_key: tuple[str, ...] = ()
     kind: str = TABLE
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
     def positions(self, column: str) -> list[int]:
         """Where the column stands: no position for an unknown one, several for an ambiguous one."""

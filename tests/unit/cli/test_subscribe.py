@@ -1,0 +1,135 @@
+"""``tidegate subscribe`` on a real broker."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from stack.kafka import KafkaBroker
+from tests.unit.cli.running import NOBODY, run
+from tests.unit.client.subscribe.hand_feed import HandFeed
+
+_TOKEN = re.compile(r"--token (\S+)")
+
+
+@pytest.fixture
+def feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
+    """A feed with two accounts, complete up to 7."""
+    feed = HandFeed(broker.bootstrap, topic_prefix)
+    feed.write(0, 5, 1, {"id": 1, "balance": 10, "note": "a"})
+    feed.write(1, 6, 2, {"id": 2, "balance": 20, "note": None})
+    feed.mark(7)
+    return feed
+
+
+def subscribed(feed: HandFeed, *arguments: str) -> Result:
+    """What the command prints for the feed."""
+    kafka = ("-b", feed.connection.bootstrap_servers, "--app-id", feed.app_id, "--topic-prefix", feed.prefix)
+    return run("subscribe", *arguments, *kafka)
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    """Its lines of JSON."""
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.broker
+def test_rows_are_lines_of_json_and_the_token_comes_last(feed: HandFeed) -> None:
+    first = subscribed(feed, "SUBSCRIBE accounts", "--batches", "1")
+    assert lines(first) == [
+        {"mz_timestamp": "7.0000000000", "mz_diff": 1, "id": 1, "balance": 10, "note": "a"},
+        {"mz_timestamp": "7.0000000000", "mz_diff": 1, "id": 2, "balance": 20, "note": None},
+    ]
+    token = _TOKEN.search(first.stderr)
+    assert token is not None, first.stderr
+    feed.write(0, 8, 1, None, {"id": 1, "balance": 10, "note": "a"})
+    feed.mark(9)
+    second = subscribed(feed, "SUBSCRIBE accounts", "--batches", "1", "--token", token[1])
+    assert [(each["mz_diff"], each["id"]) for each in lines(second)] == [(-1, 1)]
+
+
+@pytest.mark.broker
+def test_csv_has_a_line_of_names(feed: HandFeed) -> None:
+    statement = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id)) AS OF 6 UP TO 7"
+    result = subscribed(feed, statement, "--format", "csv")
+    assert result.stdout.splitlines() == [
+        "mz_timestamp,mz_state,id,balance,note",
+        "6.0000000000,upsert,1,10,a",
+        "6.0000000000,upsert,2,20,",
+    ]
+
+
+@pytest.mark.broker
+def test_a_table_is_shown_as_it_is_at_the_frontier(feed: HandFeed) -> None:
+    result = subscribed(
+        feed, "SUBSCRIBE accounts ENVELOPE DEBEZIUM (KEY (id))", "--format", "table", "--batches", "1"
+    )
+    assert result.exit_code == 0, result.output
+    shown = [line.split() for line in result.stdout.splitlines()]
+    assert ["id", "balance", "note"] in shown
+    assert ["1", "10", "a"] in shown
+    assert ["2", "20"] in shown
+
+
+@pytest.mark.broker
+def test_a_command_gets_the_rows_and_the_token_of_each_batch(feed: HandFeed, tmp_path: Path) -> None:
+    script = tmp_path / "take.py"
+    script.write_text(
+        "import os, pathlib, sys\n"
+        f"pathlib.Path({str(tmp_path / 'rows')!r}).write_text(sys.stdin.read())\n"
+        f"pathlib.Path({str(tmp_path / 'token')!r}).write_text(os.environ['TIDEGATE_TOKEN'])\n"
+    )
+    command = f"{sys.executable} {script}"
+    result = subscribed(feed, "SUBSCRIBE accounts", "--batches", "1", "--exec", command)
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()]
+    assert [each["id"] for each in rows] == [1, 2]
+    assert (tmp_path / "token").read_text() in result.stderr
+
+
+@pytest.mark.broker
+def test_a_batch_whose_command_fails_counts_as_not_delivered(feed: HandFeed) -> None:
+    command = f"{sys.executable} -c 'raise SystemExit(3)'"
+    result = subscribed(feed, "SUBSCRIBE accounts", "--exec", command)
+    assert result.exit_code == 1
+    assert "ended with status 3" in result.stderr
+    assert not _TOKEN.search(result.stderr)
+
+
+@pytest.mark.broker
+def test_the_feed_has_to_be_named_where_several_have_the_table(feed: HandFeed) -> None:
+    feed.define("other")
+    result = subscribed(feed, "SUBSCRIBE accounts", "--batches", "1")
+    assert result.exit_code == 1
+    assert "Several feeds have" in result.stderr
+    named = subscribed(feed, "SUBSCRIBE accounts", "--batches", "1", "--feed", "other")
+    assert named.exit_code == 0, named.output
+
+
+@pytest.mark.broker
+def test_what_cannot_be_subscribed_to_is_refused_with_a_sentence(feed: HandFeed) -> None:
+    unknown = subscribed(feed, "SUBSCRIBE nothing")
+    assert (unknown.exit_code, "unknown catalog item 'nothing'" in unknown.stderr) == (1, True)
+    feed.drop()
+    dropped = subscribed(feed, "SUBSCRIBE accounts", "--feed", "feed")
+    assert (dropped.exit_code, "was dropped" in dropped.stderr) == (1, True)
+
+
+def test_a_statement_is_read_before_kafka_is_asked() -> None:
+    result = run("subscribe", "SUBSCRIBE flights ENVELOPE", *NOBODY)
+    assert result.exit_code == 1
+    assert "Expected one of" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["", "'"])
+@pytest.mark.broker
+def test_a_command_that_cannot_be_read_is_refused(feed: HandFeed, command: str) -> None:
+    result = subscribed(feed, "SUBSCRIBE accounts", "--exec", command)
+    assert (result.exit_code, "--exec" in result.stderr) == (1, True)

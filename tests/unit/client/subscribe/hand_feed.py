@@ -1,0 +1,105 @@
+"""A feed whose records are written by hand: its application has no worker, its log only a descriptor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from tests.feeds import activation
+from tests.hand_log import HandTable, update_of
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topics import Topics
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.entry import BROADCAST
+from tidegate.rows import TableDescriptor
+
+ACCOUNTS: Final = HandTable.of(104, "accounts", "id INT, balance INT, note STRING")
+#: A feed that a subscription can read, with the row before in its records.
+OPTIONS: Final = FeedOptions(updated=True, diff=True, resolved_interval_ns=0, initial_scan=InitialScan.YES)
+START: Final = Timestamp(1)
+
+
+class HandFeed:
+    """Feed ``feed`` of the application ``<prefix>app`` on ``accounts``, whose topic has ``partitions``."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        prefix: str,
+        partitions: int = 2,
+        options: FeedOptions = OPTIONS,
+        descriptors: Sequence[TableDescriptor] = (ACCOUNTS.descriptor,),
+        **topic_config: str,
+    ) -> None:
+        self.connection = KafkaConnection(bootstrap)
+        self.prefix, self.app_id = prefix, f"{prefix}app"
+        self.topic = f"{prefix}accounts"
+        self.partitions = partitions
+        self.options = replace(options, topic_prefix=prefix)
+        self._jobs = Topics(self.app_id, "").jobs
+        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        create_topic(bootstrap, self._jobs)
+        create_topic(bootstrap, f"{prefix}raftlog")
+        create_topic(bootstrap, self.topic, partitions, **topic_config)
+        if self.options.resolved_topic:
+            create_topic(bootstrap, self.options.resolved_topic, partitions)
+        for descriptor in descriptors:
+            entry = encode_entry(update_of(descriptor))
+            self.producer.produce(f"{prefix}raftlog", entry, encode_key(BROADCAST))
+        self.define("feed")
+
+    def define(self, feed_id: str, options: FeedOptions | None = None) -> None:
+        """Store a feed that runs, on the same topic."""
+        active = activation(
+            [ACCOUNTS.descriptor],
+            options or self.options,
+            start=START,
+            feed_id=feed_id,
+            output_partitions=self.partitions,
+        )
+        state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, START, active.targets)
+        for record in (DefinitionRecord(active.definition), state):
+            self.producer.produce(self._jobs, record.to_bytes(), record.key)
+        self.flush()
+
+    def drop(self, feed_id: str = "feed") -> None:
+        """Store that somebody dropped it."""
+        record = DropRecord(FeedId(feed_id), requested_ns=0)
+        self.producer.produce(self._jobs, record.to_bytes(), record.key)
+        self.flush()
+
+    def write(
+        self,
+        partition: int,
+        wall: int,
+        key: int,
+        row: Mapping[str, Any] | None,
+        before: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a row at the timestamp ``wall``; ``None`` is a deletion."""
+        members = {"after": row, "before": before, "updated": Timestamp(wall).decimal()}
+        self.put(partition, f"[{key}]".encode(), json.dumps(members).encode(), wall)
+
+    def put(self, partition: int, key: bytes | None, value: bytes | None, wall: int = 0) -> None:
+        """Write a record as it is; its time is that of its row."""
+        self.producer.produce(self.topic, value, key, partition, timestamp=max(Timestamp(wall).wall_ms, 1))
+
+    def mark(self, wall: int, *partitions: int) -> None:
+        """Write a marker to these partitions, or to all."""
+        value = f'{{"resolved":"{Timestamp(wall).decimal()}"}}'.encode()
+        for partition in partitions or range(self.partitions):
+            self.put(partition, None, value, wall)
+        self.flush()
+
+    def flush(self) -> None:
+        """Return once everything is in Kafka."""
+        assert self.producer.flush(30) == 0

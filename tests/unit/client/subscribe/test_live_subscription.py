@@ -1,0 +1,273 @@
+"""A subscription of a topic on a real broker: complete batches, tokens, and what ends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from stack.kafka import KafkaBroker
+from tests.unit.client.subscribe.hand_feed import ACCOUNTS, OPTIONS, HandFeed
+from tests.unit.client.topics import create_topic, wait_until_forgotten
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.errors import HistoryLost, InputError, ObjectDropped, PromiseBroken, TokenRefused
+from tidegate.hlc import Timestamp
+from tidegate.subscribe import SubscriptionBatch
+
+pytestmark = pytest.mark.broker
+
+_COMES_S = 30.0
+UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id)) WITH (PROGRESS)"
+
+
+@pytest.fixture
+def feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
+    return HandFeed(broker.bootstrap, topic_prefix)
+
+
+def opened(feed: HandFeed, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:
+    """A subscription of the feed's application."""
+    return subscribe(statement, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix, **more)
+
+
+def row(key: int, balance: int, note: str = "") -> dict[str, Any]:
+    """A row of accounts."""
+    return {"id": key, "balance": balance, "note": note}
+
+
+def next_of(subscription: LiveSubscription) -> SubscriptionBatch:
+    """The next batch, which has to come."""
+    batch = subscription.next(_COMES_S)
+    assert batch is not None, "no batch came"
+    return batch
+
+
+def test_a_batch_has_what_is_complete_in_all_partitions(feed: HandFeed) -> None:
+    feed.write(0, 5, 1, row(1, 10))
+    feed.write(1, 6, 2, row(2, 20))
+    feed.mark(7)
+    feed.write(0, 8, 1, row(1, 11), row(1, 10))
+    feed.mark(9, 0)
+    with opened(feed) as subscription:
+        snapshot = next_of(subscription)
+        assert subscription.header == ("mz_timestamp", "mz_diff", "id", "balance", "note")
+        assert subscription.as_of == Timestamp(7)
+        assert snapshot.is_snapshot
+        assert [each[1:] for each in snapshot.rows] == [(1, 1, 10, ""), (1, 2, 20, "")]
+        assert subscription.next(0.3) is None  # partition 1 has no marker above 7
+        feed.mark(9, 1)
+        change = next_of(subscription)
+        assert change.rows == ((Timestamp(8), -1, 1, 10, ""), (Timestamp(8), 1, 1, 11, ""))
+        assert change.frontier == Timestamp(9).next()
+
+
+def test_a_token_goes_on_behind_its_batch(feed: HandFeed) -> None:
+    feed.write(0, 5, 1, row(1, 10))
+    feed.mark(7)
+    feed.write(0, 12, 1, row(1, 12), row(1, 11))  # above the token, and before its marker
+    with opened(feed, UPSERT) as subscription:
+        assert subscription.opening == ((Timestamp(7), True, None, None, None, None),)
+        token = str(next_of(subscription).token)
+    feed.write(0, 8, 2, row(2, 20))
+    feed.mark(13)
+    with opened(feed, UPSERT, token=token) as resumed:
+        batch = next_of(resumed)
+        assert not batch.is_snapshot
+        assert batch.rows == (
+            (Timestamp(8), False, "upsert", 2, 20, ""),
+            (Timestamp(12), False, "upsert", 1, 12, ""),
+            (Timestamp(13).next(), True, None, None, None, None),
+        )
+
+
+def test_a_token_of_a_topic_that_was_created_anew_is_refused(feed: HandFeed) -> None:
+    feed.mark(7)
+    with opened(feed) as subscription:
+        token = str(next_of(subscription).token)
+    admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
+    admin.delete_topics([feed.topic])[feed.topic].result(30)
+    wait_until_forgotten(admin, feed.topic)
+    create_topic(feed.connection.bootstrap_servers, feed.topic, feed.partitions)
+    feed.mark(9)
+    with pytest.raises(TokenRefused):
+        opened(feed, token=token)
+
+
+def test_without_a_snapshot_it_begins_above_as_of(feed: HandFeed) -> None:
+    second = 1_000_000_000
+    feed.write(0, 5 * second, 1, row(1, 10))
+    feed.write(0, 7 * second, 1, row(1, 11), row(1, 10))
+    feed.mark(8 * second)
+    statement = f"SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF {5 * second}"
+    with opened(feed, statement) as subscription:
+        assert [each[1:] for each in next_of(subscription).rows] == [(-1, 1, 10, ""), (1, 1, 11, "")]
+
+
+def test_it_ends_at_up_to(feed: HandFeed) -> None:
+    feed.write(0, 5, 1, row(1, 10))
+    feed.write(0, 7, 1, row(1, 11), row(1, 10))
+    feed.mark(8)
+    with opened(feed, "SUBSCRIBE accounts AS OF 5 UP TO 7") as subscription:
+        batches = list(subscription)
+        assert [each.is_last for each in batches] == [True]
+        assert [each[1:] for batch in batches for each in batch.rows] == [(1, 1, 10, "")]
+        assert subscription.next(0) is None
+
+
+def test_rows_that_records_do_not_tell_come_from_the_table_of_rows(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, diff=False))
+    feed.put(0, b"[1]", b'{"after": {"id": 1, "balance": 10, "note": ""}, "updated": "5.0000000000"}', 5)
+    feed.put(0, b"[1]", b'{"after": null, "updated": "8.0000000000"}', 8)
+    feed.mark(9)
+    with opened(feed, "SUBSCRIBE accounts AS OF 5") as subscription:
+        assert next_of(subscription).rows == (
+            (Timestamp(5), 1, 1, 10, ""),
+            (Timestamp(8), -1, 1, 10, ""),
+        )
+
+
+def test_markers_aside_are_passed_at_offsets_without_a_record(broker: KafkaBroker, topic_prefix: str) -> None:
+    side = f"{topic_prefix}resolved"
+    feed = HandFeed(broker.bootstrap, topic_prefix, 1, replace(OPTIONS, resolved_topic=side))
+    writer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic_prefix}writer"})
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    value = b'{"after": {"id": 1, "balance": 10, "note": ""}, "before": null, "updated": "5.0000000000"}'
+    writer.produce(feed.topic, value, b"[1]", 0)
+    writer.commit_transaction(30)  # its control record is at offset 1: no consumer ever gets a record there
+    marker = f'{{"offsets":{{"{feed.topic}":2}},"resolved":"7.0000000000"}}'.encode()
+    feed.producer.produce(side, marker, None, 0)
+    feed.flush()
+    with opened(feed, "SUBSCRIBE accounts AS OF 5") as subscription:
+        batch = next_of(subscription)
+        assert batch.frontier == Timestamp(7).next()
+        assert [each[1:] for each in batch.rows] == [(1, 1, 10, "")]
+        token = str(batch.token)
+    marker = f'{{"offsets":{{"{feed.topic}":2}},"resolved":"9.0000000000"}}'.encode()
+    feed.producer.produce(side, marker, None, 0)
+    feed.flush()
+    with opened(feed, "SUBSCRIBE accounts", token=token) as resumed:
+        assert next_of(resumed).frontier == Timestamp(9).next()
+
+
+def test_rows_of_a_transaction_that_was_aborted_are_not_there(feed: HandFeed) -> None:
+    writer = Producer(
+        {"bootstrap.servers": feed.connection.bootstrap_servers, "transactional.id": feed.topic}
+    )
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.produce(feed.topic, b'{"after": null, "updated": "5.0000000000"}', b"[1]", 0)
+    writer.flush(30)
+    writer.abort_transaction(30)
+    feed.mark(9)
+    with opened(feed) as subscription:
+        assert next_of(subscription).rows == ()
+
+
+def test_a_row_that_breaks_the_promise_ends_it_for_good(feed: HandFeed) -> None:
+    feed.mark(9)
+    with opened(feed) as subscription:
+        next_of(subscription)
+        feed.write(1, 8, 1, row(1, 1))
+        feed.mark(12)
+        for _ in range(2):
+            with pytest.raises(PromiseBroken) as failure:
+                subscription.next(_COMES_S)
+        assert (failure.value.topic, failure.value.partition) == (feed.topic, 1)
+
+
+def test_a_deleted_topic_ends_it(feed: HandFeed) -> None:
+    feed.mark(9)
+    with opened(feed) as subscription:
+        next_of(subscription)
+        admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
+        admin.delete_topics([feed.topic])[feed.topic].result(30)
+        with pytest.raises(ObjectDropped):
+            subscription.next(60)
+
+
+def test_deleted_records_are_a_lost_history(feed: HandFeed) -> None:
+    for wall in range(5, 9):
+        feed.write(0, wall, 1, row(1, wall))
+        feed.mark(wall)
+    with opened(feed) as subscription:
+        token = str(next_of(subscription).token)
+    feed.write(0, 20, 1, row(1, 20))
+    feed.mark(21)
+    feed.write(0, 22, 1, row(1, 22))
+    feed.mark(23)
+    admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
+    for deleted in admin.delete_records([KafkaPartition(feed.topic, 0, 10)]).values():
+        deleted.result(30)
+    with pytest.raises(HistoryLost, match="goes on at offset"):
+        opened(feed, token=token)
+    with pytest.raises(HistoryLost, match="no snapshot"):
+        opened(feed)
+    with pytest.raises(HistoryLost, match="not valid for all inputs"):
+        opened(feed, "SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF 6")
+    with opened(feed, "SUBSCRIBE accounts WITH (SNAPSHOT = false)") as present:
+        assert present.as_of == Timestamp(23)
+        feed.mark(24)
+        assert next_of(present).rows == ()
+
+
+def test_a_feed_without_a_scan_has_no_snapshot(broker: KafkaBroker, topic_prefix: str) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, initial_scan=InitialScan.NO))
+    feed.mark(9)
+    with pytest.raises(HistoryLost, match="began without a scan"):
+        opened(feed)
+    with opened(feed, "SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF 5") as subscription:
+        assert next_of(subscription).frontier == Timestamp(9).next()
+
+
+def test_a_topic_with_more_partitions_than_the_feed_writes_to_is_refused(feed: HandFeed) -> None:
+    admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
+    admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result(30)
+    with pytest.raises(InputError, match="has 3 partitions"):
+        opened(feed)
+
+
+def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None:
+    for wall in range(1, 30_001):
+        feed.put(0, b"[1]", b'{"after": null, "before": null, "updated": "%d.0000000000"}' % wall, wall)
+        if wall % 1_000 == 0:
+            feed.mark(wall, 0)
+    feed.flush()
+    feed.mark(1, 1)
+    with opened(feed, "SUBSCRIBE accounts AS OF 1") as subscription:
+        while subscription.next(0.5) is not None:
+            pass
+        status = subscription.status()
+        assert [place.partition for place in status.paused] == [0]
+        assert status.waiting_rows < 30_000
+        feed.mark(30_000, 1)
+        while status.delivered < Timestamp(30_000):
+            next_of(subscription)
+            status = subscription.status()
+        assert status.waiting_rows == 0
+
+
+def test_rows_of_older_versions_of_the_table_have_null_in_new_columns(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    older = replace(
+        ACCOUNTS.descriptor,
+        columns=tuple(
+            replace(each, name="old_note") if each.name == "note" else each
+            for each in ACCOUNTS.descriptor.columns
+        ),
+    )
+    newer = replace(ACCOUNTS.descriptor, version=older.version + 1, modified=older.modified.next())
+    feed = HandFeed(broker.bootstrap, topic_prefix, descriptors=(older, newer))
+    feed.write(0, 5, 1, {"id": 1, "balance": 10, "old_note": "x"})
+    feed.write(0, 6, 2, row(2, 20, "y"))
+    feed.mark(7)
+    with opened(feed) as subscription:
+        assert [each[2:] for each in next_of(subscription).rows] == [(1, 10, None), (2, 20, "y")]

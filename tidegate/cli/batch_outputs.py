@@ -1,0 +1,184 @@
+"""Where `tidegate subscribe` puts its batches: lines of JSON, CSV, a live table, or another command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Protocol
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.client.subscribe import LiveSubscription
+from tidegate.errors import InputError
+from tidegate.hlc import NANOS_PER_SECOND
+from tidegate.subscribe import ConsumerState, SubscriptionBatch, TableContents
+from tidegate.subscribe.outputs.row_text import JsonLines, csv_line, plain_text
+from tidegate.subscribe.updates.update import RowValues
+
+_SHOWN_ROWS: Final = 30
+_REFRESH_S: Final = 0.2
+
+
+class BatchOutput(Protocol):
+    """Takes the batches of one subscription, in their order."""
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Return what is entered while batches come."""
+
+    def take(self, batch: SubscriptionBatch) -> None:
+        """Take a batch. Raises ``InputError`` where it cannot be delivered: then it counts as not taken."""
+
+    def idle(self) -> None:
+        """Show that no batch has come for a moment."""
+
+
+class JsonOutput:
+    """A line of JSON for each row, on standard output."""
+
+    def __init__(self, subscription: LiveSubscription) -> None:
+        self._lines = JsonLines(subscription.header)
+        self._print(subscription.opening)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """See ``BatchOutput``."""
+        return nullcontext()
+
+    def take(self, batch: SubscriptionBatch) -> None:
+        """See ``BatchOutput``."""
+        self._print(batch.rows)
+
+    def idle(self) -> None:
+        """See ``BatchOutput``."""
+
+    def _print(self, rows: tuple[RowValues, ...]) -> None:
+        for row in rows:
+            click.echo(self._lines.line(row))
+
+
+class CsvOutput:
+    """CSV on standard output, with a line of names first."""
+
+    def __init__(self, subscription: LiveSubscription) -> None:
+        click.echo(csv_line(subscription.header))
+        self._print(subscription.opening)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """See ``BatchOutput``."""
+        return nullcontext()
+
+    def take(self, batch: SubscriptionBatch) -> None:
+        """See ``BatchOutput``."""
+        self._print(batch.rows)
+
+    def idle(self) -> None:
+        """See ``BatchOutput``."""
+
+    def _print(self, rows: tuple[RowValues, ...]) -> None:
+        for row in rows:
+            click.echo(csv_line(row))
+
+
+class TableOutput:
+    """The table as it is at the frontier, on a terminal. The subscription has to be WITH (PROGRESS)."""
+
+    def __init__(self, subscription: LiveSubscription) -> None:
+        shape = subscription.plan.shape
+        key_width, value_width = len(shape.key), len(shape.rest)
+        self._subscription = subscription
+        self._state = ConsumerState(subscription.header)
+        self._contents = TableContents(key_width, value_width)
+        self._columns = _shown_columns(self._state.names, key_width, value_width)
+        for row in subscription.opening:
+            self._state.push(row)
+        self._frontier_ns = 0
+        self._refresh_at = 0.0
+        self._live = Live(self._screen(), console=Console(), auto_refresh=False)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """See ``BatchOutput``."""
+        return self._live
+
+    def take(self, batch: SubscriptionBatch) -> None:
+        """See ``BatchOutput``."""
+        for row in batch.rows:
+            released = self._state.push(row)
+            if released is not None:
+                self._contents.fold(released)
+        self._frontier_ns = batch.frontier.wall
+        if time.monotonic() >= self._refresh_at:
+            self.idle()
+
+    def idle(self) -> None:
+        """See ``BatchOutput``."""
+        self._refresh_at = time.monotonic() + _REFRESH_S
+        self._live.update(self._screen(), refresh=True)
+
+    def _screen(self) -> Group:
+        rows = self._contents.rows()
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in self._columns:
+            table.add_column(column)
+        for row in rows[:_SHOWN_ROWS]:
+            table.add_row(*(Text("" if value is None else plain_text(value)) for value in row))
+        return Group(Text(self._told(len(rows)), style="bold"), table)
+
+    def _told(self, rows: int) -> str:
+        if not self._frontier_ns:
+            return f"reading the snapshot as of {self._subscription.as_of}"
+        lag_s = (time.time_ns() - self._frontier_ns) / NANOS_PER_SECOND
+        more = f", the first {_SHOWN_ROWS} are shown" if rows > _SHOWN_ROWS else ""
+        return f"{rows} rows, complete {max(lag_s, 0):.1f} s ago{more}"
+
+
+class CommandOutput:
+    """Runs a command for each batch that has rows: they are lines of JSON on its standard input.
+
+    Its environment has the batch's token as TIDEGATE_TOKEN, empty where the batch has none.
+    """
+
+    def __init__(self, subscription: LiveSubscription, command: str) -> None:
+        try:
+            self._arguments = shlex.split(command)
+        except ValueError as error:
+            raise InputError(f"The command of --exec cannot be read ({error}): {command!r:.200}.") from None
+        if not self._arguments:
+            raise InputError("The command of --exec is empty.")
+        self._lines = JsonLines(subscription.header)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """See ``BatchOutput``."""
+        return nullcontext()
+
+    def take(self, batch: SubscriptionBatch) -> None:
+        """See ``BatchOutput``."""
+        if not batch.rows:
+            return
+        text = "".join(f"{self._lines.line(row)}\n" for row in batch.rows)
+        environment = {**os.environ, "TIDEGATE_TOKEN": str(batch.token or "")}
+        try:
+            # The user's own command, without a shell.
+            ended = subprocess.run(self._arguments, input=text.encode(), env=environment, check=False)  # noqa: S603
+        except OSError as error:
+            raise InputError(f"The command {self._arguments[0]} of --exec cannot be run: {error}.") from None
+        if ended.returncode:
+            raise InputError(
+                f"The command of --exec ended with status {ended.returncode}: its batch counts as not"
+                " delivered."
+            )
+
+    def idle(self) -> None:
+        """See ``BatchOutput``."""
+
+
+def _shown_columns(names: tuple[str, ...], key_width: int, value_width: int) -> tuple[str, ...]:
+    if not key_width:
+        return names
+    after = names[len(names) - value_width :] if value_width else ()
+    return (*names[:key_width], *(name.removeprefix("after_") for name in after))

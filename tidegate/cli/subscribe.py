@@ -1,0 +1,109 @@
+"""``tidegate subscribe``: prints the batches of a SUBSCRIBE statement, or gives them to a command."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from tidegate.cli.batch_outputs import BatchOutput, CommandOutput, CsvOutput, JsonOutput, TableOutput
+from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.subscribe import Dialect, parse_subscribe
+
+_JSON, _CSV, _TABLE = "json", "csv", "table"
+_IDLE_S: Final = 0.25
+
+
+@click.command("subscribe")
+@click.argument("statement")
+@click.option("--feed", default="", metavar="ID", help="The feed to read, where several have the table.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([_TABLE, _JSON, _CSV]),
+    help="How rows are shown. [default: table on a terminal, else json]",
+)
+@click.option("--token", default="", help="Go on behind the batch that had this token.")
+@click.option("--batches", type=click.IntRange(min=1), help="Stop after so many batches.")
+@click.option(
+    "--exec",
+    "command",
+    metavar="COMMAND",
+    help="Run a command for each batch that has rows. It gets lines of JSON on standard input, and the"
+    " batch's token as TIDEGATE_TOKEN.",
+)
+@click.option(
+    "--dialect",
+    type=click.Choice([each.value for each in Dialect]),
+    default=Dialect.TIDEGATE.value,
+    show_default=True,
+    help="Whose habits the output follows.",
+)
+@topic_prefix_option
+@app_id_option
+@kafka_options
+def subscribe_command(
+    connection: KafkaConnection,
+    app_id: str,
+    topic_prefix: str,
+    statement: str,
+    feed: str,
+    form: str | None,
+    token: str,
+    batches: int | None,
+    command: str | None,
+    dialect: str,
+) -> None:
+    """Print the rows of a SUBSCRIBE statement, batch by batch. Each batch is complete up to one time.
+
+    Example: tidegate subscribe "SUBSCRIBE flights ENVELOPE UPSERT (KEY (id))"
+
+    Ctrl-C ends it, and it prints the token with which it goes on.
+    """
+    form = form or (_TABLE if sys.stdout.isatty() and command is None else _JSON)
+    shows_table = form == _TABLE and command is None
+    parsed = parse_subscribe(statement)
+    if shows_table:
+        parsed = replace(parsed, progress=True)  # what folds rows into a table needs it
+    with subscribe(
+        parsed,
+        connection,
+        app_id=app_id,
+        topic_prefix=topic_prefix,
+        feed=feed,
+        token="" if shows_table else token,  # a table is shown whole
+        dialect=Dialect(dialect),
+    ) as subscription:
+        _deliver(subscription, _output(subscription, form, command), batches, token)
+
+
+def _output(subscription: LiveSubscription, form: str, command: str | None) -> BatchOutput:
+    if command is not None:
+        return CommandOutput(subscription, command)
+    if form == _TABLE:
+        return TableOutput(subscription)
+    return CsvOutput(subscription) if form == _CSV else JsonOutput(subscription)
+
+
+def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int | None, token: str) -> None:
+    """Deliver batches until the end, or so many of them; at last print where it goes on."""
+    left = batches
+    try:
+        with output.shown():
+            while left != 0 and not subscription.ended:
+                batch = subscription.next(_IDLE_S)
+                if batch is None:
+                    output.idle()
+                    continue
+                output.take(batch)
+                token = str(batch.token or "")
+                left = None if left is None else left - 1
+    except KeyboardInterrupt:
+        pass  # the user's way to end it
+    finally:
+        if token:
+            click.echo(f"To go on behind the last batch: --token {token}", err=True)

@@ -1,0 +1,159 @@
+"""The tables that statements can name: those of an application's feeds whose topics can be read.
+
+A statement names a table, and a feed has its rows. One feed has to be meant: where several have the table,
+the user names one of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, TableName
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.columns import shown_columns
+from tidegate.changefeed.encoding.record import RecordDecoder
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.expectations import read_catalog
+from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe.readable_feed import subscribing_fault
+from tidegate.errors import InputError, ObjectDropped
+from tidegate.rows import Catalog
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.subscribe.plan import find_relation
+from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.updates.relation import Relation, Relations
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribableTable:
+    """A table of a feed.
+
+    Attributes:
+        feed: the feed, with its options and its start.
+        target: the table's topic.
+        relation: its name and columns.
+        connection: how to reach the cluster of its topics.
+    """
+
+    feed: FeedTopics
+    target: FeedTarget
+    relation: Relation
+    connection: KafkaConnection
+
+    @property
+    def tells_before(self) -> bool:
+        """Whether each record has the row before."""
+        return self.feed.options.shows_previous
+
+    def decoder(self) -> RecordDecoder:
+        """Return a decoder of the topic's records. Raises as ``FeedTopics.decoder`` does."""
+        return self.feed.decoder(self.connection.destinations)
+
+
+class FeedCatalog:
+    """The feeds of one application, as they are at the construction.
+
+    ``connection`` is to the workers' cluster. ``topic_prefix`` is that of the log, which has the descriptors
+    of tables. Raises ``InputError`` when the jobs topic does not exist, ``BrokerUnavailable`` when Kafka does
+    not answer.
+    """
+
+    def __init__(self, connection: KafkaConnection, app_id: str, topic_prefix: str = "") -> None:
+        self._connection = connection
+        self._log = f"{topic_prefix}raftlog"
+        self._view = Jobs(connection, app_id).view()
+        self._descriptors: Mapping[int, Sequence[TableDescriptor]] | None = None
+
+    def table(self, statement: SubscribeStatement, feed_id: FeedId | None = None) -> SubscribableTable:
+        """Return the table that a statement is about, of the feed ``feed_id`` or of the only one that has it.
+
+        Raises ``SubscribeStatementError`` for a table that no feed has, ``InputError`` for one that several
+        feeds have, and for a feed that cannot be subscribed to, ``ObjectDropped`` for a feed that was
+        dropped.
+        """
+        named = statement.source
+        feeds = self._feeds(feed_id)
+        tables = dict.fromkeys(target.table for _, feed in feeds for target in feed.targets)
+        table = find_relation(named, Relations(Relation(each, ()) for each in tables)).name
+        chosen, feed = _only_feed(table, [each for each in feeds if table in _tables(each[1])], feed_id)
+        topics = FeedTopics.of(chosen, feed)
+        if fault := subscribing_fault(topics.options):
+            raise InputError(f"Feed {chosen} cannot be subscribed to: {fault}.")
+        target = next(each for each in topics.targets if each.table == table)
+        return SubscribableTable(
+            topics, target, self._relation(target, topics.options), topics.connection(self._connection)
+        )
+
+    def _feeds(self, feed_id: FeedId | None) -> list[tuple[FeedId, FeedView]]:
+        if feed_id is None:
+            return [
+                (id_, feed)
+                for id_, feed in self._view.feeds()
+                if feed.status in (FeedState.RUNNING, FeedState.PENDING) and feed.targets
+            ]
+        feed = self._view[feed_id]
+        if feed.defined is None:
+            raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
+        if feed.status is FeedState.DROPPED:
+            raise ObjectDropped(f"feed {feed_id} was dropped: no marker follows in its topics any more")
+        return [(feed_id, feed)]
+
+    def _relation(self, target: FeedTarget, options: FeedOptions) -> Relation:
+        if self._descriptors is None:
+            self._descriptors = _by_table(read_catalog(self._connection, self._log))
+        versions = self._descriptors.get(target.table_id)
+        if not versions:
+            raise InputError(
+                f"The log {self._log} has no descriptor of {target.table} any more, so its columns are not "
+                "known: is --topic-prefix that of the store's log?"
+            )
+        return relation_of(target.table, versions, options)
+
+
+def relation_of(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> Relation:
+    """Return the relation of a feed's table: the columns of the newest of its descriptors, which are in
+    their order.
+    """
+    shown = [{column.name for column in shown_columns(version, options)} for version in versions]
+    newest = versions[-1]
+    columns = tuple(column.name for column in shown_columns(newest, options))
+    names = {column.id: column.name for column in newest.columns}
+    return Relation(
+        table,
+        columns,
+        tuple(names[part.column_id] for part in newest.primary_key),
+        added=frozenset(columns) - frozenset.intersection(*map(frozenset, shown)),
+        removed=frozenset.union(*map(frozenset, shown)) - frozenset(columns),
+    )
+
+
+def _tables(feed: FeedView) -> list[TableName]:
+    return [target.table for target in feed.targets]
+
+
+def _only_feed(
+    table: TableName, feeds: Sequence[tuple[FeedId, FeedView]], asked: FeedId | None
+) -> tuple[FeedId, FeedView]:
+    """Return the only feed that can be subscribed to, or the only one at all."""
+    if asked is None and len(feeds) > 1:
+        fitting = [each for each in feeds if _can_be_read(each[1])]
+        if len(fitting) > 1:
+            ids = ", ".join(id_ for id_, _ in fitting)
+            raise InputError(f"Several feeds have {table}: {ids}. Say which one is to be read, by --feed.")
+        feeds = fitting or feeds
+    return feeds[0]
+
+
+def _can_be_read(feed: FeedView) -> bool:
+    return feed.defined is not None and not subscribing_fault(feed.defined.options)
+
+
+def _by_table(catalog: Catalog) -> Mapping[int, Sequence[TableDescriptor]]:
+    found: defaultdict[int, list[TableDescriptor]] = defaultdict(list)
+    for descriptor in catalog.descriptors():
+        found[descriptor.id].append(descriptor)
+    return {table: sorted(versions, key=lambda each: each.version) for table, versions in found.items()}

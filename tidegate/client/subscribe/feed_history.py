@@ -1,0 +1,141 @@
+"""What a table's output topic can still answer, and from which offsets.
+
+| the topic | a snapshot as of t | changes above t |
+|---|---|---|
+| is whole, and its feed began with a scan at S | every t from S on | every t from S on |
+| is whole, and its feed began without a scan at S | none | every t from S on |
+| has lost its beginning | none | from the present on; further back with a token alone |
+
+A topic that has lost its beginning does not tell which rows it had. Its retention has to be longer than
+markers lag, and then every row above the present is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.client.kafka.cluster import Bounds, Cluster
+from tidegate.client.kafka.watched_cluster import WatchedCluster
+from tidegate.client.last_markers import last_markers
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.errors import HistoryLost, InputError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.readable_history import ReadableHistory
+from tidegate.verify import TopicPartition
+from tidegate.verify.auditor import OFFSET_MARKERS
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHistory:
+    """The partitions that a subscription of ``table`` reads, with their bounds at one moment.
+
+    ``markers`` are the partitions of the feed's ``resolved_topic``; none when markers stand among rows.
+    """
+
+    table: SubscribableTable
+    rows: Mapping[FeedPartition, Bounds]
+    markers: Mapping[FeedPartition, Bounds]
+
+    @classmethod
+    def now(cls, table: SubscribableTable) -> FeedHistory:
+        """Ask Kafka. Raises ``InputError`` for topics that are gone, ``BrokerUnavailable``."""
+        cluster = Cluster(table.connection)
+        topic, side = table.target.topic, table.feed.resolved_topic
+        counts = cluster.partition_counts([topic, side] if side else [topic])
+        if counts[topic] != table.target.partitions:
+            raise InputError(
+                f"Topic {topic} has {counts[topic]} partitions, and its feed writes to "
+                f"{table.target.partitions}: no marker would ever come in the others."
+            )
+        places = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+        bounds = {FeedPartition(*place): each for place, each in cluster.bounds(places).items()}
+        rows = {place: each for place, each in bounds.items() if place.topic == topic}
+        return cls(table, rows, {place: each for place, each in bounds.items() if place not in rows})
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the topic has its beginning."""
+        return all(each.low == 0 for each in self.rows.values())
+
+    def choose_as_of(self, plan: SubscribePlan) -> Timestamp:
+        """Return the AS OF of a plan. Raises ``HistoryLost`` where it cannot be read (any more)."""
+        start = self.table.feed.start
+        if plan.snapshot:
+            self._require_snapshots()
+        told = plan.as_of is not None and not plan.at_least and self.is_whole
+        present = ZERO if told else self._present()
+        readable_from = start if self.is_whole else max(start, present)
+        return ReadableHistory(readable_from, max(start, present)).choose_as_of(plan)
+
+    def starts(self, plan: SubscribePlan, as_of: Timestamp) -> dict[FeedPartition, int]:
+        """Return the offsets from which a subscription reads that begins at ``as_of``.
+
+        With a snapshot that is the beginning. Without one it is the first record whose time is at or above
+        ``as_of``: a record's time is its row's. Markers on a topic of their own are read from its beginning.
+        """
+        begin = {place: each.low for place, each in self.markers.items()}
+        if plan.snapshot:
+            return begin | {place: each.low for place, each in self.rows.items()}
+        cluster = Cluster(self.table.connection)
+        if self.table.target.topic in cluster.stamped_by_broker([self.table.target.topic]):
+            return begin | {place: each.low for place, each in self.rows.items()}
+        found = cluster.offsets_at([TopicPartition(*place) for place in self.rows], as_of.wall_ms)
+        return begin | {FeedPartition(*place): offset for place, offset in found.items()}
+
+    def require(self, token: ResumeToken) -> None:
+        """Raise ``HistoryLost`` where the topics do not have everything behind a token any more."""
+        for place, bounds in {**self.rows, **self.markers}.items():
+            offset = token.offsets.get(place, 0)
+            if offset < bounds.low:
+                raise HistoryLost(
+                    f"The token goes on at offset {offset} of {place}, whose first record is at "
+                    f"{bounds.low}: the {bounds.low - offset} between them are deleted. Begin again with a "
+                    "snapshot, and give the topic a longer retention",
+                    place.topic,
+                    place.partition,
+                    offset,
+                )
+            if offset > bounds.end:
+                raise HistoryLost(
+                    f"The token goes on at offset {offset} of {place}, which ends at {bounds.end}: the topic "
+                    "was cut, or is another one. Begin again with a snapshot",
+                    place.topic,
+                    place.partition,
+                    offset,
+                )
+
+    def _require_snapshots(self) -> None:
+        feed = self.table.feed
+        if feed.options.initial_scan is InitialScan.NO:
+            raise HistoryLost(
+                f"Feed {feed.feed_id} began without a scan, so its topics lack the rows that have not "
+                f"changed since {feed.start}: there is no snapshot. Subscribe WITH (SNAPSHOT = false), or to "
+                "a feed WITH initial_scan"
+            )
+        for place, bounds in self.rows.items():
+            if bounds.low > 0:
+                raise HistoryLost(
+                    f"The first {bounds.low} records of {place} are deleted, so the topic has no snapshot. "
+                    "Subscribe WITH (SNAPSHOT = false), or to a new feed WITH initial_scan whose topic keeps "
+                    "its records",
+                    place.topic,
+                    place.partition,
+                    0,
+                )
+
+    def _present(self) -> Timestamp:
+        """Return the lowest of the last markers; zero where a partition has none."""
+        side = self.table.feed.resolved_topic
+        topic, decoder = (side, OFFSET_MARKERS) if side else (self.table.target.topic, self.table.decoder())
+        cluster = WatchedCluster(self.table.connection, topic)
+        try:
+            found = last_markers(cluster, [topic], decoder)
+            cluster.require_same()
+        finally:
+            cluster.close()
+        return min((each or ZERO for each in found.values()), default=ZERO)

@@ -1,0 +1,202 @@
+"""Reads the records of output topics for a gate: in batches, committed ones alone, without a group.
+
+Nothing is passed over in silence: records that were deleted before they could be read, topics that are gone
+or were created anew, and an address that comes to mean another cluster end the reading with an error. A
+Kafka that is away does not: reading goes on when it is back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import HistoryLost, ObjectDropped
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+
+_LOGGER: Final = logging.getLogger("tidegate.kafka")
+#: Records of one poll: enough that a poll's own cost is spread, few enough that a batch is not late.
+_POLLED_RECORDS: Final = 10_000
+#: How long a broker waits for more records: it bounds how late a marker is seen.
+_FETCH_WAIT_MS: Final = 20
+#: What librdkafka fetches ahead, per partition and in all: rows that wait in it are not seen by the gate.
+_FETCH_BYTES: Final = 1024 * 1024
+_QUEUED_KIB: Final = 16 * 1024
+_TOPICS_EVERY_S: Final = 2.0
+_GONE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - these are their public names
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    }
+)
+
+#: The records of one partition that a poll has brought, in offset order.
+PartitionRecords = tuple[FeedPartition, list[FeedRecord]]
+
+
+class FeedReader:
+    """Reads the partitions in ``starts`` from these offsets on. Close it, or use it in a ``with``.
+
+    ``topic_ids`` are the topics' ids when the reading begins.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        starts: Mapping[FeedPartition, int],
+        topic_ids: Mapping[str, str],
+    ) -> None:
+        self._connection = connection
+        self._watch = ClusterWatch(_LOGGER)
+        #: Where reading goes on. Everything below was read, or is no record.
+        self.positions = dict(starts)
+        self._paused: set[FeedPartition] = set()
+        self._topics = _TopicCheck(connection, topic_ids)
+        self._consumer = connection.open(
+            Consumer,
+            {
+                "group.id": f"tidegate-subscribe-{uuid.uuid4()}",  # never joined: librdkafka insists on one
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",  # deleted records must not be passed over in silence
+                "fetch.wait.max.ms": _FETCH_WAIT_MS,
+                "fetch.message.max.bytes": _FETCH_BYTES,
+                "queued.max.messages.kbytes": _QUEUED_KIB,
+                "logger": self._watch,
+            },
+        )
+        self._consumer.assign(
+            [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
+        )
+
+    def poll(self, timeout_s: float) -> list[PartitionRecords]:
+        """Return what has come, as soon as anything has; nothing after ``timeout_s``.
+
+        Raises ``HistoryLost``, ``ObjectDropped``, and ``InputError`` where Kafka refuses.
+        """
+        messages = self._consumer.consume(1, timeout=timeout_s)
+        if messages:
+            messages += self._consumer.consume(_POLLED_RECORDS, timeout=0)
+        self._topics.check()
+        if self._watch.has_changed:
+            raise HistoryLost(
+                f"The address {self._connection.bootstrap_servers} means another Kafka cluster now: offsets "
+                "of one say nothing in the other. Begin again with a snapshot"
+            )
+        return self._records(messages)
+
+    @property
+    def paused(self) -> frozenset[FeedPartition]:
+        """The partitions that are not read at the moment."""
+        return frozenset(self._paused)
+
+    def pause(self, places: Collection[FeedPartition]) -> None:
+        """Fetch no more of these partitions, and no less of the others."""
+        if more := set(places) - self._paused:
+            self._paused |= more
+            self._consumer.pause([confluent_kafka.TopicPartition(*place) for place in more])
+        if fewer := self._paused - set(places):
+            self._paused -= fewer
+            self._consumer.resume([confluent_kafka.TopicPartition(*place) for place in fewer])
+
+    def lows(self) -> dict[FeedPartition, int]:
+        """Return the first offset of each partition, as the brokers told it last."""
+        found = {}
+        for place in self.positions:
+            low, _ = self._consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*place), cached=True)
+            found[place] = max(low, 0)
+        return found
+
+    def close(self) -> None:
+        """Close the client."""
+        self._consumer.close()
+
+    def _records(self, messages: Iterable[Any]) -> list[PartitionRecords]:
+        found: dict[tuple[str, int], list[FeedRecord]] = {}
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._take_error(message, error)
+                continue
+            place = message.topic(), message.partition()
+            records = found.get(place)
+            if records is None:
+                records = found[place] = []
+            records.append(
+                FeedRecord(message.offset(), message.key(), message.value(), message.headers() or ())
+            )
+        batches = [(FeedPartition(*place), records) for place, records in found.items()]
+        for place, records in batches:
+            self.positions[place] = max(self.positions[place], records[-1].offset + 1)
+        return batches
+
+    def _take_error(self, message: Any, error: KafkaError) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - this is its public name
+            # Behind the last record there may be offsets of a transaction's control records.
+            place = FeedPartition(message.topic(), message.partition())
+            self.positions[place] = max(self.positions[place], message.offset())
+        elif code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - this is its public name
+            place = FeedPartition(message.topic(), message.partition())
+            raise HistoryLost(
+                f"Offset {self.positions[place]} of {place} is deleted or beyond its end: retention has "
+                "overtaken the subscription, or the topic was cut. Begin again with a snapshot, and give the "
+                "topic a longer retention",
+                *place,
+                self.positions[place],
+            )
+        elif code in _GONE:
+            self._topics.check_now()
+        elif code > 0 and not error.retriable():
+            raise self._connection.failed(f"reading {message.topic()}[{message.partition()}]", error)
+        else:
+            _LOGGER.info("reading goes on when Kafka is back: %s", error.str())
+
+
+class _TopicCheck:
+    """Looks from time to time whether topics are still those that they were; no call of it waits."""
+
+    def __init__(self, connection: KafkaConnection, ids: Mapping[str, str]) -> None:
+        self._admin = connection.open(AdminClient)
+        self._ids = dict(ids)
+        self._asked: dict[str, Future[Any]] = {}
+        self._ask_at = time.monotonic() + _TOPICS_EVERY_S
+
+    def check_now(self) -> None:
+        """Ask soon, whenever the last time was."""
+        self._ask_at = min(self._ask_at, time.monotonic() + 0.5)
+
+    def check(self) -> None:
+        """Raise ``ObjectDropped`` for a topic that is gone, ``HistoryLost`` for one that was created anew."""
+        now = time.monotonic()
+        if not self._asked and now >= self._ask_at:
+            self._ask_at = now + _TOPICS_EVERY_S
+            self._asked = self._admin.describe_topics(TopicCollection(list(self._ids)), request_timeout=10)
+        for name in [name for name, answer in self._asked.items() if answer.done()]:
+            self._take(name, self._asked.pop(name))
+
+    def _take(self, name: str, answer: Future[Any]) -> None:
+        try:
+            found = str(answer.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() in _GONE:
+                raise ObjectDropped(f"topic {name} was deleted: the subscription ends", topic=name) from None
+            return  # Kafka is away, or its answer will pass: the next look tells
+        if found != self._ids[name]:
+            raise HistoryLost(
+                f"Topic {name} was deleted and created anew: its offsets start again. Begin again with a "
+                "snapshot",
+                name,
+            )

@@ -1,0 +1,188 @@
+"""A subscription of a feed's table on Kafka: reads its topic, and gives batches.
+
+1. The table's columns come from the log's descriptors, its topic from the feed (`feed_catalog`).
+2. AS OF is chosen from what the topic can still answer (`feed_history`), or from a token, whose offsets must
+   still be there.
+3. Records are read partition by partition (`feed_reader`) and given to the gate. Partitions that are far
+   ahead are paused (`partition_pauses`).
+4. When the gate opens, the subscription makes a batch of what it lets through.
+5. The batch's token has the offsets of the gate, so a resume reads what waits again.
+
+Failure cases: a crash before the consumer has stored a token repeats the batch, which is the same rows
+again; a crash after it repeats nothing. Between 2 and 3 retention may delete what is to be read: step 3 then
+ends with ``HistoryLost``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.client.subscribe.feed_history import FeedHistory
+from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.client.subscribe.partition_pauses import PartitionPauses
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.client.resume_token import read_token
+from tidegate.subscribe.fingerprint import fingerprint
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+from tidegate.subscribe.gate.side_markers import SideMarkers
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.subscription import Subscription, SubscriptionBatch, SubscriptionSource, resumed
+from tidegate.subscribe.updates.update import RowValues
+
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStatus:
+    """How a subscription gets on.
+
+    Attributes:
+        delivered: every row at or below it was delivered.
+        waiting_rows: rows that wait for other partitions.
+        paused: partitions that are not read while others catch up.
+        repeats: rows that came again and were dropped.
+        retention_margin: how many records lie between what a resume would read and what is deleted, in the
+            partition where they are fewest.
+    """
+
+    delivered: Timestamp
+    waiting_rows: int
+    paused: tuple[FeedPartition, ...]
+    repeats: int
+    retention_margin: int
+
+
+class LiveSubscription:
+    """One subscription. Iterate over it, or call ``next``; close it, or use it in a ``with``.
+
+    ``plan`` is of ``table``. ``token`` is the text of a batch's token: the subscription goes on behind that
+    batch. ``key_rows`` holds the rows by key where the records do not tell the row before; by default it is
+    in memory.
+
+    Attributes:
+        plan: what the statement means for the table.
+        as_of: where it began.
+        opening: the rows before all batches: with PROGRESS a progress row at ``as_of``.
+
+    Raises ``HistoryLost``, ``TokenRefused``, ``SubscribeStatementError`` for bounds that cross,
+    ``InputError`` for topics that do not fit, ``BrokerUnavailable`` when Kafka does not answer.
+    """
+
+    def __init__(
+        self,
+        table: SubscribableTable,
+        plan: SubscribePlan,
+        token: str = "",
+        key_rows: KeyRows | None = None,
+        *,
+        track_keys: bool = False,
+    ) -> None:
+        history = FeedHistory.now(table)
+        topics = sorted({place.topic for place in (*history.rows, *history.markers)})
+        admin = open_admin(table.connection, table.connection.timeout_s)
+        ids = admin.ids(topics)
+        name = f"{table.feed.feed_id}/{ids[table.target.topic]}"
+        source = SubscriptionSource(name, table.tells_before, key_rows)
+        if token:
+            read = read_token(token, fingerprint(plan, name))
+            history.require(read)
+            self.as_of = read.as_of
+            self._subscription, start = resumed(plan, read, source)
+        else:
+            self.as_of = history.choose_as_of(plan)
+            delivered = Timestamp(0) if plan.snapshot else self.as_of
+            start = GateStart(delivered, history.starts(plan, self.as_of))
+            self._subscription = Subscription(plan, self.as_of, source, start=start, track_keys=track_keys)
+        self._gate = RowGate({table.target.topic: table.decoder()}, history.rows, start)
+        side = table.feed.resolved_topic
+        self._side = SideMarkers(side, history.rows, self._gate) if side else None
+        self._pauses = PartitionPauses(self._gate, history.rows)
+        starts = {place: start.offsets.get(place, 0) for place in (*history.rows, *history.markers)}
+        self._reader = FeedReader(table.connection, starts, ids)
+        self._table = table
+        self.plan = plan
+        self._ended = False
+        self.opening: tuple[RowValues, ...] = tuple(self._subscription.opening())
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of every row."""
+        return self._subscription.header
+
+    @property
+    def ended(self) -> bool:
+        """Whether UP TO is reached."""
+        return self._ended
+
+    def next(self, timeout_s: float | None = None) -> SubscriptionBatch | None:
+        """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
+
+        A batch may have no rows. Raises what `RowGate` and `Subscription` raise, ``HistoryLost`` where
+        retention has overtaken the subscription, ``ObjectDropped`` for a topic that was deleted; each later
+        call raises the same.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._ended:
+            opening = self._gate.open()
+            batch = None if opening is None else self._subscription.advance(opening, self._offsets())
+            if batch is not None:
+                self._ended = batch.is_last
+                return batch
+            left = _POLL_S if until is None else min(_POLL_S, until - time.monotonic())
+            if left < 0:
+                return None
+            self._read(left)
+        return None
+
+    def __iter__(self) -> Iterator[SubscriptionBatch]:
+        while (batch := self.next()) is not None:
+            yield batch
+
+    def status(self) -> SubscriptionStatus:
+        """Return how it gets on."""
+        lows, offsets = self._reader.lows(), self._offsets()
+        return SubscriptionStatus(
+            self._gate.delivered,
+            self._gate.waiting_rows,
+            tuple(sorted(self._reader.paused)),
+            self._gate.repeats,
+            min(offset - lows.get(place, 0) for place, offset in offsets.items()),
+        )
+
+    def close(self) -> None:
+        """Close the client."""
+        self._ended = True
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, timeout_s: float) -> None:
+        self._reader.pause(self._pauses.now())
+        for place, records in self._reader.poll(timeout_s):
+            if self._side is not None and place.topic == self._table.feed.resolved_topic:
+                for record in records:
+                    self._side.take(place, record)
+            else:
+                self._gate.take_all(place, records)
+        if self._side is not None:
+            for place, position in self._reader.positions.items():
+                if place.topic == self._table.target.topic:
+                    self._side.reach(place, position)
+
+    def _offsets(self) -> dict[FeedPartition, int]:
+        offsets = self._gate.offsets()
+        return offsets if self._side is None else offsets | self._side.offsets()

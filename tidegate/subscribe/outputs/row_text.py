@@ -1,0 +1,93 @@
+"""Rows of a subscription as text: a line of JSON, or a line of CSV.
+
+Numbers keep their digits: a ``Decimal`` stands in JSON as the number that it is, never as a float. A
+timestamp is its HLC decimal, a text in JSON, because most programs read JSON's numbers with 17 digits. What
+JSON has no form for is a text: bytes as ``\\x`` and hexadecimal digits, NaN and the infinities by name, dates
+and times in ISO 8601.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import date, time
+from decimal import Decimal
+from typing import Any, Final
+
+from tidegate.hlc import Timestamp
+
+_NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$')
+
+
+class JsonLines:
+    """Makes the JSON object of each row: ``{"mz_timestamp": "1.0000000000", "mz_diff": 1, "id": 7}``."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, header: Sequence[str]) -> None:
+        self._names = [f"{json.dumps(name, ensure_ascii=False)}: " for name in header]
+
+    def line(self, row: Sequence[Any]) -> str:
+        """Return the row's object, without a line's end."""
+        members = [name + json_text(value) for name, value in zip(self._names, row, strict=True)]
+        return f"{{{', '.join(members)}}}"
+
+
+def csv_line(values: Sequence[Any]) -> str:
+    """Return the fields of a row of CSV, as PostgreSQL writes it, without a line's end.
+
+    NULL is an empty field, an empty text is one in quotes: ``1,,""``.
+    """
+    return ",".join(map(_csv_field, values))
+
+
+def _csv_field(value: Any) -> str:
+    if value is None:
+        return ""
+    text = plain_text(value)
+    if text and not _NEEDS_QUOTES.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case Timestamp():
+            return f'"{value.decimal()}"'
+        case int():
+            return str(value)
+        case float() | Decimal():
+            return str(value) if math.isfinite(value) else f'"{plain_text(value)}"'
+        case list() | tuple():
+            return f"[{', '.join(map(json_text, value))}]"
+        case dict():
+            members = (f"{json_text(str(name))}: {json_text(each)}" for name, each in value.items())
+            return f"{{{', '.join(members)}}}"
+    return json.dumps(plain_text(value), ensure_ascii=False)
+
+
+def plain_text(value: Any) -> str:
+    """Return a value that is not NULL as text, without quotes: for CSV and for tables."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return f"\\x{value.hex()}"
+        case Timestamp():
+            return value.decimal()
+        case float() | Decimal() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case date() | time():
+            return value.isoformat()
+        case list() | tuple() | dict():
+            return json_text(value)
+    return str(value)
