@@ -48,6 +48,12 @@ class TableContents:
         #: Keys that were violated, by their identities.
         self.unknown_keys: dict[Hashable, RowValues] = {}
 
+    def restore(self, rows: Iterable[RowValues]) -> None:
+        """Hold these rows, as ``rows`` gave them: what a consumer had stored with its token."""
+        for row in rows:
+            identity = row_identity(row[: self._key_width or None])
+            self._counts[identity] = (row, self._counts.get(identity, _NO_ROW)[1] + 1)
+
     def fold(self, batch: ReleasedBatch) -> None:
         """Apply a batch. Raises ``ProtocolError`` for rows that leave fewer than none."""
         for time, group in groupby(batch.rows, lambda row: row.time):

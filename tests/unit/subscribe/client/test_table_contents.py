@@ -64,3 +64,13 @@ def test_the_values_after_are_kept_of_debezium_rows() -> None:
     contents = TableContents(key_width=1, value_width=1)
     contents.fold(batch((10, "insert", ("a", None, 1)), (11, "upsert", ("a", 1, 2))))
     assert contents.rows() == [("a", 2)]
+
+
+def test_stored_rows_are_held_as_they_were() -> None:
+    contents, keyed = TableContents(), TableContents(key_width=1, value_width=1)
+    contents.restore([("a",), ("a",)])
+    contents.fold(batch((10, -1, ("a",))))
+    assert contents.rows() == [("a",)]
+    keyed.restore([("a", 1), ("b", 2)])
+    keyed.fold(batch((10, "upsert", ("a", 3)), (10, "delete", ("b", None))))
+    assert keyed.rows() == [("a", 3)]
