@@ -23,11 +23,13 @@ from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart
+from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
+from tidegate.subscribe.plain_path import PlainPath
 from tidegate.subscribe.plan import SubscribePlan, require_bounds
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.first_error import FirstError
-from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.subscribe.updates.update import RowValues
 
 
@@ -75,6 +77,7 @@ class Subscription:
             "_key_rows",
             "_offsets",
             "_outputs",
+            "_plain",
             "_plan",
             "_resumable",
             "_selection",
@@ -101,6 +104,8 @@ class Subscription:
         self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of)
         self._selection = plan.selection()
         self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
+        plain = not track_keys and is_plain(plan)
+        self._plain = PlainPath(plan, self._bounds, before, self._key_rows) if plain else None
         self._resumable = not track_keys and (self._selection is None or not self._selection.stateful)
         self._snapshot_due = plan.snapshot
         self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
@@ -124,10 +129,8 @@ class Subscription:
             return None if self._outputs.ended else self._batch(opening, offsets)
 
     def _batch(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
-        updates = self._updates.updates(opening.versions)
-        self._key_rows.close_at(opening.frontier)
-        self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
-        rows = self._outputs.advance(opening.frontier)
+        shown = self._take(opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to))
+        rows = self._outputs.advance(opening.frontier, shown)
         ended = self._outputs.ended
         if not ended:  # at the end the gate may be beyond UP TO: what is there was left out, not delivered
             self._offsets = offsets
@@ -141,6 +144,23 @@ class Subscription:
         token = ResumeToken(frontier, self.fingerprint, self._offsets) if resumable else None
         return SubscriptionBatch(frontier, tuple(rows), is_snapshot, token, ended)
 
+    def _take(self, opening: GateOpening) -> list[RowValues]:
+        """Take what the gate lets through; returns the rows of it that are shown without being held."""
+        shown: list[RowValues] = []
+        if self._plain is not None:
+            shown = self._plain.rows(opening)
+        else:
+            updates = self._updates.updates(opening.versions)
+            self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
+        self._key_rows.close_at(opening.frontier)
+        return shown
+
+
+def _below(opening: GateOpening, up_to: Timestamp) -> GateOpening:
+    """What is below UP TO: the table of rows by key stops there as well, so that a resume finds it so."""
+    end = opening.rows.split(resume_as_of(Frontier(up_to)))
+    return GateOpening(min(opening.frontier, Frontier(up_to)), opening.rows.part(0, end), opening.decode)
+
 
 def row_before(plan: SubscribePlan, *, tells_before: bool) -> RowBefore:
     """Where a plan's subscription has the row before each change from."""
@@ -151,6 +171,21 @@ def row_before(plan: SubscribePlan, *, tells_before: bool) -> RowBefore:
     if plan.shape.mode is OutputMode.UPSERT and by_primary_key:
         return RowBefore.NOWHERE
     return RowBefore.KEY_ROWS
+
+
+def needs_key_rows(plan: SubscribePlan, *, tells_before: bool) -> bool:
+    """Whether a plan's subscription cannot do without a table of rows by key."""
+    return row_before(plan, tells_before=tells_before) is RowBefore.KEY_ROWS
+
+
+def is_plain(plan: SubscribePlan) -> bool:
+    """Whether each version shows by itself: a table without a query, as diffs or by its primary key."""
+    if plan.query is not None:
+        return False
+    if plan.shape.mode is OutputMode.DIFFS:
+        return plan.dialect is Dialect.TIDEGATE
+    key = {plan.shape.columns[at] for at in plan.shape.key}
+    return bool(key) and key == {*plan.relation.primary_key}
 
 
 def resumed(
@@ -164,7 +199,7 @@ def resumed(
     if plan.up_to is not None:
         require_bounds(str(token.as_of), str(plan.up_to), crossed=token.as_of > plan.up_to)
     source = source or SubscriptionSource()
-    needs_rows = row_before(plan, tells_before=source.tells_before) is RowBefore.KEY_ROWS
+    needs_rows = needs_key_rows(plan, tells_before=source.tells_before)
     stands_at = source.key_rows.frontier if source.key_rows is not None else None
     if needs_rows and stands_at != token.frontier:
         raise HistoryLost(

@@ -10,14 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.subscribe.consumer_run import Target, consume, plan_of, resume
-from tests.unit.subscribe.topic_histories import END, RELATION, TopicHistory, times, topic_histories
+from tests.unit.subscribe.topic_histories import (
+    END,
+    RELATION,
+    TopicHistory,
+    shifted,
+    times,
+    topic_histories,
+)
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.row_updates import RowBefore
 from tidegate.subscribe.client.consumer_state import ReleasedBatch
 from tidegate.subscribe.client.received_row import ReceivedRow
 from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.outputs.dialect import Dialect
-from tidegate.subscribe.subscription import row_before
+from tidegate.subscribe.subscription import is_plain, row_before
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.value_order import values_key
 
@@ -130,6 +137,55 @@ def test_dialects_differ_in_order_alone(history: TopicHistory, as_of: Timestamp)
     for time in {row[0] for row in ours.rows}:
         signs = [row[2] > 0 for row in ours.rows if row[0] == time]
         assert signs == sorted(signs)
+
+
+@SOURCES
+@pytest.mark.parametrize("envelope", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
+@given(history=topic_histories(), as_of=times(), up_to=times(), crash_at=crashes)
+def test_a_table_and_a_query_of_all_of_it_give_the_same_rows(
+    tells_before: bool,
+    envelope: str,
+    history: TopicHistory,
+    as_of: Timestamp,
+    up_to: Timestamp,
+    crash_at: list[int],
+) -> None:
+    """A table goes the short way, which knows no queries."""
+    as_of, up_to = sorted((as_of, up_to))
+    bounds = f"AS OF {as_of} UP TO {up_to}"
+    within = [at for at in crash_at if at < len(history.records)]
+    table, query = (
+        plan_of(statement(envelope, bounds)),
+        plan_of(f"SUBSCRIBE (SELECT * FROM accounts) {envelope} WITH (PROGRESS) {bounds}"),
+    )
+    assert is_plain(table)
+    assert not is_plain(query)
+    short = consume(history, table, tells_before=tells_before, crashes=within)
+    long = consume(history, query, tells_before=tells_before, crashes=within)
+    silent = row_before(table, tells_before=tells_before) is RowBefore.NOWHERE
+    assert [row for row in short.rows if not silent or row in long.rows] == long.rows
+    assert short.states == long.states
+
+
+@ALL_MODES
+@SOURCES
+@given(history=topic_histories(), as_of=times(), crash_at=crashes)
+def test_times_of_our_days_change_nothing(
+    mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
+) -> None:
+    wall = 1_763_000_000_000_000_000
+    within = [at for at in crash_at if at < len(history.records)]
+    early = consume(
+        history, plan_of(statement(mode, f"AS OF {as_of}")), tells_before=tells_before, crashes=within
+    )
+    later = consume(
+        shifted(history, wall),
+        plan_of(statement(mode, f"AS OF {Timestamp(as_of.wall + wall, as_of.logical)}")),
+        tells_before=tells_before,
+        crashes=within,
+    )
+    assert later.rows == [(Timestamp(row[0].wall + wall, row[0].logical), *row[1:]) for row in early.rows]
+    assert later.states == early.states
 
 
 @SOURCES

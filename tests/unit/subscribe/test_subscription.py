@@ -6,7 +6,13 @@ import pytest
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
 from tests.unit.subscribe.topic_histories import Commit, marker_record, record_bytes
-from tidegate.errors import EvaluationError, HistoryLost, SchemaMismatch, SubscribeStatementError
+from tidegate.errors import (
+    EvaluationError,
+    HistoryLost,
+    SchemaMismatch,
+    SubscribeStatementError,
+    UnreadableRow,
+)
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -57,6 +63,30 @@ def test_an_error_comes_again_with_every_call() -> None:
     with pytest.raises(EvaluationError) as again:
         batches(subscription, [], [20])
     assert first.value is again.value
+
+
+def test_a_damaged_row_ends_the_subscription_for_good() -> None:
+    gate = RowGate(DECODERS, [PLACE])
+    gate.take(PLACE, FeedRecord(0, b"[1]", b'{"after": {, "updated": "7.0000000000"}'))
+    gate.take(PLACE, marker_record(1, Timestamp(9)))
+    damaged = gate.open()
+    gate.take(PLACE, marker_record(2, Timestamp(20)))
+    later = gate.open()
+    subscription = Subscription(plan_of("SUBSCRIBE accounts"), Timestamp(6), TELLS)
+    for opening in (damaged, later):
+        assert opening is not None
+        with pytest.raises(UnreadableRow, match=r"offset 0 of accounts\[0\]"):
+            subscription.advance(opening, gate.offsets())
+
+
+def test_a_number_and_a_truth_value_are_two_rows() -> None:
+    commits = [
+        Commit(Timestamp(5), 1, (1, 1, None), None),
+        Commit(Timestamp(8), 1, (1, True, None), (1, 1, None)),
+    ]
+    subscription = Subscription(plan_of("SUBSCRIBE accounts"), Timestamp(6), TELLS)
+    _, change = batches(subscription, commits, [7, 9])
+    assert [row[1:] for row in change.rows] == [(-1, 1, 1, None), (1, 1, True, None)]
 
 
 def test_another_schema_ends_the_subscription() -> None:

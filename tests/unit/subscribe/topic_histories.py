@@ -8,8 +8,9 @@ feed promises is kept: rows of a key in order, and no unseen row at or below a m
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from tidegate.subscribe.updates.relation import Relation
 TOPICS: Final = ("accounts", "more")
 RELATION: Final = Relation(TableName("accounts"), ("id", "balance", "note"), ("id",))
 _KEYS: Final = 4
+_WALL: Final = re.compile(rb'"([0-9]+)\.(?=[0-9]{10}")')
 #: The last marker of every partition, above all commits.
 END: Final = Timestamp(20)
 
@@ -161,3 +163,23 @@ def reread(
     again = [pair for pair in history.records[:until] if pair[1].offset >= offsets.get(pair[0], 0)]
     yield from sorted(again, key=lambda pair: history.partitions.index(pair[0]))
     yield from history.records[until:]
+
+
+def shifted(history: TopicHistory, wall: int) -> TopicHistory:
+    """The same history so many nanoseconds later, as with the times of our days."""
+    return TopicHistory(
+        tuple(replace(commit, time=_later(commit.time, wall)) for commit in history.commits),
+        history.partitions,
+        tuple(
+            (place, record._replace(value=_later_value(record, wall))) for place, record in history.records
+        ),
+    )
+
+
+def _later(time: Timestamp, wall: int) -> Timestamp:
+    return Timestamp(time.wall + wall, time.logical)
+
+
+def _later_value(record: FeedRecord, wall: int) -> bytes:
+    assert record.value is not None
+    return _WALL.sub(lambda found: b'"%d.' % (int(found[1]) + wall), record.value)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.client.kafka.cluster import Bounds, Cluster
@@ -28,6 +29,8 @@ from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.readable_history import ReadableHistory
 from tidegate.verify import TopicPartition
 from tidegate.verify.auditor import OFFSET_MARKERS
+
+_ELSE: Final = "Subscribe WITH (SNAPSHOT = false) to a feed WITH diff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +65,27 @@ class FeedHistory:
         """Whether the topic has its beginning."""
         return all(each.low == 0 for each in self.rows.values())
 
-    def choose_as_of(self, plan: SubscribePlan) -> Timestamp:
-        """Return the AS OF of a plan. Raises ``HistoryLost`` where it cannot be read (any more)."""
+    def choose_as_of(self, plan: SubscribePlan, *, from_beginning: bool) -> Timestamp:
+        """Return the AS OF of a plan. Raises ``HistoryLost`` where it cannot be read (any more).
+
+        ``from_beginning``: every row is needed, for a snapshot or to know the row before a change.
+        """
         start = self.table.feed.start
-        if plan.snapshot:
+        if from_beginning:
             self._require_snapshots()
         told = plan.as_of is not None and not plan.at_least and self.is_whole
         present = ZERO if told else self._present()
         readable_from = start if self.is_whole else max(start, present)
         return ReadableHistory(readable_from, max(start, present)).choose_as_of(plan)
 
-    def starts(self, plan: SubscribePlan, as_of: Timestamp) -> dict[FeedPartition, int]:
+    def starts(self, as_of: Timestamp, *, from_beginning: bool) -> dict[FeedPartition, int]:
         """Return the offsets from which a subscription reads that begins at ``as_of``.
 
-        With a snapshot that is the beginning. Without one it is the first record whose time is at or above
-        ``as_of``: a record's time is its row's. Markers on a topic of their own are read from its beginning.
+        If not from the beginning, it is the first record whose time is at or above ``as_of``: a record's time
+        is its row's. Markers on a topic of their own are read from its beginning.
         """
         begin = {place: each.low for place, each in self.markers.items()}
-        if plan.snapshot:
+        if from_beginning:
             return begin | {place: each.low for place, each in self.rows.items()}
         cluster = Cluster(self.table.connection)
         if self.table.target.topic in cluster.stamped_by_broker([self.table.target.topic]):
@@ -114,15 +120,14 @@ class FeedHistory:
         if feed.options.initial_scan is InitialScan.NO:
             raise HistoryLost(
                 f"Feed {feed.feed_id} began without a scan, so its topics lack the rows that have not "
-                f"changed since {feed.start}: there is no snapshot. Subscribe WITH (SNAPSHOT = false), or to "
-                "a feed WITH initial_scan"
+                f"changed since {feed.start}: there is no snapshot. {_ELSE}, or to a feed WITH "
+                "initial_scan"
             )
         for place, bounds in self.rows.items():
             if bounds.low > 0:
                 raise HistoryLost(
                     f"The first {bounds.low} records of {place} are deleted, so the topic has no snapshot. "
-                    "Subscribe WITH (SNAPSHOT = false), or to a new feed WITH initial_scan whose topic keeps "
-                    "its records",
+                    f"{_ELSE}, or to a new feed WITH initial_scan whose topic keeps its records",
                     place.topic,
                     place.partition,
                     0,

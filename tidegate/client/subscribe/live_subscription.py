@@ -26,7 +26,7 @@ from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.fingerprint import fingerprint
@@ -34,7 +34,13 @@ from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
 from tidegate.subscribe.gate.side_markers import SideMarkers
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.subscription import Subscription, SubscriptionBatch, SubscriptionSource, resumed
+from tidegate.subscribe.subscription import (
+    Subscription,
+    SubscriptionBatch,
+    SubscriptionSource,
+    needs_key_rows,
+    resumed,
+)
 from tidegate.subscribe.updates.update import RowValues
 
 _POLL_S: Final = 0.2
@@ -97,9 +103,11 @@ class LiveSubscription:
             self.as_of = read.as_of
             self._subscription, start = resumed(plan, read, source)
         else:
-            self.as_of = history.choose_as_of(plan)
-            delivered = Timestamp(0) if plan.snapshot else self.as_of
-            start = GateStart(delivered, history.starts(plan, self.as_of))
+            from_beginning = plan.snapshot or needs_key_rows(plan, tells_before=table.tells_before)
+            self.as_of = history.choose_as_of(plan, from_beginning=from_beginning)
+            delivered = ZERO if from_beginning else self.as_of
+            offsets = history.starts(self.as_of, from_beginning=from_beginning)
+            start = GateStart(delivered, offsets)
             self._subscription = Subscription(plan, self.as_of, source, start=start, track_keys=track_keys)
         self._gate = RowGate({table.target.topic: table.decoder()}, history.rows, start)
         side = table.feed.resolved_topic

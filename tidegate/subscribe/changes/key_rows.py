@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
@@ -20,6 +21,9 @@ class KeyRows(Protocol):
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
         """Set a key's row, ``None`` to remove it; returns the row before."""
+
+    def replace_all(self, changes: Sequence[tuple[bytes, RowValues | None]]) -> list[RowValues | None]:
+        """Set the rows of several keys, one after the other; returns the row before each."""
 
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""
@@ -40,6 +44,10 @@ class MemoryKeyRows:
         if row is not None:
             self._rows[key] = row
         return before
+
+    def replace_all(self, changes: Sequence[tuple[bytes, RowValues | None]]) -> list[RowValues | None]:
+        """Set the rows of several keys, one after the other; returns the row before each."""
+        return [self.replace(key, row) for key, row in changes]
 
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""

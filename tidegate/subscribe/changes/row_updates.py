@@ -59,27 +59,13 @@ class RowUpdates:
         ``UnreadableRow``."""
         updates: list[Update] = []
         for version in versions:
-            row = self._row(version)
+            row = row_of(self._lines, version)
             before = self._row_before(version, row)
             if before is not None:
                 updates.append(Update(version.updated, -1, before))
             if row is not None:
                 updates.append(Update(version.updated, 1, row))
         return updates
-
-    def _row(self, version: RowVersion) -> RowValues | None:
-        record = version.record
-        if record.row is not None and not record.deleted:
-            return self._lines.values(record.row, version)
-        if record.deleted is not True:
-            raise UnreadableRow(
-                f"The row at {version.place} does not say whether it is a deletion: its envelope cannot be "
-                "subscribed to. Create a feed with another one",
-                version.topic,
-                version.partition,
-                version.offset,
-            )
-        return None
 
     def _row_before(self, version: RowVersion, row: RowValues | None) -> RowValues | None:
         match self._before:
@@ -94,3 +80,22 @@ class RowUpdates:
                 return self._lines.key_alone(version) if row is None else None
             case never:
                 assert_never(never)
+
+
+def row_of(lines: RowLines, version: RowVersion) -> RowValues | None:
+    """The row that a version sets; ``None`` for a deletion.
+
+    Raises ``SchemaMismatch``, and ``UnreadableRow`` for one that does not tell which of the two it is.
+    """
+    record = version.record
+    if record.row is not None and not record.deleted:
+        return lines.values(record.row, version)
+    if record.deleted is not True:
+        raise UnreadableRow(
+            f"The row at {version.place} does not say whether it is a deletion: its envelope cannot be "
+            "subscribed to. Create a feed with another one",
+            version.topic,
+            version.partition,
+            version.offset,
+        )
+    return None

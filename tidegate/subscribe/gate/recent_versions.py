@@ -3,82 +3,105 @@
 A row at or below what was delivered has to be an exact copy of one that was: the markers promised it. Whether
 it is can be said above ``floor``, from which every delivered version is remembered; below it rows are taken
 for repeats. The floor rises with the number of versions, and begins at the AS OF of a resume.
+
+Versions are remembered by numbers: their timestamps, and hashes of 64 bits of their keys and values.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from tidegate.errors import LateRow, RepeatDiffers
+import numpy as np
+
+from tidegate.errors import LateRow
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.gate.feed_record import RowVersion, VersionIdentity
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.opened_rows import OpenedRows, differs, key_hashes
+from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below
 
 VERSIONS_KEPT: Final = 100_000
 
 
-class RecentVersions:
-    """Remembers up to ``most`` delivered versions, about 200 bytes each and their keys."""
+class _Delivered(NamedTuple):
+    """The versions of one opening, in the order of their timestamps."""
 
-    __slots__ = ("_digests", "_most", "_order", "floor")
+    walls: IntColumn
+    logicals: IntColumn
+    keys: IntColumn
+    values: IntColumn
+
+    def behind(self, count: int) -> _Delivered:
+        """Those behind the first ``count``."""
+        return _Delivered(*(column[count:] for column in self))
+
+    def up_to(self, bound: Timestamp) -> int:
+        """How many are at or below a timestamp."""
+        return int(np.count_nonzero(at_or_below(self.walls, self.logicals, bound)))
+
+    def time(self, at: int) -> Timestamp:
+        """The timestamp of a version."""
+        return Timestamp(int(self.walls[at]), int(self.logicals[at]))
+
+
+class RecentVersions:
+    """Remembers up to ``most`` delivered versions, in 32 bytes each."""
+
+    __slots__ = ("_count", "_delivered", "_most", "floor")
 
     def __init__(self, floor: Timestamp, most: int = VERSIONS_KEPT) -> None:
         #: At or below it nothing is remembered.
         self.floor = floor
         self._most = most
-        self._digests: dict[VersionIdentity, int] = {}
-        self._order: deque[VersionIdentity] = deque()
+        self._delivered: deque[_Delivered] = deque()
+        self._count = 0
 
-    def add(self, versions: Sequence[RowVersion]) -> None:
-        """Remember versions in the order in which they are delivered."""
-        if len(versions) > self._most:  # a snapshot's: never held, not even for a moment
-            self._forget_all_up_to(versions[-self._most - 1].updated)
-        for version in versions:
-            if version.updated <= self.floor:
-                continue
-            identity = version.identity
-            self._digests[identity] = version.digest
-            self._order.append(identity)
-        while len(self._order) > self._most:
-            self._forget_oldest_time()
-
-    def require_repeat(self, version: RowVersion, delivered: Timestamp) -> None:
-        """Raise ``LateRow`` for a version that was not delivered, ``RepeatDiffers`` for one that was
-        otherwise."""
-        if version.updated <= self.floor:
+    def add(self, rows: OpenedRows) -> None:
+        """Remember rows, which are all above those that were delivered before."""
+        if not len(rows):
             return
-        known = self._digests.get(version.identity)
-        if known is None:
-            raise LateRow(
-                f"The row at {version.place} is new and has the timestamp {version.updated}, but everything "
-                f"up to {delivered} was delivered: its markers promised too much. The subscription ends; "
-                "`tidegate verify` tells more",
-                version.topic,
-                version.partition,
-                version.offset,
-            )
-        require_copy(version, known)
+        values = np.fromiter(map(hash, rows.values), np.int64, len(rows))
+        self._delivered.append(_Delivered(rows.walls, rows.logicals, rows.key_hashes, values))
+        self._count += len(rows)
+        while self._count > self._most:
+            self._forget(self._count - self._most)
 
-    def _forget_all_up_to(self, floor: Timestamp) -> None:
-        self.floor = floor
-        self._digests.clear()
-        self._order.clear()
+    def require_repeats(self, place: FeedPartition, rows: RowChunk, delivered: Timestamp) -> None:
+        """Raise ``LateRow`` for a row that was not delivered, ``RepeatDiffers`` for one that differs from
+        what was."""
+        keys = key_hashes(place.topic, rows.keys)
+        for at in np.flatnonzero(~rows.up_to(self.floor)).tolist():
+            updated = Timestamp(int(rows.walls[at]), int(rows.logicals[at]))
+            found = self._values_of(updated, int(keys[at]))
+            if not found:
+                raise LateRow(
+                    f"The row at offset {rows.offsets[at]} of {place} is new and has the timestamp "
+                    f"{updated}, but everything up to {delivered} was delivered: its markers promised too "
+                    "much. The subscription ends; `tidegate verify` tells more",
+                    place.topic,
+                    place.partition,
+                    int(rows.offsets[at]),
+                )
+            if hash(rows.values[at]) not in found:
+                raise differs(place, int(rows.offsets[at]))
 
-    def _forget_oldest_time(self) -> None:
-        """A floor lies between timestamps, so all versions of the oldest one go together."""
-        self.floor = self._order[0][0]
-        while self._order and self._order[0][0] == self.floor:
-            del self._digests[self._order.popleft()]
+    def _values_of(self, updated: Timestamp, key: int) -> Sequence[int]:
+        """The hashes of the values that a key was delivered with at a timestamp: one, or none."""
+        for each in self._delivered:
+            if updated <= each.time(-1):
+                same = (each.walls == updated.wall) & (each.logicals == updated.logical) & (each.keys == key)
+                return [int(value) for value in each.values[same]]
+        return ()
 
+    def _forget(self, too_many: int) -> None:
+        """Forget so many of the oldest versions at least.
 
-def require_copy(version: RowVersion, digest: int) -> None:
-    """Raise ``RepeatDiffers`` where a version came before with another value."""
-    if version.digest != digest:
-        raise RepeatDiffers(
-            f"The row at {version.place} is a version that came before with another value: repeats are exact "
-            "copies, so one of them is not the feed's. The subscription ends; `tidegate verify` tells more",
-            version.topic,
-            version.partition,
-            version.offset,
-        )
+        A floor lies between timestamps, so all versions of a timestamp go together.
+        """
+        oldest = self._delivered.popleft()
+        self.floor = oldest.time(min(too_many, len(oldest.walls)) - 1)
+        gone = oldest.up_to(self.floor)
+        self._count -= gone
+        if gone < len(oldest.walls):
+            self._delivered.appendleft(oldest.behind(gone))

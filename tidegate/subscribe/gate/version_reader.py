@@ -1,14 +1,17 @@
-"""Reads records as row versions and markers, with the place of whatever cannot be read."""
+"""Reads records as rows and markers, with the place of whatever cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from tidegate.changefeed.encoding.record import MarkerRecord, Record, RecordDecoder, RowRecord
 from tidegate.errors import MalformedRecord, UnreadableRow
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVersion
-from tidegate.subscribe.gate.stamps import has_stamp, stamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.row_chunk import RowChunk, int_column
+from tidegate.subscribe.gate.stamps import has_stamp, stamp, usual_stamps
 
 
 class VersionReader:
@@ -20,15 +23,36 @@ class VersionReader:
         self._decoders = decoders
         self._stamped = {topic for topic, decoder in decoders.items() if has_stamp(decoder)}
 
-    def is_tombstone(self, place: FeedPartition, record: FeedRecord) -> bool:
-        """Whether it only lets log compaction forget a key: it is no version."""
-        return record.value is None and record.key is not None and self._decoders[place.topic].tombstones
+    def chunk(self, place: FeedPartition, records: Sequence[FeedRecord]) -> RowChunk | None:
+        """The rows among some records of one partition that are no markers; ``None`` for no rows.
 
-    def updated(self, place: FeedPartition, record: FeedRecord) -> Timestamp | None:
-        """A row's timestamp, where it can be seen without decoding."""
-        return stamp(record.value) if place.topic in self._stamped else None
+        A tombstone only lets log compaction forget a key: it is no row. A row whose timestamp cannot be seen
+        is decoded. Raises ``UnreadableRow`` for one that cannot be.
+        """
+        decoder = self._decoders[place.topic]
+        if decoder.tombstones:
+            records = [record for record in records if record.value is not None]
+        if not records:
+            return None
+        values = [record.value for record in records]
+        decoded: list[RowRecord | None] = [None] * len(records)
+        if place.topic in self._stamped:
+            walls, logicals, known = usual_stamps(values)
+            others: Sequence[int] = np.flatnonzero(~known).tolist()
+        else:
+            walls, logicals = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+            others = range(len(records))
+        for at in others:
+            updated = stamp(values[at]) if place.topic in self._stamped else None
+            if updated is None:
+                row = decoded[at] = self.row(place, records[at])
+                updated = timestamp_of(row)
+            walls[at], logicals[at] = updated
+        offsets = int_column([record.offset for record in records])
+        keys = [record.key or b"" for record in records]
+        return RowChunk(offsets, walls, logicals, keys, values, decoded)
 
-    def version(self, place: FeedPartition, record: FeedRecord) -> RowVersion:
+    def row(self, place: FeedPartition, record: FeedRecord) -> RowRecord:
         """Decode a row. Raises ``UnreadableRow`` for what is none, or lacks its timestamp or values."""
         row = self._decoded(place, record)
         if not isinstance(row, RowRecord):
@@ -41,10 +65,7 @@ class VersionReader:
             )
         if row.updated is None:
             raise _unreadable(place, record, "its row tells no timestamp: create the feed WITH updated")
-        digest = hash(record.value)
-        return RowVersion(
-            row.updated, place.topic, record.key or b"", place.partition, record.offset, digest, row
-        )
+        return row
 
     def marker(self, place: FeedPartition, record: FeedRecord) -> MarkerRecord:
         """Decode a marker. Raises ``UnreadableRow`` for what is none."""
@@ -58,6 +79,12 @@ class VersionReader:
             return self._decoders[place.topic].decode(record.key, record.value, record.headers)
         except MalformedRecord as error:
             raise _unreadable(place, record, str(error)) from None
+
+
+def timestamp_of(row: RowRecord) -> Timestamp:
+    """The timestamp of a row that ``VersionReader.row`` has read."""
+    assert row.updated is not None
+    return row.updated
 
 
 def _unreadable(place: FeedPartition, record: FeedRecord, why: str) -> UnreadableRow:

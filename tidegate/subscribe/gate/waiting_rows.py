@@ -2,29 +2,23 @@
 
 Between two markers rows lie as bytes, in a *segment*. Rows of a segment that ends with marker M and begins
 after marker A are above A, so nothing in it is complete before the minimum of all partitions passes A: then
-the segment is looked at, once. What is above the minimum is carried over, decoded and in order.
+the segment is looked at, once. What is above the minimum is carried over.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.subscribe.gate.feed_record import FeedRecord, RowVersion
-
-#: A row that waits: as it was read, or decoded where its timestamp cannot be seen otherwise.
-Waiting: TypeAlias = FeedRecord | RowVersion
-DecodeRow: TypeAlias = Callable[[FeedRecord], RowVersion]
+from tidegate.subscribe.gate.row_chunk import RowChunk
 
 
 class Segment(NamedTuple):
     """Rows between two markers: none of them is at or below ``after``."""
 
     after: Timestamp
-    rows: list[Waiting]
+    chunks: list[RowChunk]
 
 
 class WaitingRows:
@@ -34,40 +28,40 @@ class WaitingRows:
         marker: its last marker; zero before the first.
         bound: everything at or below it was read: the marker, or where the gate began if that is higher.
         next_offset: the offset behind the last record that was read.
+        rows: how many rows wait.
     """
 
     __slots__ = (
         "_carried",
-        "_decode",
         "_marker_offset",
         "_open",
         "_segments",
         "bound",
         "marker",
         "next_offset",
+        "rows",
     )
 
-    def __init__(self, decode: DecodeRow, begin: Timestamp, next_offset: int) -> None:
+    def __init__(self, begin: Timestamp, next_offset: int) -> None:
         self.marker = ZERO
         self.bound = begin
         self.next_offset = next_offset
-        self._decode = decode
-        self._open: list[Waiting] = []
+        self.rows = 0
+        self._open: list[RowChunk] = []
         self._segments: deque[Segment] = deque()
-        self._carried: list[RowVersion] = []
+        self._carried: list[RowChunk] = []
         self._marker_offset: int | None = None
 
-    def __len__(self) -> int:
-        return len(self._carried) + len(self._open) + sum(len(segment.rows) for segment in self._segments)
+    def add(self, chunk: RowChunk) -> None:
+        """Take rows above ``bound``."""
+        self._open.append(chunk)
+        self.rows += chunk.rows
 
-    def add(self, row: Waiting) -> None:
-        """Take a row above ``bound``."""
-        self._open.append(row)
-
-    def add_below_bound(self, version: RowVersion) -> None:
-        """Take a row at or below the partition's own marker, and above what was delivered: it is not
+    def add_below_bound(self, chunk: RowChunk) -> None:
+        """Take rows at or below the partition's own marker, and above what was delivered: they are not
         dropped."""
-        insort(self._carried, version)
+        self._carried.append(chunk)
+        self.rows += chunk.rows
 
     def pass_marker(self, marker: Timestamp) -> None:
         """End the segment. The caller has seen that markers do not fall."""
@@ -83,17 +77,22 @@ class WaitingRows:
         """Say that the last marker stands among the rows, at an offset: it has to be read again with them."""
         self._marker_offset = offset
 
-    def take_up_to(self, minimum: Timestamp) -> list[RowVersion]:
-        """The versions at or below a minimum, which is not above ``bound``, in their order."""
-        looked_at: list[Waiting] = []
+    def take_up_to(self, minimum: Timestamp) -> list[RowChunk]:
+        """The rows at or below a minimum, which is not above ``bound``."""
+        looked_at = self._carried
         while self._segments and self._segments[0].after < minimum:
-            looked_at += self._segments.popleft().rows
-        if looked_at:
-            decode = self._decode
-            self._carried += [row if isinstance(row, RowVersion) else decode(row) for row in looked_at]
-            self._carried.sort()
-        end = bisect_right(self._carried, minimum, key=lambda version: version.updated)
-        complete, self._carried = self._carried[:end], self._carried[end:]
+            looked_at = looked_at + self._segments.popleft().chunks
+        complete, self._carried = [], []
+        for chunk in looked_at:
+            below = chunk.up_to(minimum)
+            if below.all():
+                complete.append(chunk)
+            elif below.any():
+                complete.append(chunk.where(below))
+                self._carried.append(chunk.where(~below))
+            else:
+                self._carried.append(chunk)
+        self.rows -= sum(chunk.rows for chunk in complete)
         return complete
 
     def first_offset(self, delivered: Timestamp) -> int:
@@ -101,10 +100,10 @@ class WaitingRows:
 
         Without the marker a partition that is ahead would seem to stand still until the next one.
         """
-        first = [version.offset for version in self._carried]
-        for rows in (*(segment.rows for segment in self._segments), self._open):
-            if rows:
-                first.append(rows[0].offset)
+        first = [chunk.first_offset for chunk in self._carried]
+        for chunks in (*(segment.chunks for segment in self._segments), self._open):
+            if chunks:
+                first.append(chunks[0].first_offset)
                 break
         if self.bound > delivered and self._marker_offset is not None:
             first.append(self._marker_offset)

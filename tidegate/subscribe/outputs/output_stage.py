@@ -14,7 +14,7 @@ Source: Materialize ``src/compute/src/sink/subscribe.rs``, ``src/adapter/src/act
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,17 +88,18 @@ class Outputs:
             if up_to is None or update.time < up_to:
                 self._hold(update)
 
-    def advance(self, progress: Progress) -> list[RowValues]:
+    def advance(self, progress: Progress, shown: Sequence[RowValues] = ()) -> list[RowValues]:
         """The rows of all updates below a frontier, and its progress row; ``None`` is the empty frontier.
 
-        A frontier that does not rise, and one after the end, give nothing.
+        ``shown`` are rows of updates that were not held here, in their form; they come first. A frontier that
+        does not rise, and one after the end, give nothing.
         """
         up_to = self._bounds.up_to
         ends = progress is None or (up_to is not None and progress >= up_to)
         if self.ended or not (ends or self._rises(progress)):
             return []
         self.ended = ends
-        rows = self._rows_below(progress)
+        rows = [*shown, *self._rows_below(progress)]
         risen = progress
         if ends:
             risen = None if up_to is None or self._dialect is Dialect.MATERIALIZE else Frontier(up_to)

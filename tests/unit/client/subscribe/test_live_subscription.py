@@ -133,6 +133,20 @@ def test_rows_that_records_do_not_tell_come_from_the_table_of_rows(
         )
 
 
+def test_without_a_snapshot_the_rows_before_are_known_all_the_same(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, diff=False))
+    second = 1_000_000_000
+    for wall, balance in ((5, 10), (8, 11)):
+        value = '{"after": {"id": 1, "balance": %d, "note": ""}, "updated": "%d.0000000000"}'
+        feed.put(0, b"[1]", (value % (balance, wall * second)).encode(), wall * second)
+    feed.mark(9 * second)
+    statement = f"SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF {7 * second}"
+    with opened(feed, statement) as subscription:
+        assert [each[1:] for each in next_of(subscription).rows] == [(-1, 1, 10, ""), (1, 1, 11, "")]
+
+
 def test_markers_aside_are_passed_at_offsets_without_a_record(broker: KafkaBroker, topic_prefix: str) -> None:
     side = f"{topic_prefix}resolved"
     feed = HandFeed(broker.bootstrap, topic_prefix, 1, replace(OPTIONS, resolved_topic=side))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.subscribe.gate.records import ONE, OTHER, gate, marker, row, shown
 from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.errors import LateRow, MarkerFell, PromiseBroken, RepeatDiffers, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
@@ -176,11 +177,42 @@ def test_a_damaged_row_that_waits_is_found_when_it_is_decoded() -> None:
     one = gate(ONE)
     one.take(ONE, FeedRecord(0, b"[1]", b'{"after": {, "updated": "5.0000000000"}'))
     one.take(ONE, marker(1, 9))
-    for _ in range(2):  # the gate lacks the row from then on, and must not open without it
+    opening = one.open()
+    assert opening is not None
+    for _ in range(2):
         with pytest.raises(UnreadableRow, match="offset 0 of t"):
-            one.open()
-    with pytest.raises(UnreadableRow, match="offset 0 of t"):
-        one.take(ONE, marker(2, 10))
+            _ = opening.versions
+
+
+def test_a_batch_is_taken_as_its_records_one_by_one() -> None:
+    records = [
+        row(1, 1, 5),
+        row(2, 2, 6),
+        marker(3, 6),
+        row(4, 1, 4),
+        row(5, 3, 7),
+        row(6, 3, 7),
+        marker(7, 8),
+    ]
+    alone, together = gate(ONE), gate(ONE)
+    for record in records:
+        alone.take(ONE, record)
+    together.take_all(ONE, records)
+    assert (
+        shown(together.open()) == shown(alone.open()) == [(4, b"[1]"), (5, b"[1]"), (6, b"[2]"), (7, b"[3]")]
+    )
+    assert together.repeats == alone.repeats == 1
+
+
+def test_one_key_in_two_topics_is_two_rows() -> None:
+    first, second = FeedPartition("t", 0), FeedPartition("u", 0)
+    both = RowGate(dict.fromkeys(("t", "u"), JsonDecoder(Envelope.WRAPPED)), (first, second))
+    for place in (first, second):
+        both.take_all(place, [row(0, 1, 5), row(1, 1, 5), marker(2, 6)])
+    opening = both.open()
+    assert opening is not None
+    assert [(version.topic, version.key) for version in opening.versions] == [("t", b"[1]"), ("u", b"[1]")]
+    assert both.repeats == 2
 
 
 def test_a_partition_that_the_feed_has_not_is_refused() -> None:

@@ -11,7 +11,7 @@ from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.record import JsonDecoder, RowRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.gate.stamps import has_stamp, stamp
+from tidegate.subscribe.gate.stamps import has_stamp, stamp, usual_stamps
 
 DECODER = JsonDecoder(Envelope.WRAPPED)
 _texts = st.text('ab"\\{}:, updated1.0', max_size=60) | st.just('"updated": "7.0000000000"}')
@@ -48,6 +48,38 @@ def test_a_stamp_is_what_decoding_tells(row: dict[str, str | None] | None, updat
 def test_no_other_member_is_taken_for_a_stamp(value: object) -> None:
     text = json.dumps({"after": value}).encode()
     assert stamp(text) is None
+
+
+_walls = st.integers(0, 10**19 - 1) | st.integers(10**18, 9 * 10**18) | st.integers(2**63 - 2, 2**63 + 1)
+_logicals = st.integers(0, 5) | st.integers(2**31 - 2, 10**10 - 1)
+_values = st.one_of(
+    st.none(),
+    st.binary(max_size=60),
+    st.builds(
+        lambda before, wall, logical: f'{before}, "updated": "{wall}.{logical:010d}"}}'.encode(),
+        _texts,
+        _walls,
+        _logicals,
+    ),
+)
+
+
+@given(values=st.lists(_values, min_size=1, max_size=6))
+def test_the_stamps_of_a_batch_are_those_of_its_values(values: list[bytes | None]) -> None:
+    walls, logicals, known = usual_stamps(values)
+    for value, wall, logical, is_known in zip(values, walls.tolist(), logicals.tolist(), known, strict=True):
+        if is_known:
+            assert stamp(value) == Timestamp(wall, logical)
+        else:
+            assert (wall, logical) == (0, 0)
+
+
+def test_the_usual_value_needs_no_second_look() -> None:
+    value = b'{"after": null, "updated": "1763000000000000000.0000000007"}'
+    walls, logicals, known = usual_stamps([value, None, value])
+    assert known.tolist() == [True, False, True]
+    assert walls.tolist() == [1763000000000000000, 0, 1763000000000000000]
+    assert logicals.tolist() == [7, 0, 7]
 
 
 def test_only_wrapped_values_have_stamps() -> None:

@@ -1,0 +1,150 @@
+"""The rows that an opening of the gate lets through, in the order of their timestamps and without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.changefeed.encoding.record import RowRecord
+from tidegate.errors import RepeatDiffers
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVersion
+from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below
+
+#: Decodes the row at a place.
+DecodeRow = Callable[[FeedPartition, FeedRecord], RowRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRows:
+    """Rows as columns: the i-th element of each is of the i-th row.
+
+    ``records`` are those that are decoded already. ``key_hashes`` tell most keys apart.
+    """
+
+    walls: IntColumn
+    logicals: IntColumn
+    places: list[FeedPartition]
+    offsets: list[int]
+    keys: list[bytes]
+    values: list[bytes | None]
+    records: list[RowRecord | None]
+    key_hashes: IntColumn
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def split(self, bound: Timestamp) -> int:
+        """How many rows are at or below a timestamp: they come first."""
+        return int(np.count_nonzero(at_or_below(self.walls, self.logicals, bound)))
+
+    def part(self, begin: int, end: int) -> OpenedRows:
+        """The rows from one position up to another."""
+        return OpenedRows(
+            self.walls[begin:end],
+            self.logicals[begin:end],
+            self.places[begin:end],
+            self.offsets[begin:end],
+            self.keys[begin:end],
+            self.values[begin:end],
+            self.records[begin:end],
+            self.key_hashes[begin:end],
+        )
+
+    def version(self, at: int, decode: DecodeRow) -> RowVersion:
+        """A row, decoded now if it is not yet. Raises what ``decode`` raises."""
+        place, offset, key, value = self.places[at], self.offsets[at], self.keys[at], self.values[at]
+        record = self.records[at] or decode(place, FeedRecord(offset, key, value))
+        updated = Timestamp(int(self.walls[at]), int(self.logicals[at]))
+        return RowVersion(updated, place.topic, key, place.partition, offset, hash(value), record)
+
+    def versions(self, decode: DecodeRow) -> tuple[RowVersion, ...]:
+        """The rows decoded, in the order of timestamp, topic and key. Raises what ``decode`` raises."""
+        return tuple(sorted(self.version(at, decode) for at in range(len(self))))
+
+
+def opened_rows(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> tuple[OpenedRows, int]:
+    """Put the rows of some chunks in order, and leave out exact copies; returns how many these were.
+
+    Raises ``RepeatDiffers`` for a version that is there with two values.
+    """
+    keys = [key for _, chunk in chunks for key in chunk.keys]
+    values = [value for _, chunk in chunks for value in chunk.values]
+    records = [record for _, chunk in chunks for record in chunk.records]
+    places = [place for place, chunk in chunks for _ in range(chunk.rows)]
+    walls = _joined([chunk.walls for _, chunk in chunks])
+    logicals = _joined([chunk.logicals for _, chunk in chunks])
+    offsets = _joined([chunk.offsets for _, chunk in chunks])
+    hashes = _joined([key_hashes(place.topic, chunk.keys) for place, chunk in chunks])
+    order = np.lexsort((offsets, hashes, logicals, walls))
+    walls, logicals, hashes = walls[order], logicals[order], hashes[order]
+    at = order.tolist()
+    # Rows that may be copies stand behind each other: of one timestamp and, as good as surely, of one key.
+    alike = (walls[1:] == walls[:-1]) & (logicals[1:] == logicals[:-1]) & (hashes[1:] == hashes[:-1])
+    copies = _copies(np.flatnonzero(alike) + 1, at, places, keys, values, offsets) if alike.any() else []
+    if copies:
+        kept = np.ones(len(at), np.bool_)
+        kept[copies] = False
+        walls, logicals, hashes, order = walls[kept], logicals[kept], hashes[kept], order[kept]
+        at = order.tolist()
+    rows = OpenedRows(
+        walls,
+        logicals,
+        [places[each] for each in at],
+        offsets[order].tolist(),
+        [keys[each] for each in at],
+        [values[each] for each in at],
+        [records[each] for each in at],
+        hashes,
+    )
+    return rows, len(copies)
+
+
+def key_hashes(topic: str, keys: Sequence[bytes]) -> IntColumn:
+    """Numbers that tell the keys of all topics apart, as good as surely."""
+    hashes: IntColumn = np.fromiter(map(hash, keys), np.int64, len(keys)) ^ hash(topic)
+    return hashes
+
+
+def _joined(columns: Sequence[IntColumn]) -> IntColumn:
+    return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+
+def _copies(
+    alike: IntColumn,
+    at: Sequence[int],
+    places: Sequence[FeedPartition],
+    keys: Sequence[bytes],
+    values: Sequence[bytes | None],
+    offsets: IntColumn,
+) -> list[int]:
+    """Those of some positions whose row is a copy of one before it, to which it is alike."""
+    copies: list[int] = []
+    firsts: dict[tuple[str, bytes], int] = {}
+    last = -1
+    for position in alike.tolist():
+        if position != last + 1:  # another timestamp or key
+            firsts = {(places[at[position - 1]].topic, keys[at[position - 1]]): at[position - 1]}
+        last = position
+        row = at[position]
+        first = firsts.setdefault((places[row].topic, keys[row]), row)
+        if first == row:
+            continue
+        if values[first] != values[row]:
+            raise differs(places[row], int(offsets[row]))
+        copies.append(position)
+    return copies
+
+
+def differs(place: FeedPartition, offset: int) -> RepeatDiffers:
+    """The error for a version that came before with another value."""
+    return RepeatDiffers(
+        f"The row at offset {offset} of {place} is a version that came before with another value: repeats "
+        "are exact copies, so one of them is not the feed's. The subscription ends; `tidegate verify` tells "
+        "more",
+        place.topic,
+        place.partition,
+        offset,
+    )

@@ -1,0 +1,79 @@
+"""The way of rows through a subscription without a query: columns in, the rows of its form out.
+
+1. Rows at or below AS OF are of the snapshot. Of each key the newest one is kept, as bytes. When the frontier
+   passes AS OF those that are left are decoded and shown at AS OF, once.
+2. The others are decoded, and shown timestamp by timestamp.
+
+It gives the same rows as `RowUpdates` and `Outputs` do, which take any query.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.changes.newest_rows import NewestRows
+from tidegate.subscribe.changes.plain_changes import PlainChanges
+from tidegate.subscribe.changes.row_updates import RowBefore
+from tidegate.subscribe.gate.opened_rows import OpenedRows
+from tidegate.subscribe.gate.row_gate import GateOpening
+from tidegate.subscribe.outputs.output_stage import OutputBounds
+from tidegate.subscribe.outputs.plain_rows import plain_rows
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.updates.update import RowValues
+
+
+class PlainPath:
+    """The state of one such subscription."""
+
+    __slots__ = ("_begun", "_bounds", "_changes", "_newest", "_progress", "_show", "_wants_newest")
+
+    def __init__(
+        self, plan: SubscribePlan, bounds: OutputBounds, before: RowBefore, key_rows: KeyRows
+    ) -> None:
+        self._bounds = bounds
+        self._changes = PlainChanges(plan.relation, before, key_rows)
+        self._show = plain_rows(plan.shape)
+        self._progress = plan.shape.progress
+        self._wants_newest = bounds.snapshot or before is RowBefore.KEY_ROWS
+        self._newest = NewestRows()
+        self._begun = False
+
+    def rows(self, opening: GateOpening) -> list[RowValues]:
+        """The rows of an opening, which is below UP TO. Raises as ``RowUpdates.updates`` does."""
+        opened, as_of = opening.rows, self._bounds.as_of
+        early = opened.split(as_of)
+        if early and self._wants_newest:
+            self._newest.take(opened.part(0, early))
+        shown: list[RowValues] = []
+        if not self._begun and opening.frontier > as_of:
+            self._begun = True
+            shown = self._first_rows(opening)
+        if early < len(opened):
+            shown += self._later_rows(opened.part(early, len(opened)), opening)
+        return shown
+
+    def _first_rows(self, opening: GateOpening) -> list[RowValues]:
+        """The snapshot. Where it is not asked for, the table of rows by key needs it all the same."""
+        rows = self._changes.begin(self._newest.rows(), opening.decode)
+        self._newest = NewestRows()
+        if not self._bounds.snapshot:
+            return []
+        as_of = self._bounds.as_of
+        return self._show(self._head(as_of), [(None, row) for row in rows if row is not None])
+
+    def _later_rows(self, opened: OpenedRows, opening: GateOpening) -> list[RowValues]:
+        changes = list(zip(*self._changes.pairs(opened, opening.decode), strict=True))
+        walls, logicals = opened.walls, opened.logicals
+        new = np.flatnonzero((walls[1:] != walls[:-1]) | (logicals[1:] != logicals[:-1])) + 1
+        begins = [0, *new.tolist()]
+        ends = [*begins[1:], len(opened)]
+        wall_of, logical_of = walls[begins].tolist(), logicals[begins].tolist()
+        shown: list[RowValues] = []
+        for begin, end, wall, logical in zip(begins, ends, wall_of, logical_of, strict=True):
+            shown += self._show(self._head(Timestamp(wall, logical)), changes[begin:end])
+        return shown
+
+    def _head(self, time: Timestamp) -> RowValues:
+        return (time, False) if self._progress else (time,)
