@@ -32,7 +32,9 @@ def test_the_table_of_errors_has_every_error() -> None:
 
 
 def test_statements_of_the_page_are_statements() -> None:
-    for text in re.findall(r'parse_subscribe\("([^"]+)"\)', _PAGE):
+    statements = re.findall(r'"(SUBSCRIBE [^"]+)"', _PAGE)
+    assert len(statements) > 1
+    for text in statements:
         parse_subscribe(text)
 
 
