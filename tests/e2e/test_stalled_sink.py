@@ -94,7 +94,7 @@ def test_a_sink_that_stands_still_for_a_while_holds_back_its_own_feed_only(
         feeds.until_live(worker)
         feeds.finish(worker)
         assert "the sink has followed" in worker.text
-        assert "the feed is stalled" not in worker.text
+        assert "the spool is given up" not in worker.text
 
 
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.soak), True])

@@ -292,7 +292,7 @@ class PartitionProcessor:
             result.exchanges = [self._feeds.tell_failures(message) for message in result.exchanges]
         return self._finish(StepResult(None), everything=False)
 
-    # ---- feeds with stalled sinks (docs/protocols/slow-sinks.md) ----
+    # ---- feeds whose sinks do not keep up (docs/protocols/slow-sinks.md) ----
 
     @property
     def detached(self) -> frozenset[FeedId]:
@@ -332,7 +332,7 @@ class PartitionProcessor:
         return self._ranges.detached.is_spooling(feed_id)
 
     def stall(self, feed_id: FeedId) -> StepResult:
-        """Stop the rows of a detached feed (K5)."""
+        """Give a detached feed no rows any more: it waits for a scan (K5)."""
         self._ranges.detached.stall(feed_id)
         return self._finish(StepResult(None), everything=False)
 
@@ -371,7 +371,7 @@ class PartitionProcessor:
         return self._reader.partition(self._state.position.offset)
 
     def ranges_in(self, span: Span) -> RangesIn:
-        """Return the ranges that have keys of ``span``, without tenant prefix, as of the last step."""
+        """Return the ranges that have keys of ``span`` after the last step. ``span`` has no tenant prefix."""
         return self._reader.ranges_in(span)
 
     # ---- inside a step ----

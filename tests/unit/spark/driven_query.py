@@ -364,7 +364,7 @@ class _Feeds:
             match answer.kind:
                 case "checkpoint":
                     self._checkpoints.append(answer.body)
-                case "stalled":
+                case "left_behind":
                     self._paused |= {FeedId(answer.body.decode())}
                     self._run.stalls += 1
                 case "ack":

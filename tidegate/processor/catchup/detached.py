@@ -1,4 +1,4 @@
-"""Detaches feeds whose sinks are stalled, and attaches them again (docs/protocols/slow-sinks.md, K2 to
+"""Detaches feeds whose sinks do not keep up, and attaches them again (docs/protocols/slow-sinks.md, K2 to
 K6)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Detached(enum.Enum):
     """What a detached feed is given of the versions that its ranges commit."""
 
     SPOOLING = 1  # all of them, like a live feed; its gaps count only if these rows are lost
-    STALLED = 2  # none
+    STALLED = 2  # none: it waits for a scan
 
 
 class DetachedFeeds:
@@ -51,8 +51,8 @@ class DetachedFeeds:
     def detach(self, feed: PartitionFeed, certain: Certainty) -> None:
         """Give the feed gaps for all rows that are not ``certain`` to be acknowledged (K2).
 
-        The feed is spooling from here on, so its rows still come out. A feed that has gaps already, or had
-        some before the steps that are not committed, is stalled instead.
+        The feed is spooling from here on, so its rows still come out. If it has gaps already, or had some
+        before the steps that are not committed, it waits for a scan instead (``STALLED``).
         """
         then = certain.then
         whole = feed.id not in self._lagging.feeds and not any(

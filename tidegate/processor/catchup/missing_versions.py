@@ -88,7 +88,8 @@ class MissingVersions:
     ) -> list[Gap]:
         """Return all gaps of a feed in a range that gets ``new`` keys.
 
-        A feed that is spooling is stalled if it misses versions of these keys that were never spooled.
+        A feed that is spooling has to wait for a scan if it misses versions of these keys: they were never
+        spooled.
         """
         gaps = state.lags.get(feed.id, ())
         lacking = [gap.span for gap in gaps]

@@ -13,7 +13,7 @@ This module puts the parts together. They are in
     range_checkpoints.py         how far the ranges are resolved
     catchup/feed_gaps.py         which feeds have gaps in which ranges
     catchup/missing_versions.py  how feeds get gaps; gap_scans.py has the scans that close them
-    catchup/detached.py          feeds that are detached because their sinks are stalled
+    catchup/detached.py          feeds that are detached because their sinks do not keep up
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Answer(NamedTuple):
     * ``exchange``: a claim or a hand-off
     * ``request`` to the source: key, then value
     * ``ack``
-    * ``stalled``: a feed whose sink does not acknowledge its rows, and that is detached (step S1)
+    * ``left_behind``: a feed that is detached, since its sink does not acknowledge its rows (step S1)
     * ``incident``
     * ``figures``, JSON: ``rows`` that were written, ``records`` that were read, ``next_offset`` in the log,
       ``seconds`` and ``cpu_s`` by stage, which differ between attempts, and every few seconds ``status``,

@@ -309,8 +309,8 @@ class PartitionTask:
             left = self._sinks.send(feed_id, definition.sink, rows, name)
         except SecretMissing as missing:
             left = self._sinks.leave(feed_id, missing)
-        for stalled in left:
-            self._leave_behind(stalled)
+        for detached in left:
+            self._leave_behind(detached)
         if feed_id not in left:
             self._rows += len(rows)
 
@@ -322,7 +322,7 @@ class PartitionTask:
         """
         self._left.add(feed_id)
         if self._processor.is_active(feed_id):
-            self._answers.say("stalled", feed_id.encode())
+            self._answers.say("left_behind", feed_id.encode())
         self._pause(feed_id)
 
     def _fail_refused(self) -> None:

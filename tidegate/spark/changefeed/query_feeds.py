@@ -158,7 +158,7 @@ class QueryFeeds:
                     self._requests.append(answer.body)
                 case "figures":
                     self._note_position(answer.partition, json.loads(answer.body)["next_offset"])
-                case "stalled":
+                case "left_behind":
                     self._pause(FeedId(answer.body.decode()))
                 case "incident":
                     tell_incident(answer.body)

@@ -167,9 +167,10 @@ class CommitLoop:
         """Step nothing more, and return when the batches in flight are durable.
 
         A batch that waits for a schema registry is not in flight yet. It is given up, since the wait could be
-        long. Rows of detached feeds are given up too. A feed whose sink does not keep up is detached when
-        ``drain_s`` of the outlets' limits is over, or before. To detach is a step, and no step may follow a
-        batch that was given up: in that case the batches that wait for such a sink are given up as well.
+        long. Rows of detached feeds are given up too. A feed whose sink does not keep up is detached after
+        ``OutletLimits.drain_s`` seconds at the latest. A detachment is a step, and no step may follow a batch
+        that was given up. So once a batch is given up, no feed can be detached any more, and batches that
+        wait for such a sink are given up too.
         """
         self._draining = True
         self.outlets.let_go()
@@ -201,7 +202,7 @@ class CommitLoop:
         return None
 
     async def _step_outlet(self) -> InFlight | None:
-        """Fail, detach, attach, stall or resume a feed, if that is due: steps R2, K2 and K4 to K6.
+        """Take the step that is due for a feed: fail it (R2), detach it (K2), or one of K4 to K6.
 
         This needs no room among the batches in flight: the batches that fill it may wait for just this step.
         Returns ``None`` when nothing is due.
@@ -220,7 +221,7 @@ class CommitLoop:
                 return await self._step_change(OutletChange.ATTACH, self.processor.attach, feed_id)
             case OutletChange.STALL, feed_id if not self._draining:
                 return await self._step_change(OutletChange.STALL, self.processor.stall, feed_id)
-            # K6; also ATTACH where the processor itself has stalled the feed, so that its spool misses rows.
+            # K6; also ATTACH of a feed that the processor has made wait for a scan: its spool misses rows
             case _, feed_id if not self._draining:
                 return await self._step_change(OutletChange.RESUME, self.processor.resume, feed_id)
             case _:

@@ -130,7 +130,7 @@ class ReportCollector(Collector):
             value=len(report.overlaps),
         )
         yield GaugeMetricFamily(
-            "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
+            "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stuck)
         )
         yield GaugeMetricFamily(
             "tidegate_schema_waiting_partitions",

@@ -101,8 +101,8 @@ class RangeReport:
 class DeliveryReport:
     """How the rows of a feed leave a partition (docs/protocols/slow-sinks.md).
 
-    ``state`` is live, spooling, stalled, or catching up. ``waiting_bytes`` is the size of unacknowledged rows
-    in memory, ``spool_bytes`` that of rows on disk.
+    ``state`` is live, spooling, stalled (it waits for a scan), or catching up. ``waiting_bytes`` is the size
+    of unacknowledged rows in memory, ``spool_bytes`` that of rows on disk.
     """
 
     partition: int
@@ -293,7 +293,7 @@ class WorkerReport:
         return tuple(partition for partition in self.partitions if partition.state == WAITING)
 
     @property
-    def stalled(self) -> tuple[PartitionReport, ...]:
+    def stuck(self) -> tuple[PartitionReport, ...]:
         """The partitions with a row that has waited for its acknowledgement longer than the alarm allows."""
         return tuple(p for p in self.partitions if p.oldest_unacknowledged_ms > self.stall_alarm_ms)
 
@@ -318,7 +318,7 @@ class WorkerReport:
             "instance_id": self.instance_id,
             "log": self.log,
             "log_partitions": self.log_partitions,
-            "stalled_partitions": [partition.partition for partition in self.stalled],
+            "stalled_partitions": [partition.partition for partition in self.stuck],
             "partitions": partitions,
             "slowest_ranges": [asdict(item) for item in self.slowest],
             "parked_ranges": [{**asdict(item), "parents": list(item.parents)} for item in self.parked],

@@ -24,15 +24,15 @@ def start_stall_alarm(report: Reporter) -> asyncio.Task[None]:
 
 
 async def watch_for_stalls(report: Reporter) -> None:
-    """Log each partition whose oldest row waits for too long, and again every minute, until cancelled."""
+    """Log each stuck partition at once and then every minute, until cancelled."""
     told: dict[int, float] = {}
     while True:
         await asyncio.sleep(_LOOK_S)
-        stalled = {partition.partition: partition for partition in report().stalled}
-        for number in told.keys() - stalled.keys():
+        stuck = {partition.partition: partition for partition in report().stuck}
+        for number in told.keys() - stuck.keys():
             _log.info("rows are acknowledged again", partition=number)
             del told[number]
-        for number, partition in stalled.items():
+        for number, partition in stuck.items():
             if time.monotonic() - told.get(number, -_REPEAT_S) >= _REPEAT_S:
                 told[number] = time.monotonic()
                 _log.error(

@@ -111,6 +111,6 @@ class StatusServer:
 
         A quarantined range does not count: a probe restarts the worker, and that does not help the range.
         """
-        stalled = [partition.partition for partition in self._report().stalled]
-        body = {"healthy": not stalled, "stalled_partitions": stalled}
-        return web.json_response(body, status=503 if stalled else 200)
+        stuck = [partition.partition for partition in self._report().stuck]
+        body = {"healthy": not stuck, "stalled_partitions": stuck}
+        return web.json_response(body, status=503 if stuck else 200)

@@ -36,10 +36,10 @@ _log = structlog.get_logger("tidegate.outlet")
 
 
 class OutletState(enum.Enum):
-    """What becomes of a feed's rows.
+    """What becomes of a feed's rows. The values are those of the metric ``tidegate_delivery_state``.
 
-    LIVE: batches wait until they are acknowledged. SPOOLING: the feed writes rows, and no batch waits for
-    them. STALLED: the feed writes no rows.
+    LIVE: batches wait until they are acknowledged. SPOOLING: the feed is detached and writes rows; no batch
+    waits for them. STALLED: the feed is detached and writes no rows; it waits for a scan.
     """
 
     LIVE = "live"
@@ -270,8 +270,8 @@ class Outlet:
         The old writer is over: each of its rows is acknowledged, refused or given up. The new one gets all
         rows in order from the first unacknowledged batch on. Acknowledged rows of later batches are among
         them: if they were not written again, an older version of a key could stay its last record. Those
-        later batches are not committed yet, and wait for their copies. Rows of a stalled feed are dropped
-        instead, since its next scan brings them.
+        later batches are not committed yet, and wait for their copies. If the feed waits for a
+        scan, its rows are dropped instead: that scan brings them.
         """
         self._writer = self._open_writer()
         self._drop_acknowledged()

@@ -27,7 +27,7 @@ _TEXTS: Final = {
     OutletChange.REFUSE: "a row of the feed is refused for good; the feed fails",
     OutletChange.DETACH: "the sink does not keep up; no batch waits for the feed any more",
     OutletChange.ATTACH: "the sink keeps up again; batches wait for the feed again",
-    OutletChange.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
+    OutletChange.STALL: "the spool is given up; scans bring the feed's rows when the sink takes rows again",
     OutletChange.RESUME: "the sink takes rows again; the feed catches up",
 }
 

@@ -1,4 +1,4 @@
-"""How long a stalled feed waits before it catches up again: longer each time that its sink stops too soon.
+"""How long a detached feed pauses before it catches up: longer each time that its sink stops too soon.
 
 Each attempt costs a scan of the source, and batches wait again for this feed's rows, and so do all feeds in
 them. A scan may give more rows at once than the sink can take. So with longer pauses a feed is also given

@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     feed_spool_bytes: Annotated[int, Field(ge=0)] = Field(
         default=1 << 30,
         description="Rows of one detached feed and partition on disk, in files under data_dir without names. "
-        "Danger: beyond it the feed is stalled, and catches up by scans of the source.",
+        "Danger: beyond it the spool is given up, and the feed catches up by scans of the source.",
     )
     catch_up_scans: PositiveInt = Field(
         default=4,

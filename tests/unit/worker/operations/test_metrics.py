@@ -153,7 +153,7 @@ def test_the_time_to_restore_is_absent_until_it_is_known() -> None:
 
 def test_a_stalled_partition_is_counted_and_named() -> None:
     assert "tidegate_stalled_partitions 1.0" in samples()
-    assert [partition.partition for partition in _REPORT.stalled] == [0]
+    assert [partition.partition for partition in _REPORT.stuck] == [0]
     assert _REPORT.as_json()["stalled_partitions"] == [0]
 
 
