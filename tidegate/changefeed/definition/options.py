@@ -187,7 +187,11 @@ _ALWAYS_STORED: Final = frozenset({"format", "envelope"})
 
 
 def _restored(stored: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a field from its stored form. The field's default tells the type."""
+    """Return the value of a field from its stored form.
+
+    The field's default tells the type. A field whose default is ``None`` is read as a whole number, but for
+    ``cursor``.
+    """
     match getattr(DEFAULT_OPTIONS, name):
         case enum.Enum() as default:
             return type(default)(stored[name])
