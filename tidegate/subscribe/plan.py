@@ -103,7 +103,8 @@ def find_relation(named: NamedRelation, relations: Relations) -> Relation:
 
 
 def require_bounds(as_of: str, up_to: str, *, crossed: bool, position: int = -1) -> None:
-    """Raise ``SubscribeStatementError`` (``bounds_crossed``) where AS OF is above UP TO; both are shown."""
+    """Raise ``SubscribeStatementError`` (``bounds_crossed``) if ``crossed``. Its text shows ``as_of`` and
+    ``up_to``."""
     if crossed:
         raise StatementFault.BOUNDS_CROSSED.error(
             f'subscription lower ("as of") bound is beyond its upper ("up to") bound: {up_to} < {as_of}',

@@ -1,4 +1,4 @@
-"""The row that each key has: where records do not tell the row before, this does."""
+"""The row that each key has. It gives the row before a change where records do not have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates, out of row versions: what the row was goes, what it is comes.
+"""Makes updates of row versions: the former row is retracted, the new row is added.
 
 | where the row before comes from | when |
 |---|---|
@@ -6,10 +6,10 @@
 | a table of rows by key | otherwise: one read and one write a change |
 | nowhere | ENVELOPE UPSERT by the primary key |
 
-Where it comes from nowhere, a deletion retracts a row of its key and NULLs, which is all that is shown of it,
-and a version that changes nothing shows as an upsert.
+Where it comes from nowhere, a deletion retracts a row of its key and NULLs, since ENVELOPE UPSERT shows no
+more of it. A version that changes nothing shows as an upsert.
 
-A version that sets what is there already is ``-1`` and ``+1`` of one row: nothing, once it is consolidated.
+Else a version that changes nothing is ``-1`` and ``+1`` of one row, whose sum is 0.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class JointRelease:
         frontier: the joint frontier.
         updates: by member, those below it that were not released before, in the order of timestamps.
         is_snapshot: whether the joint snapshot is complete with this release.
-        resumable: whether ``frontier`` can be resumed from: not before the joint snapshot is complete.
+        resumable: whether a resume can begin at ``frontier``; ``False`` until the joint snapshot is complete.
     """
 
     frontier: Frontier

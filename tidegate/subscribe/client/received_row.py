@@ -1,7 +1,7 @@
 """Rows as a subscriber receives them, decoded by the names of their columns.
 
-The columns' order differs by mode and options, and has differed by version, so positions are never relied on.
-Whether a row is a progress row is said by ``mz_progressed`` alone: a data row can be NULL everywhere else.
+The order of columns depends on mode, options and version, so columns are found by their names. Only
+``mz_progressed`` says whether a row is a progress row: a data row can be NULL everywhere else.
 """
 
 from __future__ import annotations

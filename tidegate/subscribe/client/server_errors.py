@@ -1,7 +1,8 @@
 """Errors of a server that a subscription comes from, by their SQLSTATE.
 
-Codes are told apart, not texts: texts have changed, and broke a client. Two texts are looked at, where
-Materialize has one code for several things. Source: Materialize ``src/adapter/src/error.rs``.
+Errors are recognised by their codes: texts have changed before, and that broke a client. Only where
+Materialize has one code for several errors, two texts are looked at. Source: Materialize
+``src/adapter/src/error.rs``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a table holds after some batches: the fold of a subscription's rows, in each of its modes.
 
-With diffs rows are counted. With an envelope each key has one row; a violated key is unknown from then on,
-and its later rows cannot be trusted before it is read again, because Materialize's rule sees one timestamp
-alone.
+With diffs rows are counted. With an envelope each key has one row. After a violation a key is unknown, and
+its later rows cannot be trusted, because Materialize's rule looks at one timestamp only. Only a new snapshot
+makes the key known again.
 """
 
 from __future__ import annotations

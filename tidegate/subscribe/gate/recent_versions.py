@@ -1,8 +1,8 @@
-"""The versions that were delivered last, so that a repeat is told from a row that comes too late.
+"""Remembers the versions that were delivered last, to distinguish a repeat from a row that comes too late.
 
-A row at or below what was delivered has to be an exact copy of one that was: the markers promised it. Whether
-it is can be said above ``floor``, from which every delivered version is remembered; below it rows are taken
-for repeats. The floor rises with the number of versions, and begins at the AS OF of a resume.
+Markers promise that a row at or below the delivered timestamp is an exact copy of a delivered row. Every
+version above ``floor`` is remembered, so rows above it are compared. Rows below it are taken for repeats. The
+floor rises with the number of versions, and begins at the AS OF of a resume.
 
 Versions are remembered by numbers: their timestamps, and hashes of 64 bits of their keys and values.
 """

@@ -1,12 +1,14 @@
 """The gate itself: lets row versions through once all partitions of all topics are complete up to them.
 
-1. A row is told by its timestamp when it arrives: at or below what was delivered it is a repeat, and dropped;
-   at or below its own partition's marker it is sorted in; above it waits as bytes.
+1. A row's timestamp is read when the row arrives. D is the timestamp up to which everything was delivered. A
+   row at or below D is a repeat, and is dropped. A row above D, but not above the last marker of its own
+   partition, is sorted in. A row above that marker waits: as bytes if its timestamp could be read without
+   decoding, else decoded.
 2. A marker ends its partition's segment. The *minimum* is the lowest marker of all partitions.
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
    dropped. Everything up to M is complete: the frontier is ``M.next()``.
 
-The rule of step 1 is that of TiCDC's reference consumer: dropping rows by a higher watermark lost data there.
+Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a higher watermark had lost data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Markers on a topic of their own, the feed's ``resolved_topic``: each waits until its rows were read.
 
-A marker for partition p names an offset in partition p of each topic of rows: what it says is true once
-everything below that offset was read, as if it stood there.
+A marker for partition p names an offset in partition p of each topic of rows. Once all records below that
+offset were read, it counts as a marker at that offset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The timestamps of rows, read without decoding the rows.
 
-A row waits as bytes until it is complete, but whether it is a repeat has to be known when it arrives. In the
-wrapped envelope ``updated`` is the last member of the value, so its digits can be cut out of the end.
+A row waits as bytes until it is complete, but the gate has to know at its arrival whether it is a repeat. In
+the wrapped envelope ``updated`` is the last member of the value, so its digits can be cut out of the end.
 The text ``"updated": "`` cannot stand within a text of a row, where its quotes have backslashes.
 
 Almost all values end in the same 46 characters but for 29 digits. These are read for a whole batch in one go;

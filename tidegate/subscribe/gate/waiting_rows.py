@@ -1,8 +1,8 @@
 """The rows of one partition that wait for the other partitions.
 
-Between two markers rows lie as bytes, in a *segment*. Rows of a segment that ends with marker M and begins
-after marker A are above A, so nothing in it is complete before the minimum of all partitions passes A: then
-the segment is looked at, once. What is above the minimum is carried over.
+The rows between two markers are a *segment*; they wait as bytes where they can. A segment begins after marker
+A and ends with marker M, so all of its rows are above A. None of them is complete before the minimum of all
+partitions is above A. Then the segment is looked at, once. Rows above the minimum are carried over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WaitingRows:
 
     Attributes:
         marker: its last marker; zero before the first.
-        bound: everything at or below it was read: the marker, or where the gate began if that is higher.
+        bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
         next_offset: the offset behind the last record that was read.
         rows: how many rows wait.
     """

@@ -7,8 +7,8 @@
 | two, -1 and +1 | upsert: the new values | upsert: old values before, new values after |
 | anything else | key_violation: NULLs | key_violation: NULLs |
 
-Only this timestamp counts, so rows of a key whose violation came before can look clean: `tracked_keys`
-remembers.
+Only one timestamp counts. So later rows of a violated key may say ``upsert`` or ``delete`` and be wrong;
+`tracked_keys` remembers the violation.
 Source: Materialize ``src/adapter/src/active_compute_sink.rs``.
 """
 

@@ -3,8 +3,8 @@
 1. An update at or below AS OF is of the snapshot: its time becomes AS OF. Without SNAPSHOT it is left out. So
    AS OF is inclusive with a snapshot and exclusive without one.
 2. An update at or above UP TO is left out.
-3. When the frontier rises to F, the updates below F are shown timestamp by timestamp, each row of one once
-   with the sum of its diffs.
+3. When the frontier rises to F, the updates below F are shown timestamp by timestamp. Equal rows of a
+   timestamp are one row, with the sum of their diffs.
 4. With PROGRESS a progress row at F follows: no update below F will come any more, one *at* F may. The first
    row of all is a progress row at AS OF; F is not repeated, nor shown at or below AS OF.
 5. A frontier at or above UP TO, or the empty one, ends the stream.

@@ -1,8 +1,8 @@
 """What a server holds for one reader, and what it does about a slow one.
 
-tidegate stops reading: nothing is dropped and nobody is killed. Materialize ends a subscription whose
-messages take more than 128 MiB; each counts 1 KiB more than it has, and the one that is being sent does not
-count. One step's rows must fit into 1 GB there. Source: Materialize
+tidegate stops reading, and drops nothing. Materialize ends a subscription if more than 128 MiB of messages
+wait. Each message counts 1 KiB more than its size; the one that is being sent does not count. There the rows
+of one step must fit into 1 GB. Source: Materialize
 ``src/adapter/src/active_compute_sink.rs``.
 """
 

@@ -1,8 +1,8 @@
-"""Key violations that end: how many live rows each key has is remembered, which Materialize does not do.
+"""Finds when key violations end, by a count of the live rows of each key. Materialize does not do this.
 
-A key is in violation while it has several live rows, or one several times. Each timestamp that changes it
-shows ``key_violation`` until it has one row or none, which shows as ``upsert`` or ``delete``. This needs
-every update from the snapshot on, and memory for every live row.
+A key is in violation while it has several live rows, or one of them several times. Each timestamp that
+changes the key shows ``key_violation``. Once it has one row or none, it shows ``upsert`` or ``delete`` again.
+This needs every update from the snapshot on, and memory for every live row.
 """
 
 from __future__ import annotations

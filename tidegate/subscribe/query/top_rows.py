@@ -1,7 +1,8 @@
 """The first rows of an order, kept up to date: ``ORDER BY ... LIMIT k`` as a relation.
 
-After each timestamp the window is compared with the one before it: what left is retracted, what entered is
-added. So an update of a row outside the window may be silent, and one inside may bring another row in.
+After each timestamp the window is compared with the one before it. Rows that left are retracted, rows that
+entered are added. So an update of a row outside the window may show nothing, and an update of a row inside
+may bring another row in.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The parser's state says which terminals can stand at a place, and only those are
 one only where the grammar has it: ``key``, ``progress``, ``upsert`` and the like are names everywhere else.
 ``RESERVED`` words are keywords wherever an expression or a name may end, and are names only in quotes.
 
-The two places of the output clause are both taken, any number of times: that there is one clause at most is
-said afterwards, where the error can point at the second. WITHIN TIMESTAMP ORDER BY is one terminal, since
+The output clause may stand in two places, and the grammar takes it any number of times. A later check refuses
+the second clause, so the error can point at it. WITHIN TIMESTAMP ORDER BY is one terminal, since
 without all of its words it is nothing. Source: Materialize ``src/sql-parser/src/parser.rs``.
 """
 

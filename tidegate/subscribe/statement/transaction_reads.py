@@ -1,4 +1,4 @@
-"""One SUBSCRIBE a transaction, and nothing else that reads: two would be of two times.
+"""Allows one SUBSCRIBE in a transaction, and no other read: two reads would be as of two times.
 
 Source: Materialize ``src/adapter/src/error.rs`` (``SubscribeOnlyTransaction``).
 """

@@ -1,4 +1,4 @@
-"""A stage that met an error gives nothing any more: what it lacks since then must not be passed over."""
+"""The first error of a stage, which each later call raises again: the stage lacks rows since then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frontiers: the exclusive form of progress, and the only two places where a timestamp moves by one.
+"""Frontiers, the exclusive form of progress. Only two functions here add or subtract one logical tick.
 
 A *marker* at M says: every row at or below M was there. It is inclusive. A *frontier* F says: every update
 below F was there. It is exclusive, so a marker at M makes the frontier ``M.next()``. A subscription that
@@ -29,7 +29,7 @@ ZERO_FRONTIER: Final = Frontier(ZERO)
 
 
 def frontier_after(marker: Timestamp) -> Frontier:
-    """The frontier that a marker makes: the timestamp behind it. The highest timestamp has none and stays."""
+    """The frontier that a marker makes: the timestamp after it. The highest timestamp has none, and stays."""
     return Frontier(marker if marker >= MAX else marker.next())
 
 

@@ -1,4 +1,4 @@
-"""What a statement can be about: a table with its columns, or something else that has a name and no rows."""
+"""A relation that a statement can name: a table with its columns, or a thing that is no table."""
 
 from __future__ import annotations
 

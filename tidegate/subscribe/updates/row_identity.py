@@ -1,7 +1,7 @@
 """When two rows are the same row, in a form that a ``dict`` can have as its key.
 
-Python differs from SQL in three ways: ``True == 1``, NaN differs from itself, and lists and objects of JSON
-have no hash. Rows without such values are their own identity, which is the common case and costs least.
+Python differs from SQL in three ways: ``True == 1``, NaN is not equal to itself, and lists and objects of
+JSON have no hash. Rows without such values are their own identity, which is the common case and costs least.
 """
 
 from __future__ import annotations
