@@ -10,7 +10,10 @@ from pathlib import Path
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of ``path`` alone. Waits for another holder. The file itself is never removed."""
+    """Hold the exclusive lock of ``path``.
+
+    Waits while another process holds it. The file itself is never removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -20,7 +20,7 @@
     │   │   └── StateMismatch        its rows are damaged, or not those that were written
     │   ├── TopologyError            topics, partitions or directories that do not fit together
     │   ├── StepBroke                an exception that nobody foresaw (tidegate/processor/containment.py)
-    │   ├── Fenced                   another process has taken a subscription's checkpoint over
+    │   ├── Fenced                   another process owns the subscription now
     │   └── QueryEnded               Spark gave a query up, for a reason of its own
     ├── InputError                   reject this input; everything else goes on
     │   ├── RangeError               one range is at fault: it is quarantined
@@ -170,7 +170,7 @@ class TopologyError(FatalError):
 
 
 class Fenced(FatalError):
-    """Another process has taken over the checkpoint of a subscription."""
+    """Another process owns the subscription now: it stores the tokens. Nothing raises this yet."""
 
     code: ClassVar[str] = "fenced"
     sqlstate: ClassVar[str] = "55000"

@@ -8,7 +8,7 @@ from tidegate.processor.containment import unforeseen
 
 
 class ContainedDecoder:
-    """Decodes as ``decoder`` does. A record at which an unforeseen exception comes up counts as malformed."""
+    """A decoder that turns every unforeseen exception of ``decoder`` into ``MalformedRecord``."""
 
     def __init__(self, decoder: RecordDecoder) -> None:
         self._decoder = decoder

@@ -33,7 +33,8 @@ class TellsCluster(Protocol):
 def require_marker_cluster(
     producer: TellsCluster, client: TellsCluster, state: StateRecord, say: Callable[[str], str]
 ) -> None:
-    """Step M2c: the feed's marker producer, and the ``client`` that asks for ends, have to be on its cluster.
+    """Check that two clients are on the cluster of the feed's topics (step M2c): the marker ``producer`` and
+    the ``client`` that asks for end offsets.
 
     ``state`` is the feed's, with the id of that cluster. Raises as ``require_cluster`` does.
     """

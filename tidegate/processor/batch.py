@@ -175,5 +175,8 @@ class StepResult:
     serial: int = 0
 
     def keep_aside(self, records: Sequence[RefusedRecord]) -> None:
-        """Add records that the engine is to keep aside, up to ``KEPT_OF_A_STEP`` in all."""
+        """Add refused records for the engine to keep aside.
+
+        A step keeps ``KEPT_OF_A_STEP`` of them at most; the rest is dropped.
+        """
         self.refused += records[: max(0, KEPT_OF_A_STEP - len(self.refused))]

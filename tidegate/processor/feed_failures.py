@@ -107,7 +107,10 @@ def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation)
 
 
 def fail_hidden(state: ProcessorState, hidden: HiddenMutation) -> None:
-    """Fail the feeds whose rows may have changed in entries that could not be applied."""
+    """Fail the feeds that may have wrong rows.
+
+    An entry that was lost or could not be applied may have changed their rows outside the op log.
+    """
     range_id, raft_index, span, time, high = hidden
     where = f"raft index {raft_index}" if raft_index else "a range that it came from"
     for feed in state.feeds.missing(span, time):

@@ -38,7 +38,7 @@ class MutatedKeys(NamedTuple):
 
 
 def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKeys, ...]:
-    """Return the changes to keep after another one. Together they say at least as much as before."""
+    """Add ``new`` to a range's changes. Return those to keep: they cover ``new`` and all of ``known``."""
     if any(each.covers(new) for each in known):
         return tuple(known)
     kept = sorted([*(each for each in known if not new.covers(each)), new])

@@ -56,12 +56,13 @@ def read_log(
     partitions: Sequence[int] = (),
     follow: bool = False,
 ) -> Generator[TopicRecord, None, None]:
-    """Yield the log's records, of all its partitions or of these; without ``follow`` up to where they end
-    now.
+    """Yield the records of ``partitions``, by default of all. Without ``follow`` it ends where the partitions
+    end now.
 
-    A timestamp is looked up by record time, and earlier by as much as clocks may differ, so older versions
-    come too. Partitions interleave as they arrive. Raises ``InputError`` for a topic or partition that does
-    not exist and for records that are deleted, ``BrokerUnavailable`` when Kafka does not answer.
+    A begin at a timestamp starts at the record time 500 ms before it, since clocks may differ. So some older
+    versions come too. Records of different partitions come in no order. Raises ``InputError`` for a topic or
+    partition that does not exist and for records that are deleted, ``BrokerUnavailable`` when Kafka does not
+    answer.
     """
     cluster = Cluster(connection)
     places = _places(topic, cluster.partition_counts([topic])[topic], partitions)

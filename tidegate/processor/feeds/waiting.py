@@ -17,7 +17,10 @@ from tidegate.spans import Span
 
 
 class Reach(NamedTuple):
-    """Keys that are complete up to ``resolved``, and whose versions from ``kept`` on the source still has."""
+    """How far back a feed can be given some keys.
+
+    The keys are complete up to ``resolved``. The source still has their versions from ``kept`` on.
+    """
 
     resolved: Timestamp
     kept: Timestamp
@@ -34,7 +37,7 @@ class Watchers(Protocol):
     """The questions of ranges about the feeds of their partition. Spans have no tenant prefix."""
 
     def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
-        """Return the lowest start, below a timestamp and within reach, of the active feeds on the span."""
+        """Return the lowest start, below ``below`` and within ``reach``, of the active feeds on the span."""
 
     def has_earlier_rows(self, span: Span) -> bool:
         """Whether any active feed that watches the span has rows from before its start.

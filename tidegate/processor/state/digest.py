@@ -39,7 +39,7 @@ def row_hash(table: StateTable, key: bytes, value: bytes) -> int:
 
 
 class RowDigests:
-    """The digests of all tables except ``intents``, and the hash of every row of these tables.
+    """For every table but ``intents``: its digest, and the hash of each of its rows.
 
     The hashes of ``intents`` are kept with the transactions.
     """

@@ -55,9 +55,10 @@ def decode_exchange(value: bytes) -> Exchange:
 
 
 def read_exchange_record(key: bytes | None, value: bytes) -> Exchange:
-    """Return the message of a record.
+    """Return the claim or hand-off of a record.
 
-    Its key must name its ranges. Raises the same errors as `decode_exchange`.
+    The record's key must be that of the message's child and parent. Raises the same errors as
+    `decode_exchange`, and ``ForeignRecord`` for another key.
     """
     message = decode_exchange(value)
     claim = message if isinstance(message, Claim) else message.claim

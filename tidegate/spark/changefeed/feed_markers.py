@@ -96,7 +96,10 @@ class FeedMarkers:
         )
 
     def publish(self) -> ProgressRecord | None:
-        """Steps M2 and M3; return the progress if some was written. Raises ``DeliveryError`` when fenced."""
+        """Do steps M2 and M3. Return the progress record if one was written, else ``None``.
+
+        Raises ``DeliveryError`` when fenced.
+        """
         writer = self._producers.markers
         marks = self._marks and not self._is_at_fault and not self._rests and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
