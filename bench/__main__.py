@@ -27,6 +27,7 @@ from bench.restarts import restarts
 from bench.spark import SparkSizes, spark_costs
 from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
+from bench.subscribe import subscribe_costs
 from bench.topics import BenchTopics
 from bench.workload import MakeLog, flights_log, orders_log, updates_log
 from stack.kafka import KafkaBroker
@@ -50,6 +51,7 @@ class Sizes:
     stored_versions: int
     missed_versions: int
     intents: int
+    subscribed_rows: int
     spark: SparkSizes
 
 
@@ -65,6 +67,7 @@ _FULL: Final = Sizes(
     stored_versions=1_000_000,
     missed_versions=200_000,
     intents=5_000_000,
+    subscribed_rows=600_000,
     spark=SparkSizes(rows=400_000, passes=3, cuts=(1, 8), tiny_batches=12, ranges=(10, 1_000, 50_000)),
 )
 _QUICK: Final = Sizes(
@@ -79,6 +82,7 @@ _QUICK: Final = Sizes(
     stored_versions=100_000,
     missed_versions=20_000,
     intents=100_000,
+    subscribed_rows=60_000,
     spark=SparkSizes(rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000)),
 )
 
@@ -156,6 +160,10 @@ class Bench:
         """Feeds that begin in the past, beside live ones."""
         self.report.catch_up = catch_up_costs(self.sizes.missed_versions, self.seed)
 
+    def subscribe(self) -> None:
+        """Subscriptions beside a consumer that only takes keys and values."""
+        self.report.subscribe += subscribe_costs(self.topics, self.sizes.subscribed_rows, self.seed)
+
     def spark(self) -> None:
         """The Spark engine beside Spark's own copy."""
         self.report.spark = spark_costs(self.topics, self._directory("spark"), self.sizes.spark, self.seed)
@@ -178,6 +186,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "frontier": Bench.frontier,
     "rangefeed": Bench.rangefeed,
     "catch-up": Bench.catch_up,
+    "subscribe": Bench.subscribe,
     "spark": Bench.spark,
 }
 

@@ -27,6 +27,7 @@ from bench.restarts import Restarts
 from bench.spark import SparkCosts, SparkOverhead, SparkRanges, SparkRate, SparkRatio, SparkStage
 from bench.splits import SplitLag
 from bench.stages import StageTime
+from bench.subscribe import SubscribeCost
 
 _WHOLE: str = "whole step"
 _WORKER: str = "tidegate worker"
@@ -51,6 +52,7 @@ class Report:
     forward: list[ForwardCost] = field(default_factory=list)
     range_feed: RangeFeedCosts | None = None
     catch_up: CatchUpCosts | None = None
+    subscribe: list[SubscribeCost] = field(default_factory=list)
     spark: SparkCosts | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class Report:
             "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
             "open_intents": self.open_intents and self.open_intents._asdict(),
             "frontier": [cost._asdict() for cost in self.frontier],
+            "subscribe": [cost._asdict() for cost in self.subscribe],
             "forward": [cost._asdict() for cost in self.forward],
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
             "catch_up": self.catch_up and _catch_up_json(self.catch_up),
@@ -113,6 +116,9 @@ class Report:
             title = "frontier, processor time for each range's checkpoint; core: with one each 3 s"
             console.print(_table(title, FrontierCost._fields, self.frontier))
             console.print(_table("forwards of disjoint spans", ForwardCost._fields, self.forward))
+        if self.subscribe:
+            title = "subscriptions beside a raw consumer, processor time"
+            console.print(_table(title, SubscribeCost._fields, self.subscribe))
         self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))

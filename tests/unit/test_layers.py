@@ -66,7 +66,7 @@ LAYERS: Final = {
     "tidegate.changefeed": layer("rows", "lark fastavro"),
     "tidegate.processor": layer("ranges rows changefeed raftlog", "google"),
     "tidegate.delivery": layer("changefeed"),
-    "tidegate.subscribe": layer("changefeed", "lark msgspec numpy"),
+    "tidegate.subscribe": layer("changefeed rows", "lark msgspec numpy"),
     "tidegate.verify": layer("changefeed"),
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),

@@ -88,6 +88,19 @@ class FeedCatalog:
             topics, target, self._relation(target, topics.options), topics.connection(self._connection)
         )
 
+    def relations(self) -> Relations:
+        """Return the tables that statements can name: those of all feeds that can be subscribed to.
+
+        Raises as ``table`` does where the log has no descriptor of one.
+        """
+        found: dict[TableName, Relation] = {}
+        for _, feed in self._feeds(None):
+            if feed.defined is not None and _can_be_read(feed):
+                for target in feed.targets:
+                    if target.table not in found:
+                        found[target.table] = self._relation(target, feed.defined.options)
+        return Relations(found.values())
+
     def _feeds(self, feed_id: FeedId | None) -> list[tuple[FeedId, FeedView]]:
         if feed_id is None:
             return [
@@ -128,6 +141,7 @@ def relation_of(table: TableName, versions: Sequence[TableDescriptor], options: 
         tuple(names[part.column_id] for part in newest.primary_key),
         added=frozenset(columns) - frozenset.intersection(*map(frozenset, shown)),
         removed=frozenset.union(*map(frozenset, shown)) - frozenset(columns),
+        types=tuple(column.type for column in shown_columns(newest, options)),
     )
 
 

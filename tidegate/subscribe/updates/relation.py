@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.changefeed.definition.feed import TableName
+from tidegate.rows.types import SqlType
 
 TABLE: Final = "table"
 
@@ -21,6 +22,7 @@ class Relation:
         primary_key: the names of the columns that no two rows share; empty where that is not known.
         kind: ``table``, or the word for what cannot be subscribed to.
         added: those of ``columns`` that rows of older versions of the table lack; they are NULL there.
+        types: the SQL types of ``columns``, in their order; empty where they are not known.
         removed: columns that only rows of older versions have; they are left out.
     """
 
@@ -30,6 +32,7 @@ class Relation:
     kind: str = TABLE
     added: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
+    types: tuple[SqlType, ...] = ()
 
     def positions(self, column: str) -> list[int]:
         """Where the column stands: no position for an unknown one, several for an ambiguous one."""

@@ -1,0 +1,220 @@
+"""What a subscription costs beside a consumer that only takes keys and values.
+
+Both read the same topic of rows of 219 bytes, on four partitions, with markers every 2,000 rows. Rows of a
+feed WITH ``diff`` are as large again. Rounds alternate, so what else the machine does meets both; medians
+count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from bench.topics import BenchTopics
+from tidegate.changefeed.definition.feed import FeedTarget, TableName
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe import LiveSubscription
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.errors import RetryError
+from tidegate.hlc import Timestamp
+from tidegate.subscribe import Relation, Relations, parse_subscribe, plan_subscribe
+
+_PARTITIONS: Final = 4
+_KEYS: Final = 50_000
+_MARKED_ROWS: Final = 2_000
+_ROUNDS: Final = 3
+_BEGIN_NS: Final = 1_763_000_000_000_000_000
+_START: Final = Timestamp(1)
+_COLUMNS: Final = ("amount", "created", "currency", "customer", "id", "note", "paid", "status")
+_RELATION: Final = Relation(TableName("orders"), _COLUMNS, ("id",))
+_SILENCE_S: Final = 30.0
+_CASES: Final = {
+    "rows (ENVELOPE UPSERT by the primary key)": (
+        False,
+        "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1",
+    ),
+    "diffs of a feed WITH diff": (True, "SUBSCRIBE orders AS OF 1"),
+    "diffs, rows by key in memory": (False, "SUBSCRIBE orders AS OF 1"),
+    "snapshot as of the end": (False, "SUBSCRIBE orders AS OF {end}"),
+}
+
+
+class SubscribeCost(NamedTuple):
+    """One way to consume.
+
+    ``of_raw`` is its rows/s over those of the raw consumer, ``cpu_of_raw`` its processor time over that of
+    the raw one.
+    """
+
+    case: str
+    rows: int
+    us_per_row: float
+    rows_per_s: float
+    of_raw: float
+    cpu_of_raw: float
+
+
+class _Run(NamedTuple):
+    wall_s: float
+    cpu_s: float
+
+
+def subscribe_costs(topics: BenchTopics, rows: int, seed: int) -> list[SubscribeCost]:
+    """Measure all cases on topics of so many rows."""
+    costs: list[SubscribeCost] = []
+    for with_before in (False, True):
+        topic = f"subscribe-{uuid.uuid4().hex[:8]}"
+        topics.create(topic, _PARTITIONS)
+        end = _fill(topics.bootstrap, topic, rows, seed, with_before=with_before)
+        runs: dict[str, list[_Run]] = {"raw": []}
+        for _ in range(_ROUNDS):
+            runs["raw"].append(_timed(partial(_consume, topics.bootstrap, topic)))
+            for case, (wants_before, statement) in _CASES.items():
+                if wants_before is with_before:
+                    text = statement.format(end=end)
+                    subscribe = partial(_subscribe, topics.bootstrap, topic, text, end, with_before)
+                    runs.setdefault(case, []).append(_timed(subscribe))
+        costs += _costs(runs, rows, " of a feed WITH diff" if with_before else "")
+    return costs
+
+
+def _costs(runs: dict[str, list[_Run]], rows: int, of_what: str) -> Iterator[SubscribeCost]:
+    wall, cpu = (median(getattr(run, name) for run in runs["raw"]) for name in _Run._fields)
+    for case, of_case in runs.items():
+        own_wall, own_cpu = (median(getattr(run, name) for run in of_case) for name in _Run._fields)
+        yield SubscribeCost(
+            f"raw consumer{of_what}" if case == "raw" else case,
+            rows,
+            own_cpu / rows * 1e6,
+            rows / own_wall,
+            wall / own_wall,
+            own_cpu / cpu,
+        )
+
+
+def _timed(consume: Callable[[], object]) -> _Run:
+    wall, cpu = time.perf_counter(), time.process_time()
+    consume()
+    return _Run(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def _consume(bootstrap: str, topic: str) -> None:
+    """Take error, key and value of every record, up to each partition's end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": topic,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in range(_PARTITIONS)])
+    left, silent_at = _PARTITIONS, time.monotonic() + _SILENCE_S
+    while left:
+        for message in consumer.consume(10_000, timeout=0.02):
+            silent_at = time.monotonic() + _SILENCE_S
+            if message.error() is not None:
+                left -= 1
+            else:
+                message.key(), message.value()
+        if time.monotonic() > silent_at:
+            raise RetryError(f"Nothing of {topic} has come for {_SILENCE_S:g} s.")
+    consumer.close()
+
+
+def _subscribe(bootstrap: str, topic: str, statement: str, end: Timestamp, with_before: bool) -> None:
+    """Take every batch up to the last marker."""
+    options = FeedOptions(
+        updated=True, diff=with_before, resolved_interval_ns=0, initial_scan=InitialScan.YES
+    )
+    target = FeedTarget(_RELATION.name, 1, topic, _PARTITIONS, ())
+    feed = FeedTopics(options, _START, (target,), feed_id="bench")
+    table = SubscribableTable(feed, target, _RELATION, KafkaConnection(bootstrap))
+    plan = plan_subscribe(parse_subscribe(statement), Relations([_RELATION]), time.time_ns())
+    with LiveSubscription(table, plan) as subscription:
+        while True:
+            batch = subscription.next(_SILENCE_S)
+            if batch is None:
+                raise RetryError(f"No batch of {topic} has come for {_SILENCE_S:g} s.")
+            if batch.frontier > end:
+                return
+
+
+def _fill(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool) -> Timestamp:
+    """Write the topic as a feed does; returns its last marker."""
+    producer = _Writer(bootstrap, topic)
+    random, wall, known, written = Random(seed), _BEGIN_NS, dict[int, str](), set[int]()
+    for number in range(rows):
+        key = random.randrange(_KEYS)
+        if key in written or len(written) == random.randint(1, 8):
+            wall += random.randint(1_000, 20_000)  # the next transaction: a key has one version in each
+            written.clear()
+        written.add(key)
+        before, after = known.get(key, "null"), "null" if random.random() < 0.03 else _row(random, key)
+        known[key] = after
+        members = f'"after": {after}' + (f', "before": {before}' if with_before else "")
+        value = f'{{{members}, "updated": "{Timestamp(wall).decimal()}"}}'
+        producer.put(b"[%d]" % key, value, key % _PARTITIONS, wall)
+        if number % _MARKED_ROWS == _MARKED_ROWS - 1 or number == rows - 1:
+            wall += 1_000
+            written.clear()
+            for partition in range(_PARTITIONS):
+                producer.put(None, f'{{"resolved":"{Timestamp(wall).decimal()}"}}', partition, wall)
+    producer.finish()
+    return Timestamp(wall)
+
+
+class _Writer:
+    """Writes records to one topic, in the order of each partition."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "compression.type": "lz4",
+            }
+        )
+
+    def put(self, key: bytes | None, value: str, partition: int, wall: int) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, value.encode(), key, partition, timestamp=wall // 1_000_000
+                )
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                return
+
+    def finish(self) -> None:
+        if self._producer.flush(60):
+            raise RetryError(f"Not all of {self._topic} could be written.")
+
+
+def _row(random: Random, key: int) -> str:
+    row: dict[str, Any] = {
+        "amount": random.randrange(1, 10_000_000) / 100,
+        "created": f"202{random.randrange(4)}-0{random.randrange(1, 9)}-11T10:26:40Z",
+        "currency": random.choice(("EUR", "USD", "GBP", "CHF", "SEK")),
+        "customer": random.randrange(1_000_000),
+        "id": key,
+        "note": random.choice(("leave at the door", "ring twice", "gift wrapping", "")),
+        "paid": random.random() < 0.5,
+        "status": random.choice(("new", "confirmed", "packed", "shipped", "returned")),
+    }
+    return json.dumps(row)
