@@ -10,18 +10,19 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import HistoryLost, ObjectDropped
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
 
 _LOGGER: Final = logging.getLogger("tidegate.kafka")
 #: Records of one poll: enough that a poll's own cost is spread, few enough that a batch is not late.
@@ -42,7 +43,7 @@ _GONE: Final = frozenset(
 )
 
 #: The records of one partition that a poll has brought, in offset order.
-PartitionRecords = tuple[FeedPartition, list[FeedRecord]]
+PartitionRecords = tuple[FeedPartition, RecordColumns]
 
 
 class FeedReader:
@@ -123,24 +124,26 @@ class FeedReader:
         """Close the client."""
         self._consumer.close()
 
-    def _records(self, messages: Iterable[Any]) -> list[PartitionRecords]:
-        found: dict[tuple[str, int], list[FeedRecord]] = {}
-        for message in messages:
-            error = message.error()
-            if error is not None:
+    def _records(self, messages: Sequence[Message]) -> list[PartitionRecords]:
+        by_place: defaultdict[tuple[str, int], list[Message]] = defaultdict(list)
+        for place, error, message in zip(
+            zip(map(Message.topic, messages), map(Message.partition, messages), strict=True),
+            map(Message.error, messages),
+            messages,
+            strict=True,
+        ):
+            if error is None:
+                by_place[place].append(message)
+            else:
                 self._take_error(message, error)
-                continue
-            place = message.topic(), message.partition()
-            records = found.get(place)
-            if records is None:
-                records = found[place] = []
-            records.append(
-                FeedRecord(message.offset(), message.key(), message.value(), message.headers() or ())
-            )
-        batches = [(FeedPartition(*place), records) for place, records in found.items()]
-        for place, records in batches:
-            self.positions[place] = max(self.positions[place], records[-1].offset + 1)
-        return batches
+        return [self._columns(FeedPartition(*place), found) for place, found in by_place.items()]
+
+    def _columns(self, place: FeedPartition, messages: list[Message]) -> PartitionRecords:
+        offsets: Any = list(map(Message.offset, messages))
+        keys: Any = list(map(Message.key, messages))
+        values: Any = list(map(Message.value, messages))
+        self.positions[place] = max(self.positions[place], offsets[-1] + 1)
+        return place, RecordColumns(offsets, keys, values, lambda at: messages[at].headers() or ())
 
     def _take_error(self, message: Any, error: KafkaError) -> None:
         code = error.code()

@@ -182,8 +182,8 @@ class LiveSubscription:
         self._reader.pause(self._pauses.now())
         for place, records in self._reader.poll(timeout_s):
             if self._side is not None and place.topic == self._table.feed.resolved_topic:
-                for record in records:
-                    self._side.take(place, record)
+                for at in range(len(records.offsets)):
+                    self._side.take(place, records.record(at))
             else:
                 self._gate.take_all(place, records)
         if self._side is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.record import Headers, RowRecord
@@ -28,6 +29,44 @@ class FeedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+class RecordColumns(NamedTuple):
+    """Records of one partition as columns, in the order of their offsets: the i-th element of each is of the
+    i-th record.
+
+    ``headers_of`` gives the headers of a record by its position: few are ever asked for.
+    """
+
+    offsets: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers_of: Callable[[int], Headers]
+
+    @classmethod
+    def of(cls, records: Sequence[FeedRecord]) -> RecordColumns:
+        """The columns of some records."""
+        return cls(
+            [record.offset for record in records],
+            [record.key for record in records],
+            [record.value for record in records],
+            lambda at: records[at].headers,
+        )
+
+    def record(self, at: int) -> FeedRecord:
+        """One record."""
+        return FeedRecord(self.offsets[at], self.keys[at], self.values[at], self.headers_of(at))
+
+    def part(self, begin: int, end: int) -> RecordColumns:
+        """The records from one position up to another."""
+        if begin == 0 and end == len(self.offsets):
+            return self
+        return RecordColumns(
+            self.offsets[begin:end],
+            self.keys[begin:end],
+            self.values[begin:end],
+            lambda at: self.headers_of(begin + at),
+        )
 
 
 class RowVersion(NamedTuple):

@@ -13,13 +13,14 @@ Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a high
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.errors import MarkerFell, UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVersion
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns, RowVersion
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows, opened_rows
 from tidegate.subscribe.gate.recent_versions import VERSIONS_KEPT, RecentVersions
 from tidegate.subscribe.gate.version_reader import VersionReader
@@ -99,22 +100,20 @@ class RowGate:
         Raises ``PromiseBroken`` and ``UnreadableRow`` with topic, partition and offset; each later call
         raises the same.
         """
-        self.take_all(place, (record,))
+        self.take_all(place, RecordColumns.of((record,)))
 
-    def take_all(self, place: FeedPartition, records: Sequence[FeedRecord]) -> None:
+    def take_all(self, place: FeedPartition, records: RecordColumns) -> None:
         """Take several records of one partition, as ``take`` does: a batch costs little more than a
         record."""
         with self._first_error:
             wait = self._wait_of(place)
-            if records and records[0].offset < wait.next_offset:
-                records = [record for record in records if record.offset >= wait.next_offset]
-            begin = 0
-            for at, record in enumerate(records):
-                if record.key is None:
-                    self._take_rows(place, records[begin:at], wait)
-                    self._take_marker(place, record, wait)
-                    begin = at + 1
-            self._take_rows(place, records[begin:], wait)
+            begin, end = bisect_left(records.offsets, wait.next_offset), len(records.offsets)
+            for _ in range(records.keys[begin:].count(None)):
+                marker = records.keys.index(None, begin)
+                self._take_rows(place, records.part(begin, marker), wait)
+                self._take_marker(place, records.record(marker), wait)
+                begin = marker + 1
+            self._take_rows(place, records.part(begin, end), wait)
 
     @property
     def minimum(self) -> Timestamp:
@@ -180,10 +179,10 @@ class RowGate:
         self._mark(place, self._reader.marker(place, record).resolved, record.offset)
         wait.stand_at_marker(record.offset)
 
-    def _take_rows(self, place: FeedPartition, records: Sequence[FeedRecord], wait: WaitingRows) -> None:
-        if not records:
+    def _take_rows(self, place: FeedPartition, records: RecordColumns, wait: WaitingRows) -> None:
+        if not records.offsets:
             return
-        wait.next_offset = records[-1].offset + 1
+        wait.next_offset = records.offsets[-1] + 1
         chunk = self._reader.chunk(place, records)
         if chunk is None:
             return

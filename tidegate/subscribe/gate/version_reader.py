@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tidegate.changefeed.encoding.record import MarkerRecord, Record, RecordDecoder, RowRecord
 from tidegate.errors import MalformedRecord, UnreadableRow
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
 from tidegate.subscribe.gate.row_chunk import RowChunk, int_column
 from tidegate.subscribe.gate.stamps import has_stamp, stamp, usual_stamps
 
@@ -23,34 +24,34 @@ class VersionReader:
         self._decoders = decoders
         self._stamped = {topic for topic, decoder in decoders.items() if has_stamp(decoder)}
 
-    def chunk(self, place: FeedPartition, records: Sequence[FeedRecord]) -> RowChunk | None:
+    def chunk(self, place: FeedPartition, records: RecordColumns) -> RowChunk | None:
         """The rows among some records of one partition that are no markers; ``None`` for no rows.
 
         A tombstone only lets log compaction forget a key: it is no row. A row whose timestamp cannot be seen
         is decoded. Raises ``UnreadableRow`` for one that cannot be.
         """
         decoder = self._decoders[place.topic]
-        if decoder.tombstones:
-            records = [record for record in records if record.value is not None]
-        if not records:
+        if decoder.tombstones and None in records.values:
+            at_rows = [at for at, value in enumerate(records.values) if value is not None]
+            records = RecordColumns.of([records.record(at) for at in at_rows])
+        if not records.offsets:
             return None
-        values = [record.value for record in records]
-        decoded: list[RowRecord | None] = [None] * len(records)
+        values, count = records.values, len(records.offsets)
+        decoded: list[RowRecord | None] = [None] * count
         if place.topic in self._stamped:
             walls, logicals, known = usual_stamps(values)
             others: Sequence[int] = np.flatnonzero(~known).tolist()
         else:
-            walls, logicals = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
-            others = range(len(records))
+            walls, logicals = np.zeros(count, np.int64), np.zeros(count, np.int64)
+            others = range(count)
         for at in others:
             updated = stamp(values[at]) if place.topic in self._stamped else None
             if updated is None:
-                row = decoded[at] = self.row(place, records[at])
+                row = decoded[at] = self.row(place, records.record(at))
                 updated = timestamp_of(row)
             walls[at], logicals[at] = updated
-        offsets = int_column([record.offset for record in records])
-        keys = [record.key or b"" for record in records]
-        return RowChunk(offsets, walls, logicals, keys, values, decoded)
+        keys: Any = records.keys  # a record without one is a marker
+        return RowChunk(int_column(records.offsets), walls, logicals, keys, values, decoded)
 
     def row(self, place: FeedPartition, record: FeedRecord) -> RowRecord:
         """Decode a row. Raises ``UnreadableRow`` for what is none, or lacks its timestamp or values."""

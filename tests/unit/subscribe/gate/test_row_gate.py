@@ -9,7 +9,7 @@ from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.errors import LateRow, MarkerFell, PromiseBroken, RepeatDiffers, UnreadableRow
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
 
 
@@ -197,7 +197,7 @@ def test_a_batch_is_taken_as_its_records_one_by_one() -> None:
     alone, together = gate(ONE), gate(ONE)
     for record in records:
         alone.take(ONE, record)
-    together.take_all(ONE, records)
+    together.take_all(ONE, RecordColumns.of(records))
     assert (
         shown(together.open()) == shown(alone.open()) == [(4, b"[1]"), (5, b"[1]"), (6, b"[2]"), (7, b"[3]")]
     )
@@ -208,7 +208,7 @@ def test_one_key_in_two_topics_is_two_rows() -> None:
     first, second = FeedPartition("t", 0), FeedPartition("u", 0)
     both = RowGate(dict.fromkeys(("t", "u"), JsonDecoder(Envelope.WRAPPED)), (first, second))
     for place in (first, second):
-        both.take_all(place, [row(0, 1, 5), row(1, 1, 5), marker(2, 6)])
+        both.take_all(place, RecordColumns.of([row(0, 1, 5), row(1, 1, 5), marker(2, 6)]))
     opening = both.open()
     assert opening is not None
     assert [(version.topic, version.key) for version in opening.versions] == [("t", b"[1]"), ("u", b"[1]")]
