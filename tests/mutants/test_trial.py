@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ import pytest
 from tests.mutants.mutations import Mutant, mutants_of
 from tests.mutants.tree import Tree
 from tests.mutants.trial import BrokenWithout, Stage, attempt, timed
+from tests.unit.mirror import mirror_of
 
 _CODE: Final = b"""
 def below(a, b):
@@ -59,6 +61,24 @@ def test_the_first_stage_that_fails_names_its_test(tree: Tree) -> None:
 
 def test_what_no_test_notices_has_lived(tree: Tree) -> None:
     assert attempt(tree, mutant("a < b", "a <= b"), _STAGES[:1], 1).noticed_by is None
+
+
+def test_the_tests_that_mirror_the_module_run_first_and_no_others_of_their_name(tree: Tree) -> None:
+    """Both files fail with the mutant. The one in another folder has the name alone, and is not asked."""
+    module = Path("tidegate/ranges/below.py")
+    mirrored, another = mirror_of(module), mirror_of(Path("tidegate/processor") / module.name)
+    for file, text in {
+        module: _CODE.decode(),
+        another: "def test_of_another():\n    raise AssertionError\n",
+        mirrored: "def test_mirrored():\n    raise AssertionError\n",
+    }.items():
+        (tree.root / file).parent.mkdir(parents=True, exist_ok=True)
+        (tree.root / file).write_text(text)
+    found = replace(mutant("a < b", "a <= b"), path=module.as_posix())
+    done = attempt(tree, found, _STAGES[:1], 1)
+    assert done.noticed_by == f"{mirrored}::test_mirrored"
+    (tree.root / mirrored).unlink()
+    assert attempt(tree, found, _STAGES[:1], 1).noticed_by is None
 
 
 def test_a_mutant_that_runs_for_ever_is_noticed(tree: Tree) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.mutants.mutations import Mutant
 from tests.mutants.tree import Ended, Tree
+from tests.unit.mirror import mirror_of
 
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 #: A mutant may run into a loop that never ends; one that is only slow is not noticed by that.
@@ -96,9 +97,9 @@ def _what_noticed(ended: Ended) -> str:
 
 
 def _tests_of(tree: Tree, mutant: Mutant) -> list[str]:
-    """The test files of the module's name."""
-    name = f"test_{Path(mutant.path).stem}.py"
-    return sorted(str(found.relative_to(tree.root)) for found in (tree.root / "tests/unit").rglob(name))
+    """The test file that mirrors the module, if it is there. Files of that name elsewhere are of others."""
+    file = mirror_of(Path(mutant.path))
+    return [file.as_posix()] if (tree.root / file).is_file() else []
 
 
 def _hypothesis_seed(seed: int) -> str:

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from stack.places import CHECKOUT
+from tests.unit.mirror import UNIT, has_module, mirror_of, package_of
 
-UNIT: Final = Path("tests/unit")
 #: A longer file has more than one subject.
 LINES_OF_A_FILE: Final = 600
 #: Folders that mirror no package, and what their tests are about.
@@ -104,16 +104,6 @@ def subject_of(file: Path) -> str:
     return file.with_name(file.stem.removeprefix("test_")).as_posix()
 
 
-def package_of(root: Path, folder: Path) -> Path | None:
-    """The folder of the product that this one of the tests mirrors: ``tidegate/`` is left out."""
-    return next((found for found in (root / "tidegate" / folder, root / folder) if found.is_dir()), None)
-
-
-def has_module(root: Path, file: Path) -> bool:
-    package = package_of(root, file.parent)
-    return package is not None and (package / f"{file.stem.removeprefix('test_')}.py").is_file()
-
-
 def strays(root: Path, listed: list[str]) -> list[str]:
     """Test files that neither have a module of their name nor are listed as subjects."""
     return [
@@ -195,3 +185,25 @@ def test_an_import_from_a_test_file_is_found(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text("from tests.unit.test_layers import made\nfrom tests.unit.made import other\n")
     assert taken_from_tests(tmp_path) == ["tests/unit/test_names.py: tests.unit.test_layers"]
+
+
+@pytest.mark.parametrize(
+    ("module", "tests"),
+    [
+        ("tidegate/ranges/resolver.py", "tests/unit/ranges/test_resolver.py"),
+        ("tidegate/processor/feeds/emitter.py", "tests/unit/processor/feeds/test_emitter.py"),
+        ("tidegate/hlc.py", "tests/unit/test_hlc.py"),
+        ("app/logs.py", "tests/unit/app/test_logs.py"),
+    ],
+)
+def test_a_module_has_its_tests_in_the_folder_that_mirrors_its_own(module: str, tests: str) -> None:
+    assert mirror_of(Path(module)) == Path(tests)
+
+
+def test_the_mirror_goes_both_ways() -> None:
+    """A file that counts as a module's is the file that the module asks for."""
+    for file in files_of_tests(CHECKOUT):
+        package = package_of(CHECKOUT, file.parent)
+        if package is not None and has_module(CHECKOUT, file):
+            module = package / f"{file.stem.removeprefix('test_')}.py"
+            assert mirror_of(module.relative_to(CHECKOUT)) == UNIT / file
