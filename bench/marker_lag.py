@@ -23,7 +23,8 @@ from bench.workload import OUTPUT_PARTITIONS
 from sim.log.kafka_sink import KafkaSink
 from sim.log.sink import WrittenRecord
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry

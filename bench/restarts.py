@@ -19,7 +19,8 @@ from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import ZERO, Timestamp
 

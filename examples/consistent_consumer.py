@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer
 
-from tidegate.changefeed.encoding.record import MarkerRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.hlc import ZERO, Timestamp
 
 #: (topic, partition)

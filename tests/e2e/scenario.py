@@ -16,7 +16,8 @@ from tests.feeds import activation
 from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
 from tidegate.changefeed.definition.feed import FeedState, TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer
 
 from sim.workloads.bank import OPENING_BALANCE
 from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
-from tidegate.changefeed.encoding.record import MarkerRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import TableCodec
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.e2e.scenario import Scenario
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.client.output import OutputTopics
 from tidegate.hlc import Timestamp
 

@@ -11,7 +11,9 @@ from sim.log.history import History, HistoryVersion, Mutated
 from tests.plain_frontier import PlainFrontier
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.encoding.encoder import compile_encoder
-from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.envelopes.registry import needs_previous
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ZERO, Timestamp
@@ -162,7 +164,7 @@ class FeedJudge:
         codec, encoder = self._codecs[version.table_id], self._encoders[version.table_id]
         row = codec.decode(version.key, version.value)
         assert row is not None
-        if self.options.needs_previous:
+        if needs_previous(self.options):
             before = codec.decode(version.key, replaced)
             row = row._replace(previous=() if before is None or before.values is None else before.values)
         key, value = encoder.encode(row._replace(scanned_at=scanned_at), version.timestamp)

@@ -13,7 +13,8 @@ from tests.logs import Record
 from tests.strategies import SimCase, SimOutcome, sim_cases, simulate_case
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RowRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord, RowRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.rows import TableDescriptor, decode_descriptor

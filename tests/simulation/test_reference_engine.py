@@ -14,7 +14,8 @@ from tests.feeds import activation
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RowRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord, RowRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.reference import Emitted, OutputPartition, ReferenceEngine
 from tidegate.rows import TableCodec

@@ -95,7 +95,7 @@ LAYERS: Final = {
 #: The chapters of each package, from the lowest to the highest: a chapter imports those before it.
 CHAPTERS: Final = {
     "tidegate.changefeed": "text definition encoding lifecycle statement",
-    "tidegate.changefeed.encoding": "connect json avro",
+    "tidegate.changefeed.encoding": "connect json avro envelopes",
     "tidegate.client": "kafka why subscribe",
     "tidegate.processor": "state feeds table catchup moving",
     "tidegate.rows": "keyside valueside",

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.envelopes.registry import needs_previous
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
@@ -70,7 +71,7 @@ def expected_versions(
     """
     encoding = _Encoding(catalog, options, schema_ids)
     scanned: dict[tuple[int, bytes], CommittedVersion] = {}
-    for version, replaced in _with_replaced(versions, topics, keep=options.needs_previous):
+    for version, replaced in _with_replaced(versions, topics, keep=needs_previous(options)):
         if start is not None and version.timestamp <= start:
             scanned[version.table_id, version.key] = version
         elif options.initial_scan is not InitialScan.ONLY:
@@ -88,6 +89,7 @@ class _Encoding:
         self._catalog = catalog
         self._options = options
         self._schema_ids = schema_ids
+        self._needs_previous = needs_previous(options)
         self._encoders: dict[tuple[int, int], RecordEncoder] = {}
 
     def expected(
@@ -102,7 +104,7 @@ class _Encoding:
         row = codec.decode(version.key, version.value)
         if row is None:
             return
-        if options.needs_previous:
+        if self._needs_previous:
             row = row._replace(previous=_previous(codec, version.key, replaced))
         row = row._replace(scanned_at=scanned_at)
         encoder = _encoder(self._encoders, codec, options)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidegate.changefeed.definition.options import Envelope, InitialScan
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.encoding.partition import partition_of
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RecordDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder
 from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import Timestamp

@@ -15,7 +15,7 @@ from tests.hand_log import HandLog, HandTable
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.client import expectations
 from tidegate.client.contained_decoder import ContainedDecoder
 from tidegate.client.expectations import read_catalog

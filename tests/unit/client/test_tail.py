@@ -9,7 +9,7 @@ from tests.unit.client.topic_texts import record, texts
 from tests.unit.client.topics import create_topic, delete_topic, write
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.definition.oversize import Oversize
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.followed_feed import SILENCE_S, FollowedFeed
 from tidegate.client.kafka.connection import KafkaConnection

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from examples.consistent_consumer import Change, Gate, Tables, take
 from tests.unit.verify.streams import Stream, at, correct_streams
 from tidegate.changefeed.definition.oversize import Oversize
-from tidegate.changefeed.encoding.record import MarkerRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify import TopicRecord
 

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from tests.logs import Record
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.lifecycle.control import Activate, ControlMessage
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import (

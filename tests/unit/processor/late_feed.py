@@ -11,7 +11,8 @@ from tests.unit.processor.driving import Driven, StoredState, rows_of, timestamp
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.lifecycle.control import Activate, Register
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import OutputRecord

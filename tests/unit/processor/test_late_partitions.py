@@ -7,7 +7,8 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, at, seconds_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId, SnapshotReason, Trigger

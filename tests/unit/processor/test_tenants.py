@@ -10,7 +10,8 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at
 from tests.unit.processor.driving import Driven, active, timestamp_of
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.processor.reference import OutputPartition, ReferenceEngine
 from tidegate.raftlog.entry import RangeId, SnapshotReason
 from tidegate.raftlog.request import Scan

@@ -32,7 +32,8 @@ from tests.unit.spark.driven_clients import STORED, STRANGER, DrivenClients
 from tests.unit.spark.odd_records import Oddities, OddRecords
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.lifecycle.control import Activate, ControlMessage, Failed, Remove, Removed, read_ack
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN

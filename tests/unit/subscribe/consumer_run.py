@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.unit.subscribe.topic_histories import RELATION, TOPICS, TopicHistory, reread
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
 from tidegate.subscribe.client.consumer_state import ConsumerState

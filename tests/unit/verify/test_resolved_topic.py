@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.verify.streams import Stream, at, correct_streams, marker, numbered, row
-from tidegate.changefeed.encoding.record import MarkerRecord, parse_record
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.changefeed.encoding.resolved_topic import offset_marker_value
 from tidegate.errors import InputError
 from tidegate.hlc import ResolvedTimestamp, Timestamp

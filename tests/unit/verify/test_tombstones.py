@@ -12,8 +12,8 @@ from tests.unit.changefeed.tables import FOO, deletion_of, row
 from tests.unit.verify.streams import at, everywhere, numbered
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.encoding.partition import partition_of
-from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row
 from tidegate.verify import (

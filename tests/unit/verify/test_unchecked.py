@@ -17,7 +17,7 @@ from tests.unit.verify.streams import (
     value_of,
 )
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.verify import (
     AuditOptions,

@@ -27,7 +27,7 @@ class Format(enum.Enum):
 
 
 class Envelope(enum.Enum):
-    """The form of a record's value."""
+    """The form of a record's value. ``encoding/envelopes/`` has a module for each."""
 
     WRAPPED = "wrapped"
     """``{"after": {...}}`` with the asked-for members beside it; a deletion has ``"after": null``."""
@@ -78,16 +78,6 @@ class InitialScan(enum.Enum):
     YES = "yes"
     ONLY = "only"
     """These rows and nothing after them: then the feed has succeeded."""
-
-
-#: Envelopes that distinguish a new row from a changed one, and so need the previous value.
-_TELL_INSERTS: Final = frozenset({Envelope.ENRICHED, Envelope.DEBEZIUM})
-#: Envelopes that show the previous row if ``diff`` asks for it.
-_SHOW_PREVIOUS: Final = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
-
-
-#: Envelopes made for Kafka Connect's sinks. When they carry a schema, their columns have Connect's types.
-CONNECT_ENVELOPES: Final = frozenset({Envelope.UPSERT, Envelope.DEBEZIUM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +142,6 @@ class FeedOptions:
     def enriched_schema(self) -> bool:
         """Whether enriched records in JSON have their schema beside them."""
         return "schema" in self.enriched_properties and self.format is Format.JSON
-
-    @property
-    def shows_previous(self) -> bool:
-        """Whether records hold the previous row."""
-        return self.envelope in _SHOW_PREVIOUS and (self.diff or self.envelope is Envelope.DEBEZIUM)
-
-    @property
-    def needs_previous(self) -> bool:
-        """Whether rows cannot be encoded without the value that they replace."""
-        return self.shows_previous or self.envelope in _TELL_INSERTS
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form; the cursor is an HLC decimal."""

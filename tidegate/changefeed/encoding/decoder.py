@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tidegate.changefeed.definition.options import FeedOptions, Format, OnOversize
-from tidegate.changefeed.encoding.avro.decode import AvroDecoder
+from tidegate.changefeed.encoding.avro_decoder import AvroDecoder
 from tidegate.changefeed.encoding.csv_records import CsvDecoder
-from tidegate.changefeed.encoding.record import JsonDecoder, RecordDecoder, SchemaText
-from tidegate.changefeed.encoding.value_members import value_members
+from tidegate.changefeed.encoding.envelopes.registry import form_of
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import RecordDecoder, SchemaText
 from tidegate.errors import MalformedRecord
 
 
@@ -28,7 +29,7 @@ def decoder_for(
                 row_keys=not options.key_column,
                 connect_schema=options.connect_schema,
                 enriched_schema=options.enriched_schema,
-                members=value_members(options) if whole else None,
+                members=form_of(options.envelope).json.members(options) if whole else None,
                 oversize=options.on_oversize is OnOversize.KEY_ONLY or not whole,
             )
         case Format.AVRO:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from tidegate.changefeed.definition.extra_headers import constant_headers
 from tidegate.changefeed.definition.feed import FeedDefinition, TableName
-from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, FeedOptions, Format, OnOversize
+from tidegate.changefeed.definition.options import FeedOptions, Format, OnOversize
 from tidegate.changefeed.definition.oversize import RowLimit
-from tidegate.changefeed.encoding.avro.connect import compile_connect_avro
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.csv_records import compile_csv
-from tidegate.changefeed.encoding.json.connect import compile_connect_json
-from tidegate.changefeed.encoding.json.envelope import compile_json
+from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm
+from tidegate.changefeed.encoding.envelopes.registry import FORMS, form_of
 from tidegate.changefeed.encoding.marker import json_marker
 from tidegate.changefeed.encoding.record_encoder import Headers, MarkerEncoder, RecordEncoder
+from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import TableDescriptor
 
 
@@ -34,17 +33,21 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
 
 
 def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    match options.format:
-        case Format.JSON if options.connect_schema:
-            return compile_connect_json(table, options)
-        case Format.JSON:
-            return compile_json(table, options)
-        case Format.AVRO if options.envelope in CONNECT_ENVELOPES:
-            return compile_connect_avro(table, options)
-        case Format.AVRO:
-            return compile_avro(table, options)
-        case Format.CSV:
-            return compile_csv(table, options)
+    if options.format is Format.CSV:
+        return compile_csv(table, options)
+    form = form_of(options.envelope)
+    codec = form.json if options.format is Format.JSON else form.avro
+    if codec is None:
+        raise UnsupportedTable(_without_avro(table, form))
+    return codec.compile(table, options)._replace(tombstones=form.tombstones)
+
+
+def _without_avro(table: TableDescriptor, form: EnvelopeForm) -> str:
+    *others, last = [each.name for each in FORMS if each.avro is not None]
+    return (
+        f"table {table.name}: envelope={form.name} has no Avro form; use envelope={', '.join(others)} or "
+        f"{last}, or format=json"
+    )
 
 
 def _with_constants(constants: list[tuple[str, bytes]], row_headers: Headers | None) -> Headers:

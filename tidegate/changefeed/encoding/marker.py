@@ -8,14 +8,11 @@ spaces. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.changefeed.encoding.record_encoder import MarkerEncoder
 from tidegate.hlc import ResolvedTimestamp
-
-#: Envelopes whose values have members of their own, so that ``resolved`` can be one of them.
-MARKER_AS_MEMBER: Final = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
 
 
 def json_marker(options: FeedOptions) -> MarkerEncoder:
@@ -32,6 +29,6 @@ def marker_value(resolved: ResolvedTimestamp, envelope: Envelope) -> bytes:
     if resolved.wall <= 0:
         raise ValueError(f"a marker cannot say {resolved.decimal()}: nothing is resolved yet")
     member = f'{{"resolved":"{resolved.decimal()}"}}'
-    if envelope in MARKER_AS_MEMBER:
+    if form_of(envelope).marker_as_member:
         return member.encode()
     return f'{{"__crdb__":{member}}}'.encode()

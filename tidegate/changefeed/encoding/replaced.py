@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.errors import RowError
 from tidegate.rows.row import Row, Unreadable
 from tidegate.rows.types import Datum
@@ -13,7 +14,7 @@ from tidegate.rows.types import Datum
 CREATE: Final = "c"
 UPDATE: Final = "u"
 DELETE: Final = "d"
-#: Debezium's letter for a row that a scan found. CockroachDB's enriched envelope treats it as a new row.
+#: Debezium's letter for a row that a scan found.
 READ: Final = "r"
 
 _NOT_HELD: Final = (
@@ -23,11 +24,29 @@ _NOT_HELD: Final = (
 _UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then begins after this row"
 
 
-def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
-    """Return the datums that the row replaced; empty if there was no row, and for rows of a scan.
+@dataclass(frozen=True, slots=True)
+class ChangeForm:
+    """How an envelope tells what a row did.
 
-    In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns, since
-    Debezium's own sinks stop at a deletion without ``before``.
+    ``scanned`` is its letter for a row that a scan found. If ``shows_missing``, the deletion of a row that
+    was not there shows the columns of its key, and NULL for all others, as the row before. ``letters`` are
+    all that it has for operations.
+    """
+
+    scanned: str = CREATE
+    shows_missing: bool = False
+    letters: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "letters", frozenset({CREATE, UPDATE, DELETE, self.scanned}))
+
+
+#: CockroachDB's form: a row that a scan found is a new one, and a row that was not there is not shown.
+CHANGES: Final = ChangeForm()
+
+
+def require_previous(row: Row, options: FeedOptions, form: ChangeForm) -> tuple[Datum, ...]:
+    """Return the datums that the row replaced; empty if there was no row, and for rows of a scan.
 
     Raises ``RowError`` when the log does not say what the row replaced, or when that cannot be read. A guess
     would call a changed row a new one, or show an old value that never existed.
@@ -39,7 +58,7 @@ def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
         raise _missing(row, options, _NOT_HELD)
     if isinstance(previous, Unreadable):
         raise _missing(row, options, f"it cannot be read ({previous.cause}); {_UNREADABLE_ADVICE}")
-    if not previous and row.values is None and options.envelope is Envelope.DEBEZIUM:
+    if not previous and row.values is None and form.shows_missing:
         return _key_alone(row)
     return previous
 
@@ -57,7 +76,7 @@ def _key_alone(row: Row) -> tuple[Datum, ...]:
     return tuple(key.get(column.id) for column in row.table.columns if column.in_rows)
 
 
-def operation(row: Row, previous: tuple[Datum, ...], options: FeedOptions) -> str:
+def operation(row: Row, previous: tuple[Datum, ...], form: ChangeForm) -> str:
     """Return what the row did to ``previous``. The deletion of a row that was not there is a deletion too.
 
     Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
@@ -65,10 +84,5 @@ def operation(row: Row, previous: tuple[Datum, ...], options: FeedOptions) -> st
     if row.values is None:
         return DELETE
     if row.scanned_at is not None:
-        return scan_operation(options)
+        return form.scanned
     return UPDATE if previous else CREATE
-
-
-def scan_operation(options: FeedOptions) -> str:
-    """Return the envelope's letter for a row that a scan found."""
-    return READ if options.envelope is Envelope.DEBEZIUM else CREATE

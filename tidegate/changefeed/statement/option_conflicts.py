@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from tidegate.changefeed.definition.options import Envelope, Format
+from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm, Room
+from tidegate.changefeed.encoding.envelopes.registry import FORMS, form_of
 from tidegate.changefeed.statement.option_table import ENVELOPES
 
 #: Option names and values, as given; a flag's value is empty.
@@ -52,8 +55,9 @@ def _csv_without_room(given: Given) -> str:
     """Refuse options that add to a record: a CSV record has only the row's columns and an empty key."""
     if _format(given) != "csv":
         return ""
-    if _envelope(given) not in ("wrapped", "row", "bare"):
-        return f"envelope={_envelope(given)} is not usable with format=csv, which has only the row's columns"
+    form = _form(given)
+    if Format.CSV not in form.formats:
+        return f"envelope={form.name} is not usable with format=csv, which has only the row's columns"
     named = next((name for name in ("key_column", "key_in_value", "topic_in_value") if name in given), None)
     return f"{named} is not usable with format=csv, which has only the row's columns" if named else ""
 
@@ -76,9 +80,10 @@ def _ordered_key_column(given: Given) -> str:
     return ""
 
 
-def _avro_row(given: Given) -> str:
-    if _format(given) == "avro" and _envelope(given) == "row":
-        return "envelope=row is not supported with format=avro"
+def _without_avro(given: Given) -> str:
+    form = _form(given)
+    if _format(given) == "avro" and Format.AVRO not in form.formats:
+        return f"envelope={form.name} is not supported with format=avro"
     return ""
 
 
@@ -98,21 +103,21 @@ def _json_text(given: Given) -> str:
 
 
 def _enriched_only(given: Given) -> str:
-    if "enriched_properties" in given and _envelope(given) != "enriched":
+    if "enriched_properties" in given and _form(given).envelope is not Envelope.ENRICHED:
         return "enriched_properties is only usable with envelope=enriched"
     return ""
 
 
 def _members_without_room(given: Given) -> str:
     """Refuse members beside the row in envelopes that have no place for them."""
-    if _envelope(given) in ("wrapped", "enriched") or _format(given) in ("json", "parquet"):
+    if _form(given).room is Room.AROUND_ROW or _format(given) in ("json", "parquet"):
         return ""
     named = next((name for name in _MEMBERS if name in given), None)
     return f"{named} is only usable with envelope=wrapped or envelope=enriched" if named else ""
 
 
 def _json_members_without_room(given: Given) -> str:
-    if _format(given) != "json" or _envelope(given) not in ("row", "key_only"):
+    if _format(given) != "json" or _form(given).room not in (Room.TIMESTAMPS, Room.NOWHERE):
         return ""
     named = next((name for name in ("key_in_value", "topic_in_value") if name in given), None)
     return f"{named} is only usable with envelope=wrapped" if named else ""
@@ -140,20 +145,19 @@ def _avro_only(given: Given) -> str:
 
 def _whole_rows(given: Given) -> str:
     """Refuse members in envelopes of fixed members, which have no place for them or have them already."""
-    if _envelope(given) not in ("upsert", "debezium"):
+    form = _form(given)
+    if form.room is not Room.FIXED:
         return ""
     named = next((name for name in _MEMBERS if name in given), None)
-    if named is None:
-        return ""
-    has = "has only the row" if _envelope(given) == "upsert" else "always has before, after and source.ts_hlc"
-    return f"{named} is not usable with envelope={_envelope(given)}, which {has}"
+    return f"{named} is not usable with envelope={form.name}, which {form.fixed_members}" if named else ""
 
 
 def _connect_schema(given: Given) -> str:
     if "connect_schema" not in given:
         return ""
-    if _format(given) != "json" or _envelope(given) not in ("upsert", "debezium"):
-        return "connect_schema is only usable with format=json and envelope=upsert or envelope=debezium"
+    if _format(given) != "json" or not _form(given).for_sinks:
+        usable = " or ".join(f"envelope={each.name}" for each in FORMS if each.for_sinks)
+        return f"connect_schema is only usable with format=json and {usable}"
     return ""
 
 
@@ -161,9 +165,10 @@ def _virtual_nulls(given: Given) -> str:
     """Refuse nulls for virtual columns in rows that sinks store: a null would replace what the target
     computes.
     """
-    if given.get("virtual_columns") != "null" or _envelope(given) not in ("upsert", "debezium"):
+    form = _form(given)
+    if given.get("virtual_columns") != "null" or not form.for_sinks:
         return ""
-    return f"virtual_columns='null' is not usable with envelope={_envelope(given)}, whose rows sinks store"
+    return f"virtual_columns='null' is not usable with envelope={form.name}, whose rows sinks store"
 
 
 def _headers_format(given: Given) -> str:
@@ -179,15 +184,16 @@ def _markers_nowhere(given: Given) -> str:
 
 
 def _markers_among_changes(given: Given) -> str:
-    """Refuse markers among Avro rows of these envelopes: one subject cannot have the schemas of two
+    """Refuse markers among Avro rows for sinks: one subject cannot have the schemas of two
     records.
     """
-    if _format(given) != "avro" or _envelope(given) not in ("upsert", "debezium"):
+    form = _form(given)
+    if _format(given) != "avro" or not form.for_sinks:
         return ""
     if "resolved" not in given or "resolved_topic" in given:
         return ""
     return (
-        f"resolved with format=avro and envelope={_envelope(given)} requires the resolved_topic option: "
+        f"resolved with format=avro and envelope={form.name} requires the resolved_topic option: "
         "a subject takes the schema of markers or of rows, not both"
     )
 
@@ -205,9 +211,9 @@ def _empty_values_that_mean_something(given: Given) -> str:
     """Require that a reader can tell a left-out row from all other records by its value alone."""
     if given.get("on_oversize") != "key_only":
         return ""
-    meaning = _EMPTY_VALUES.get(_envelope(given))
-    if meaning:
-        return f"on_oversize='key_only' is not usable with envelope={_envelope(given)}, {meaning}"
+    form = _form(given)
+    if not form.may_leave_out:
+        return f"on_oversize='key_only' is not usable with envelope={form.name}, {form.empty_value}"
     if _format(given) == "csv":
         return "on_oversize='key_only' is not usable with format=csv, whose records have no key"
     if "key_column" in given:
@@ -219,18 +225,9 @@ def _format(given: Given) -> str:
     return given.get("format", "json").removeprefix("experimental_")
 
 
-def _envelope(given: Given) -> str:
-    name = given.get("envelope", "wrapped")
-    return ENVELOPES[name].value if name in ENVELOPES else name
+def _form(given: Given) -> EnvelopeForm:
+    return form_of(ENVELOPES[given.get("envelope", "wrapped")])
 
-
-#: For each envelope, why a record with an empty value would be taken for something else.
-_EMPTY_VALUES: Final[Mapping[str, str]] = {
-    "row": "where an empty value is a deletion",
-    "key_only": "which has no values",
-    "upsert": "whose readers would take it for a deletion, or stop at it",
-    "debezium": "whose readers would take it for a tombstone, or stop at it",
-}
 
 _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _two_scan_options,
@@ -240,7 +237,7 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _parquet_topic,
     _unordered_markers,
     _ordered_key_column,
-    _avro_row,
+    _without_avro,
     _json_only,
     _json_text,
     _enriched_only,

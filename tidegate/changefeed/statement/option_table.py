@@ -25,6 +25,7 @@ from tidegate.changefeed.definition.options import (
     OnOversize,
     VirtualColumns,
 )
+from tidegate.changefeed.encoding.envelopes.registry import FORMS
 from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.option_texts import (
     check_namespace,
@@ -90,11 +91,11 @@ def _refused(name: str, reason: str, takes: Takes = Takes.VALUE, **form: Any) ->
     return Option(name, takes, refused=reason, **form)
 
 
-#: The envelopes by all their names, the older ones too.
+#: The envelopes by all their names, the older ones too. ``diff`` is the wrapped envelope with the option
+#: ``diff``, which `option_clauses` sets.
 ENVELOPES: Final[Mapping[str, Envelope]] = {
     **{each.value: each for each in Envelope},
-    "deprecated_row": Envelope.ROW,
-    "none": Envelope.ROW,
+    **{alias: form.envelope for form in FORMS for alias in form.aliases},
     "diff": Envelope.WRAPPED,
 }
 _FORMATS: Final[Mapping[str, Format]] = {

@@ -6,6 +6,7 @@ import enum
 
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId, FeedTarget
 from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.encoding.envelopes.registry import needs_previous
 from tidegate.changefeed.lifecycle.control import (
     Activate,
     Register,
@@ -98,7 +99,7 @@ class PartitionFeed:
     @property
     def shows_previous(self) -> bool:
         """Whether the feed's records show the values that a row replaced."""
-        return self.message.definition.options.needs_previous
+        return needs_previous(self.message.definition.options)
 
     def watches(self, span: Span) -> bool:
         """Whether the feed watches any key of the span, which has no tenant prefix."""

@@ -33,7 +33,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tidegate.changefeed.definition.options import FeedOptions, Format, VirtualColumns
-from tidegate.changefeed.encoding.json.key import OBJECT_KEYS
+from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.changefeed.text.datum_text import time_text
 from tidegate.changefeed.text.json_text import json_value
 from tidegate.errors import InputError, RowError, UnsupportedTable
@@ -153,7 +153,7 @@ def _columns_of(table: TableDescriptor, options: FeedOptions, as_text: Collectio
     for each in shown:
         _require_form(table.name, each, options.format)
     names = [column.name for column in key]
-    if options.format is Format.JSON and options.envelope in OBJECT_KEYS:
+    if options.format is Format.JSON and form_of(options.envelope).keys.is_object:
         names.sort(key=str.encode)  # keys are JSON objects there, whose members are sorted
     return Columns(tuple(names), tuple(shown))
 

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan
+from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan
+from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.expectations import read_catalog
 from tidegate.client.feed_topics import FeedTopics, row_decoder
@@ -22,8 +23,6 @@ from tidegate.errors import InputError
 from tidegate.spark.warehouse.columns import Columns, columns_of
 from tidegate.spark.warehouse.load_pass import SourceTable
 from tidegate.verify import TopicPartition, TopicRecord
-
-_ENVELOPES = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +155,9 @@ def loading_fault(options: FeedOptions) -> str:
         return (
             "its rows tell neither their columns nor when they were committed; create it with format='json'"
         )
-    if options.envelope not in _ENVELOPES:
-        return (
-            f"records of envelope='{options.envelope.value}' do not tell of every change when it was"
-            " committed, and what it is; create it with envelope='wrapped' and updated"
-        )
-    if options.envelope is Envelope.DEBEZIUM and (options.format is Format.AVRO or options.connect_schema):
-        return "its values have Kafka Connect's types; create it without a schema, or with envelope='wrapped'"
-    if options.envelope is not Envelope.DEBEZIUM and not options.updated:
-        return "its rows do not tell when they were committed; create it WITH updated"
+    fault = form_of(options.envelope).loading_fault(options)
+    if fault:
+        return fault
     if options.key_column:
         return "its keys are not those of its rows, and deletions do not tell theirs; leave key_column out"
     if options.resolved_topic:

@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, RecordDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.hlc import MAX, MAX_LOGICAL, Timestamp
 from tidegate.subscribe.gate.row_chunk import IntColumn, Mask
 

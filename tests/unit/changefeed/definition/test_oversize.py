@@ -21,7 +21,9 @@ from tidegate.changefeed.definition.oversize import (
 from tidegate.changefeed.encoding.confluent import frame_prefix
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder
-from tidegate.changefeed.encoding.record import MAY_LEAVE_OUT, RowRecord, parse_record
+from tidegate.changefeed.encoding.envelopes.registry import form_of
+from tidegate.changefeed.encoding.json_decoder import parse_record
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import Timestamp
@@ -31,7 +33,7 @@ AT = Timestamp(1_743_792_394_409_866_000, 2)
 SCAN = Timestamp(1_743_792_400_000_000_000)
 KEY_ONLY = FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=DEFAULT_MAX_ROW_BYTES)
 TRACED = table("traced", {"id": INT, "h": SqlType(Kind.JSONB), "text": STRING}, key=("id",))
-ENVELOPES = [envelope for envelope in Envelope if envelope in MAY_LEAVE_OUT]
+ENVELOPES = [envelope for envelope in Envelope if form_of(envelope).may_leave_out]
 
 
 def written(

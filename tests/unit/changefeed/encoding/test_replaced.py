@@ -7,7 +7,8 @@ import pytest
 from tests.unit.changefeed.tables import FOO, deletion, row
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.encoder import compile_encoder
-from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, operation
+from tidegate.changefeed.encoding.envelopes.registry import needs_previous
+from tidegate.changefeed.encoding.replaced import CHANGES, CREATE, DELETE, UPDATE, operation
 from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row, Unreadable
@@ -47,7 +48,7 @@ def test_feeds_that_need_no_previous_values_take_such_rows(previous: Unreadable 
     change = row(FOO, a=1, b="x")
     for envelope in Envelope:
         options = FeedOptions(envelope=envelope)
-        if not options.needs_previous:
+        if not needs_previous(options):
             encode = compile_encoder(FOO, options).encode
             assert encode(change._replace(previous=previous), AT) == encode(change, AT)
 
@@ -55,7 +56,7 @@ def test_feeds_that_need_no_previous_values_take_such_rows(previous: Unreadable 
 def test_what_a_row_did() -> None:
     new = row(FOO, a=1, b="x")
     assert new.values is not None
-    assert operation(new, (), FeedOptions()) == CREATE
-    assert operation(new, new.values, FeedOptions()) == UPDATE
-    assert operation(deletion(FOO, 1), new.values, FeedOptions()) == DELETE
-    assert operation(deletion(FOO, 1), (), FeedOptions()) == DELETE
+    assert operation(new, (), CHANGES) == CREATE
+    assert operation(new, new.values, CHANGES) == UPDATE
+    assert operation(deletion(FOO, 1), new.values, CHANGES) == DELETE
+    assert operation(deletion(FOO, 1), (), CHANGES) == DELETE

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import timestamps
 from tests.unit.changefeed.tables import FOO, row
-from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.encoding.confluent import frame_prefix
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import Timestamp
@@ -28,7 +29,7 @@ JSON_FORMS: Final = tuple(
     FeedOptions(envelope=envelope, updated=stamped, mvcc_timestamp=stamped, diff=stamped)
     for envelope in Envelope
     for stamped in (False, True)
-    if not (stamped and envelope in CONNECT_ENVELOPES)
+    if not (stamped and form_of(envelope).for_sinks)
 )
 FORMS: Final = (
     *JSON_FORMS,

@@ -17,6 +17,7 @@ from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker
+from tidegate.changefeed.encoding.envelopes.registry import needs_previous
 from tidegate.changefeed.encoding.record import MarkerRecord, RowRecord
 from tidegate.changefeed.statement.option_clauses import read_options
 from tidegate.changefeed.statement.statement import parse_statement
@@ -188,6 +189,6 @@ def test_the_csv_is_what_a_feed_writes() -> None:
 
 
 def test_the_page_says_which_envelopes_need_previous_rows() -> None:
-    needing = {each.value for each in Envelope if FeedOptions(envelope=each).needs_previous}
+    needing = {each.value for each in Envelope if needs_previous(FeedOptions(envelope=each))}
     assert needing == {"enriched", "debezium"}
     assert "`diff`, `envelope='enriched'` and `envelope='debezium'` need" in PAGE.read_text(encoding="utf-8")

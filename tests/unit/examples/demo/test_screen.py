@@ -15,7 +15,7 @@ from examples.demo.board import Board
 from examples.demo.screen import Screen
 from sim.store.moments import EndedBy, Moment, MomentKind
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.verify import TopicRecord
 

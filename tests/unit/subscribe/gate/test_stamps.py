@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder, RowRecord
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.stamps import has_stamp, stamp, usual_stamps

@@ -1,4 +1,4 @@
-"""The upsert and debezium envelopes as Avro for Kafka Connect.
+"""Rows and changes as Avro for Kafka Connect.
 
 Values, decimals included, are converted before fastavro writes them, and it writes bytes as they are.
 """
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.names import avro_name
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import key_subject, value_subject
 from tidegate.changefeed.encoding.avro.body import NULL, Fields, body_writer, key_writer
 from tidegate.changefeed.encoding.avro.connect_schema import branch_of, schema_text
@@ -26,7 +26,7 @@ from tidegate.changefeed.encoding.connect.record_schemas import (
 )
 from tidegate.changefeed.encoding.debezium_source import source_texts
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.changefeed.encoding.replaced import operation, require_previous
+from tidegate.changefeed.encoding.replaced import ChangeForm, operation, require_previous
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -37,21 +37,26 @@ _Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
 _Value: TypeAlias = Callable[[Row, Timestamp], Fields | None]
 
 
-def compile_connect_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """Return the encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
+def compile_connect_avro(
+    table: TableDescriptor, options: FeedOptions, form: ChangeForm | None
+) -> RecordEncoder:
+    """Return the encoder for a table version: of changes in this form, or of rows by themselves for ``None``.
+
+    Raises ``UnsupportedTable`` for a table without such a form.
+    """
     key, columns = key_of(table, options), row_columns(table, options)
-    value = value_schema(table, options, columns)
+    value = value_schema(table, options, columns, change=form is not None)
     schemas = _schemas(table, options, key.schema, value)
     write_key = key_writer(schemas.key.text, table.name, [column.name for column in key.columns])
     write_value = body_writer(schemas.value.text, table.name)
     fill_key = _fill(table, key.columns, unions=key.schema.fields[0].optional)
-    fill_value = _value(table, options, columns, value)
+    fill_value = _value(table, options, columns, value, form)
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
         record = fill_value(row, timestamp)
         return write_key(fill_key(key.datums(row))), None if record is None else write_value(record)
 
-    return RecordEncoder(encode, schemas, tombstones=options.envelope is Envelope.DEBEZIUM)
+    return RecordEncoder(encode, schemas)
 
 
 def _schemas(
@@ -68,22 +73,28 @@ def _schemas(
 
 
 def _value(
-    table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn], schema: connect.Schema
+    table: TableDescriptor,
+    options: FeedOptions,
+    columns: Sequence[ConnectColumn],
+    schema: connect.Schema,
+    form: ChangeForm | None,
 ) -> _Value:
     fill = _fill(table, columns, unions=True)
-    if options.envelope is Envelope.UPSERT:
+    if form is None:
         return lambda row, _: None if row.values is None else fill(row.values)
-    return _change(table, options, fill, schema.fields[0].schema.name)
+    return _change(table, options, fill, schema.fields[0].schema.name, form)
 
 
-def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name: str) -> _Value:
+def _change(
+    table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name: str, form: ChangeForm
+) -> _Value:
     """Return the envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
 
     texts, before_of = source_texts(table, options), compile_before(table)
     scanned_texts = source_texts(table, options, scanned=True)
 
     def change(row: Row, timestamp: Timestamp) -> Fields:
-        previous = require_previous(row, options)
+        previous = require_previous(row, options, form)
         before = before_of(row, previous)
         updated = row.updated(timestamp)
         wall_ms = updated.wall_ms
@@ -96,7 +107,7 @@ def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name:
                 "ts_ms": wall_ms,
                 "ts_ns": updated.wall,
             },
-            "op": operation(row, previous, options),
+            "op": operation(row, previous, form),
             "ts_ms": ("long", wall_ms),
         }
 

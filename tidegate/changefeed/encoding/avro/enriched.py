@@ -30,7 +30,7 @@ from tidegate.changefeed.encoding.enriched_source import (
     source_constants,
     source_stamps,
 )
-from tidegate.changefeed.encoding.replaced import operation, require_previous
+from tidegate.changefeed.encoding.replaced import CHANGES, operation, require_previous
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -45,7 +45,7 @@ def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[Envelo
     """Return the fields behind ``before`` and ``after``, in CockroachDB's order."""
 
     def op(row: Row, _: Timestamp) -> Branch:
-        return "string", operation(row, require_previous(row, options), options)
+        return "string", operation(row, require_previous(row, options, CHANGES), CHANGES)
 
     return [
         *_source(table, options),

@@ -1,4 +1,4 @@
-"""Encodes rows into the bodies of Avro keys and values: one encoder per table version and feed, made once.
+"""Puts fields together as the encoder of Avro records: one per table version and feed, made once.
 
 The values, for a table foo (a INT PRIMARY KEY, b STRING), as Avro's JSON text:
 
@@ -17,18 +17,16 @@ asked for. The enriched envelope has these two timestamps in its ``source``. Sou
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.names import avro_name
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import value_subject
 from tidegate.changefeed.encoding.avro.body import NULL, Branch, body_writer
-from tidegate.changefeed.encoding.avro.enriched import enriched_fields
 from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
 from tidegate.changefeed.encoding.avro.key import compile_key
-from tidegate.changefeed.encoding.avro.marker import marker_schema
 from tidegate.changefeed.encoding.avro.row_record import row_record
 from tidegate.changefeed.encoding.avro.schema_text import (
     envelope_name,
@@ -38,15 +36,17 @@ from tidegate.changefeed.encoding.avro.schema_text import (
     record_schema,
     schema_text,
 )
-from tidegate.changefeed.encoding.columns import public_columns, shown_columns
+from tidegate.changefeed.encoding.columns import shown_columns
 from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.changefeed.encoding.replaced import require_previous
-from tidegate.errors import UnsupportedTable
+from tidegate.changefeed.encoding.replaced import CHANGES, require_previous
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Datum
+
+#: Returns the fields of a table version's values, in their order. Raises ``UnsupportedTable``.
+CompileFields: TypeAlias = Callable[[TableDescriptor, FeedOptions], Sequence[EnvelopeField]]
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -55,19 +55,15 @@ UPDATED: Final = "updated"
 MVCC_TIMESTAMP: Final = "mvcc_timestamp"
 
 
-def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """Return the encoder for a table version.
+def avro_encoder(
+    table: TableDescriptor, options: FeedOptions, compile_fields: CompileFields
+) -> RecordEncoder:
+    """Return the encoder for a table version whose values have these fields.
 
     Raises ``UnsupportedTable`` for a table that has no Avro form.
     """
     key_schema, write_key = compile_key(table, options)
-    name = TableName.of(table)
-    if options.envelope is Envelope.KEY_ONLY:
-        # No value is ever written, so the only schema of the subject of values is that of markers.
-        schemas = RecordSchemas(key_schema, marker_schema(name, options))
-        return RecordEncoder(lambda row, _: (write_key(row), b""), schemas)
-
-    fields = _fields(table, options)
+    name, fields = TableName.of(table), compile_fields(table, options)
     record = record_schema(
         envelope_name(name, options), [each.schema for each in fields], namespace_of(name, options)
     )
@@ -81,29 +77,7 @@ def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return RecordEncoder(encode, RecordSchemas(key_schema, value_schema))
 
 
-def _fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
-    """Return the fields that the options ask for, in CockroachDB's order."""
-    stamps = [
-        _stamp(name)
-        for name, asked in ((UPDATED, options.updated), (MVCC_TIMESTAMP, options.mvcc_timestamp))
-        if asked
-    ]
-    match options.envelope:
-        case Envelope.WRAPPED:
-            after = _row_field(table, options, AFTER, lambda row: row.values)
-            return [*_before(table, options), after, *stamps]
-        case Envelope.ENRICHED:
-            after = _row_field(table, options, AFTER, lambda row: row.values)
-            return [*_before(table, options), after, *enriched_fields(table, options)]
-        case Envelope.BARE:
-            return [*stamps, _row_field(table, options, RECORD, _present_or_key(table))]
-    raise UnsupportedTable(
-        f"table {table.name}: envelope={options.envelope.value} has no Avro form; use envelope=wrapped, "
-        "enriched, bare, key_only, upsert or debezium, or format=json"
-    )
-
-
-def _row_field(
+def row_field(
     table: TableDescriptor,
     options: FeedOptions,
     name: str,
@@ -128,30 +102,24 @@ def _row_field(
     return EnvelopeField(nullable_field(name, [record.schema]), member)
 
 
-def _stamp(name: str) -> EnvelopeField:
-    """Return the field of a timestamp. The two timestamps differ for rows of a scan."""
+def stamp_fields(options: FeedOptions) -> list[EnvelopeField]:
+    """Return the fields of the timestamps that the feed asks for. The two differ for rows of a scan."""
+    asked = ((UPDATED, options.updated), (MVCC_TIMESTAMP, options.mvcc_timestamp))
+    return [_stamp(name) for name, wanted in asked if wanted]
 
+
+def after_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
+    """Return ``before``, if the feed asks for it, and ``after``."""
+    after = row_field(table, options, AFTER, lambda row: row.values)
+    if not options.diff:
+        return [after]
+    before = row_field(table, options, BEFORE, lambda row: require_previous(row, options, CHANGES), "_before")
+    return [before, after]
+
+
+def _stamp(name: str) -> EnvelopeField:
     def member(row: Row, timestamp: Timestamp) -> Branch:
         shown = row.updated(timestamp) if name == UPDATED else timestamp
         return "string", shown.decimal()
 
     return EnvelopeField(nullable_field(name, ["string"]), member)
-
-
-def _before(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
-    if not options.diff:
-        return []
-    return [_row_field(table, options, BEFORE, lambda row: require_previous(row, options), "_before")]
-
-
-def _present_or_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
-    """Return what gives a row's datums; for a deleted row those of its primary key, and nulls."""
-    positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
-    places = [positions.get(column.id) for column in public_columns(table)]
-
-    def datums(row: Row) -> tuple[Datum, ...]:
-        if row.values is not None:
-            return row.values
-        return tuple([None if place is None else row.key[place] for place in places])
-
-    return datums

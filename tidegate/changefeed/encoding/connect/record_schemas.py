@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.names import avro_name
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import table_topic
 from tidegate.changefeed.encoding.columns import named_column, public_columns
 from tidegate.changefeed.encoding.connect.schema import Field, Schema, struct
@@ -108,11 +108,13 @@ def row_columns(table: TableDescriptor, options: FeedOptions) -> list[ConnectCol
     ]
 
 
-def value_schema(table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn]) -> Schema:
-    """Return the schema of a record's value: that of the row, or of the envelope around it."""
+def value_schema(
+    table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn], *, change: bool
+) -> Schema:
+    """Return the schema of a record's value: that of the row, or of the ``change`` around it."""
     namespace = _namespace(table, options)
     row = struct(f"{namespace}.Value", *(column.field() for column in columns))
-    if options.envelope is Envelope.UPSERT:
+    if not change:
         return row
     return struct(
         f"{namespace}.Envelope",

@@ -1,1 +1,1 @@
-"""Rows as JSON: one module for each envelope."""
+"""Rows as JSON: keys, members, templates, and the parts that several envelopes share."""

@@ -19,7 +19,7 @@ from tidegate.changefeed.encoding.json.template import (
     constant,
     json_object,
 )
-from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, require_previous, scan_operation
+from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, ChangeForm, require_previous
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -30,29 +30,29 @@ Others: TypeAlias = Callable[[str], Sequence[Member]]
 
 
 def compile_changes(
-    table: TableDescriptor, options: FeedOptions, others: Others
+    table: TableDescriptor, options: FeedOptions, form: ChangeForm, others: Others, *, before: bool
 ) -> Callable[[Row, Timestamp], bytes]:
-    """Return a printer of objects with ``after``, ``others``, and ``before`` if the options show it.
+    """Return a printer of objects with ``after``, ``others``, and ``before`` if it is asked for.
 
     There is a template for each shape of a change: a new row, a row that a scan found, a changed row, a
     deleted row, and a deletion where nothing was. The printer raises ``RowError`` for a row whose previous
     value is not known.
     """
-    shown, width = options.shows_previous, len(public_columns(table))
+    width = len(public_columns(table))
     after, no_after = json_object("after", row_members(table, options)), constant("after", NULL)
     no_before = constant("before", NULL)
 
-    def fill(op: str, now: Member, before: Member) -> Callable[[Datums], str]:
-        return compile_template(json_object("", [now, *([before] if shown else []), *others(op)]))
+    def fill(op: str, now: Member, replaced: Member) -> Callable[[Datums], str]:
+        return compile_template(json_object("", [now, *([replaced] if before else []), *others(op)]))
 
     created = fill(CREATE, after, no_before)
-    scanned = fill(scan_operation(options), after, no_before)
+    scanned = fill(form.scanned, after, no_before)
     updated = fill(UPDATE, after, json_object("before", row_members(table, options, offset=width)))
     deleted = fill(DELETE, no_after, json_object("before", row_members(table, options)))
     nothing = fill(DELETE, no_after, no_before)
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
-        values, previous = row.values, require_previous(row, options)
+        values, previous = row.values, require_previous(row, options, form)
         rest = beside(row, timestamp)
         if values is None:
             text = deleted(previous + rest) if previous else nothing(rest)

@@ -1,4 +1,4 @@
-"""The upsert and debezium envelopes with a schema, for Kafka Connect: ``{"payload": ..., "schema": ...}``.
+"""Rows and changes with a schema, for Kafka Connect: ``{"payload": ..., "schema": ...}``.
 
 Connect's own ``JsonConverter`` reads this form with ``schemas.enable=true``. The schema is the same text in
 every record of a table version. Source: Apache Kafka ``org.apache.kafka.connect.json``.
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.connect.record_schemas import (
     ConnectColumn,
     Key,
@@ -35,7 +35,7 @@ from tidegate.changefeed.encoding.json.template import (
 )
 from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.changefeed.encoding.replaced import operation, require_previous
+from tidegate.changefeed.encoding.replaced import ChangeForm, operation, require_previous
 from tidegate.changefeed.text.json_text import TextEncoder, float_text, json_string, utf8
 from tidegate.changefeed.text.row_bytes import array_texts
 from tidegate.errors import RowError
@@ -50,21 +50,23 @@ _Value: TypeAlias = Callable[[Row, Timestamp], str | None]
 _JSON_NAMES: Final = {"float32": "float", "float64": "double"}
 
 
-def compile_connect_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """Return the encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
+def compile_connect_json(
+    table: TableDescriptor, options: FeedOptions, form: ChangeForm | None
+) -> RecordEncoder:
+    """Return the encoder for a table version: of changes in this form, or of rows by themselves for ``None``.
+
+    Raises ``UnsupportedTable`` for a table without such a form.
+    """
     key, columns = key_of(table, options), row_columns(table, options)
     write_key = _key_writer(table.name, key)
-    value, value_frame = _value(table, options, columns), _frame(value_schema(table, options, columns))
+    value = _value(table, options, columns, form)
+    value_frame = _frame(value_schema(table, options, columns, change=form is not None))
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
         text = value(row, timestamp)
         return write_key(row), None if text is None else value_frame(text)
 
-    return RecordEncoder(
-        encode,
-        headers=compile_headers(table, options),
-        tombstones=options.envelope is Envelope.DEBEZIUM,
-    )
+    return RecordEncoder(encode, headers=compile_headers(table, options))
 
 
 def _key_writer(table_name: str, key: Key) -> Callable[[Row], bytes]:
@@ -119,25 +121,30 @@ def _field_text(field: Field) -> str:
     return schema_text(field.schema, optional=field.optional, field=field.name)
 
 
-def _value(table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn]) -> _Value:
+def _value(
+    table: TableDescriptor,
+    options: FeedOptions,
+    columns: Sequence[ConnectColumn],
+    form: ChangeForm | None,
+) -> _Value:
     row_text = _row_text(table.name, columns)
-    if options.envelope is Envelope.UPSERT:
+    if form is None:
         return lambda row, _: None if row.values is None else row_text(row.values)
-    return _change(table, options, row_text)
+    return _change(table, options, row_text, form)
 
 
-def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text) -> _Value:
+def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, form: ChangeForm) -> _Value:
     """Return the envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
 
     changed, scanned = (_source_text(table, options, scanned=scanned) for scanned in (False, True))
     before_of = compile_before(table)
 
     def change(row: Row, timestamp: Timestamp) -> str:
-        previous = require_previous(row, options)
+        previous = require_previous(row, options, form)
         replaced = before_of(row, previous)
         after = NULL if row.values is None else row_text(row.values)
         before = row_text(replaced) if replaced else NULL
-        op, updated = operation(row, previous, options), row.updated(timestamp)
+        op, updated = operation(row, previous, form), row.updated(timestamp)
         wall_ms = updated.wall_ms
         source_text = changed if row.scanned_at is None else scanned
         source = source_text((wall_ms, updated.wall, updated.decimal()))

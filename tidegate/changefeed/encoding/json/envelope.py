@@ -1,6 +1,6 @@
-"""Encodes rows into key and value bytes: one encoder per table version and feed, made once.
+"""Puts a key and a value together as the encoder of JSON records: one per table version and feed, made once.
 
-The shapes, for a table (a INT PRIMARY KEY, b STRING). Each has a module of its name:
+The shapes, for a table (a INT PRIMARY KEY, b STRING). Each has a module of its name in `envelopes/`:
 
 | envelope | key | row | deletion |
 |---|---|---|---|
@@ -18,55 +18,32 @@ The shapes, for a table (a INT PRIMARY KEY, b STRING). Each has a module of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
-from tidegate.changefeed.encoding.json.bare import bare_value
-from tidegate.changefeed.encoding.json.debezium import debezium_value
-from tidegate.changefeed.encoding.json.enriched import enriched_value
-from tidegate.changefeed.encoding.json.enriched_schema import with_schema
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.json.headers import compile_headers
 from tidegate.changefeed.encoding.json.key import compile_key
-from tidegate.changefeed.encoding.json.row import row_value
-from tidegate.changefeed.encoding.json.upsert import upsert_value
-from tidegate.changefeed.encoding.json.wrapped import wrapped_value
+from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 
-_Value: TypeAlias = Callable[[Row, Timestamp], bytes | None]
+#: Compiles the printer of a table version's values. Raises ``UnsupportedTable``.
+CompileValue: TypeAlias = Callable[[TableDescriptor, FeedOptions], Callable[[Row, Timestamp], bytes | None]]
 
 
-def _no_value(_: TableDescriptor, __: FeedOptions) -> _Value:
-    return lambda *_: b""
-
-
-_VALUES: Final[Mapping[Envelope, Callable[[TableDescriptor, FeedOptions], _Value]]] = {
-    Envelope.WRAPPED: wrapped_value,
-    Envelope.ROW: row_value,
-    Envelope.KEY_ONLY: _no_value,
-    Envelope.BARE: bare_value,
-    Envelope.ENRICHED: enriched_value,
-    Envelope.UPSERT: upsert_value,
-    Envelope.DEBEZIUM: debezium_value,
-}
-
-
-def compile_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
+def json_encoder(
+    table: TableDescriptor, options: FeedOptions, keys: KeyForm, compile_value: CompileValue
+) -> RecordEncoder:
     """Return the encoder for a table version.
 
     Raises ``UnsupportedTable`` for a table that cannot be emitted.
     """
-    key, value = compile_key(table, options), _VALUES[options.envelope](table, options)
+    key, value = compile_key(table, options, keys), compile_value(table, options)
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
         return key(row), value(row, timestamp)
 
-    encoder = RecordEncoder(
-        encode,
-        headers=compile_headers(table, options),
-        tombstones=options.envelope is Envelope.DEBEZIUM,
-    )
-    return with_schema(encoder, table, options) if options.enriched_schema else encoder
+    return RecordEncoder(encode, headers=compile_headers(table, options))

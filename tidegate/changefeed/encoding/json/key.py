@@ -5,8 +5,8 @@ An array has the columns in index order; an object has its members sorted by nam
 
 A deletion has its key only in the form in which the key-value store has it: a DECIMAL without its trailing
 zeros, a FLOAT without a negative zero. CockroachDB's envelopes print each as it is, so a row and its deletion
-can have different keys. In tidegate's own envelopes equal values have equal keys: otherwise neither
-compaction nor a sink would find the row.
+can have different keys. In keys for sinks (`key_form.py`) equal values have equal keys: otherwise
+neither compaction nor a sink would find the row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final, TypeAlias
 
-from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.json.members import column_text
 from tidegate.changefeed.encoding.json.template import (
@@ -29,6 +29,7 @@ from tidegate.changefeed.encoding.json.template import (
     json_object,
 )
 from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
+from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.text.json_text import TextEncoder, utf8
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -36,51 +37,49 @@ from tidegate.rows.types import Kind, SqlType
 
 KeyText: TypeAlias = Callable[[Row], str]
 
-#: Envelopes whose keys are objects, so that a consumer that sees the key alone knows the columns.
-OBJECT_KEYS: Final = frozenset({Envelope.ENRICHED, Envelope.UPSERT, Envelope.DEBEZIUM})
 #: Decimals of any size, without rounding.
 _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
-def compile_key(table: TableDescriptor, options: FeedOptions) -> Callable[[Row], bytes]:
+def compile_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Row], bytes]:
     """Return a printer of a record's key. Raises ``UnsupportedTable``.
 
-    In envelopes made for sinks the printer raises ``RowError`` for text that is not UTF-8.
+    In keys for sinks the printer raises ``RowError`` for text that is not UTF-8.
     """
-    text = _key_printer(table, options)
-    if options.envelope not in CONNECT_ENVELOPES:
+    text = _key_printer(table, options, form)
+    if form is not KeyForm.SINK_OBJECT:
         return lambda row: utf8(text(row))
 
     def encode(row: Row) -> bytes:
         try:
             return text(row).encode()
         except UnicodeEncodeError:
-            column = options.key_column or _first_not_utf8(table, options, row)
+            column = options.key_column or _first_not_utf8(table, options, form, row)
             raise not_utf8(table.name, column) from None
 
     return encode
 
 
-def _first_not_utf8(table: TableDescriptor, options: FeedOptions, row: Row) -> str:
-    texts = zip(_column_texts(table, options).items(), row.key, strict=True)
+def _first_not_utf8(table: TableDescriptor, options: FeedOptions, form: KeyForm, row: Row) -> str:
+    texts = zip(_column_texts(table, options, form).items(), row.key, strict=True)
     return next(name for (name, text), datum in texts if not is_utf8(text(datum)))
 
 
-def _key_printer(table: TableDescriptor, options: FeedOptions) -> KeyText:
+def _key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
     if options.key_column:
-        return _column_key(table, options)
-    if len(table.primary_key) == 1 and options.envelope not in OBJECT_KEYS:
-        (only,) = _column_texts(table, options).values()
+        return _column_key(table, options, form)
+    if len(table.primary_key) == 1 and not form.is_object:
+        (only,) = _column_texts(table, options, form).values()
         # most tables have such keys; this costs half as much as a template
         return lambda row: f"[{only(row.key[0])}]"
-    text = primary_key_text(table, options)
+    text = primary_key_text(table, options, form)
     return lambda row: text(row.key)
 
 
-def primary_key_text(table: TableDescriptor, options: FeedOptions) -> Callable[[Datums], str]:
+def primary_key_text(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Datums], str]:
     """Return a printer of a primary key's datums, in the form of the envelope's keys."""
-    texts = _column_texts(table, options)
-    if options.envelope in OBJECT_KEYS:
+    texts = _column_texts(table, options, form)
+    if form.is_object:
         members = [datum(name, position, text) for position, (name, text) in enumerate(texts.items())]
         return compile_template(json_object("", members))
     template = f"[{', '.join(['%s'] * len(texts))}]"
@@ -88,16 +87,16 @@ def primary_key_text(table: TableDescriptor, options: FeedOptions) -> Callable[[
     return compile_template(Member("", template, slots))
 
 
-def _column_texts(table: TableDescriptor, options: FeedOptions) -> dict[str, TextEncoder]:
+def _column_texts(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> dict[str, TextEncoder]:
     """Return the printers of the primary key's columns, in index order."""
     by_id = {column.id: column for column in table.columns}
     columns = [by_id[part.column_id] for part in table.primary_key]
-    return {column.name: _key_text(table, column, options) for column in columns}
+    return {column.name: _key_text(table, column, options, form) for column in columns}
 
 
-def _key_text(table: TableDescriptor, column: Column, options: FeedOptions) -> TextEncoder:
+def _key_text(table: TableDescriptor, column: Column, options: FeedOptions, form: KeyForm) -> TextEncoder:
     text = column_text(table, column, options)
-    reduced = _reducer(column.type) if options.envelope in CONNECT_ENVELOPES else None
+    reduced = _reducer(column.type) if form is KeyForm.SINK_OBJECT else None
     return text if reduced is None else lambda datum: text(reduced(datum))
 
 
@@ -121,22 +120,20 @@ def _reduced_decimal(datum: Decimal) -> Decimal:
     return _EXACT.normalize(datum) if datum else Decimal(0)
 
 
-def _column_key(table: TableDescriptor, options: FeedOptions) -> KeyText:
+def _column_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
     """Return the key of ``key_column``.
 
     A deletion has the column's value only if it is in the primary key.
     """
     position, column = named_column(table, options.key_column, "key_column")
-    text = _key_text(table, column, options)
-    whole = _single(options, datum(column.name, position, text))
+    text = _key_text(table, column, options, form)
+    whole = _single(form, datum(column.name, position, text))
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
-    deleted = _single(
-        options, constant(column.name, NULL) if index is None else datum(column.name, index, text)
-    )
+    deleted = _single(form, constant(column.name, NULL) if index is None else datum(column.name, index, text))
     return lambda row: deleted(row.key) if row.values is None else whole(row.values)
 
 
-def _single(options: FeedOptions, member: Member) -> Callable[[Datums], str]:
-    if options.envelope in OBJECT_KEYS:
+def _single(form: KeyForm, member: Member) -> Callable[[Datums], str]:
+    if form.is_object:
         return compile_template(json_object("", [member]))
     return compile_template(member._replace(template=f"[{member.template}]"))

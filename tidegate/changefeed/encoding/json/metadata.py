@@ -19,6 +19,7 @@ from tidegate.changefeed.encoding.json.template import (
     datum,
     json_object,
 )
+from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.text.json_text import json_string
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
@@ -39,14 +40,19 @@ def decimal_member(name: str, position: int) -> Member:
     return Member(name, '"%s"', (Slot(position, Timestamp.decimal),))
 
 
-def place_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
+def wall_ns_member(name: str) -> Member:
+    """Return the wall time of the row's commit, or of the scan that found it, in nanoseconds."""
+    return datum(name, UPDATED, _wall_ns_text)
+
+
+def place_members(table: TableDescriptor, options: FeedOptions, keys: KeyForm) -> list[Member]:
     """Return the key and the topic, if asked for.
 
     The key is the primary key's, even if ``key_column`` replaces it.
     """
     members = []
     if options.key_in_value:
-        members.append(datum("key", KEY, primary_key_text(table, options)))
+        members.append(datum("key", KEY, primary_key_text(table, options, keys)))
     if options.topic_in_value:
         members.append(constant("topic", json_string(table_topic(TableName.of(table), options))))
     return members
@@ -66,6 +72,10 @@ def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[
             f"{', '.join(_asking(options))}"
         )
     return [json_object(METADATA_MEMBER, members)]
+
+
+def _wall_ns_text(timestamp: Timestamp) -> str:
+    return str(timestamp.wall)
 
 
 def _asking(options: FeedOptions) -> list[str]:

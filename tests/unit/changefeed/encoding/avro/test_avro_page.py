@@ -16,9 +16,9 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, one_column, sql_table
 from tests.unit.changefeed.tables import deletion, row
 from tidegate.changefeed.definition.feed import TableName
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.sql_type import parse_sql_type
@@ -43,7 +43,7 @@ def table_after(heading: str) -> Iterator[list[str]]:
 
 
 def test_the_schemas_of_the_page_are_the_feeds() -> None:
-    schemas = compile_avro(PETS, OPTIONS).schemas
+    schemas = compile_encoder(PETS, OPTIONS).schemas
     marker = compile_avro_marker(TableName.of(PETS), OPTIONS).schema
     assert schemas is not None
     assert marker is not None
@@ -62,9 +62,9 @@ def test_a_line_of_the_type_table(cells: list[str]) -> None:
     table = one_column(parse_sql_type(sql))
     if shown == "refused":
         with pytest.raises(UnsupportedTable, match="not yet supported with avro"):
-            compile_avro(table, AVRO)
+            compile_encoder(table, AVRO)
         return
-    schemas = compile_avro(table, AVRO).schemas
+    schemas = compile_encoder(table, AVRO).schemas
     assert schemas is not None
     assert f'{{"type":{shown},"name":"c"' in schemas.key.text
 
@@ -76,7 +76,7 @@ def test_a_line_of_the_names_table(cells: list[str]) -> None:
     if option != "none":
         name, _, value = option.partition("=")
         options[name] = value.strip("'") or True
-    schemas = compile_avro(replace(PETS, database="db"), replace(AVRO, **options)).schemas
+    schemas = compile_encoder(replace(PETS, database="db"), replace(AVRO, **options)).schemas
     assert schemas is not None
     key, envelope = json.loads(schemas.key.text), json.loads(schemas.value.text)
     after = envelope["fields"][0]["type"][1]
@@ -93,7 +93,7 @@ def test_the_pages_consumer_reads_rows_deletions_and_markers() -> None:
     assert _CLIENT in source
     names: dict[str, Any] = {"REGISTRY": registry}
     exec(source.replace(_CLIENT, "REGISTRY"), names)  # the page is ours
-    encoder, marker = compile_avro(PETS, OPTIONS), compile_avro_marker(TableName.of(PETS), OPTIONS)
+    encoder, marker = compile_encoder(PETS, OPTIONS), compile_avro_marker(TableName.of(PETS), OPTIONS)
     assert encoder.schemas is not None
     assert marker.schema is not None
 

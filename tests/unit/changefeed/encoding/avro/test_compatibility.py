@@ -15,8 +15,8 @@ from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.types import Datum
 
@@ -32,7 +32,7 @@ def written(prefix: str) -> dict[str, tuple[str, bytes]]:
     options = replace(AVRO, updated=True, avro_schema_prefix=prefix)
     found = {}
     for name, table in (("old", OLD), ("added", ADDED), ("dropped", DROPPED)):
-        encoder = compile_avro(table, options)
+        encoder = compile_encoder(table, options)
         assert encoder.schemas is not None
         _, value = encoder.encode(row(table, **{each.name: COLUMNS[each.name] for each in table.columns}), AT)
         assert value is not None
@@ -51,7 +51,7 @@ def read_as(writer: str, body: bytes, reader: str) -> Any:
 
 def test_enriched_rows_and_markers_read_each_other() -> None:
     options = replace(AVRO, envelope=Envelope.ENRICHED, diff=True, enriched_properties="source")
-    encoder, marker = compile_avro(OLD, options), compile_avro_marker(TableName.of(OLD), options)
+    encoder, marker = compile_encoder(OLD, options), compile_avro_marker(TableName.of(OLD), options)
     assert encoder.schemas is not None
     assert marker.schema is not None
     _, value = encoder.encode(row(OLD, a=1, b="x"), AT)

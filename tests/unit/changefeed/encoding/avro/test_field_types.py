@@ -16,7 +16,7 @@ from tests.unit.changefeed.tables import deletion, row
 from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
 from tests.unit.rows.shapes import GEOGRAPHY_POINT, GEOMETRY_POINT
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.sql_type import parse_sql_type
@@ -141,7 +141,7 @@ EXAMPLES: list[tuple[str, Any, Any, str]] = [
 @pytest.mark.parametrize(("sql", "schema", "datum", "data"), EXAMPLES)
 def test_the_bytes_of_a_datum(sql: str, schema: Any, datum: Any, data: str) -> None:
     table = one_column(parse_sql_type(sql))
-    encoder = compile_avro(table, AVRO)
+    encoder = compile_encoder(table, AVRO)
     assert encoder.schemas is not None
     (field,) = json.loads(encoder.schemas.key.text)["fields"]
     key, value = encoder.encode(row(table, c=datum), AT)
@@ -151,7 +151,7 @@ def test_the_bytes_of_a_datum(sql: str, schema: Any, datum: Any, data: str) -> N
 
 def test_what_was_not_utf8_is_replaced_in_a_value() -> None:
     table = sql_table("t", ("id",), id="INT", c="STRING")
-    _, value = compile_avro(table, AVRO).encode(row(table, id=0, c="a\udcffb\udcc3"), AT)
+    _, value = compile_encoder(table, AVRO).encode(row(table, id=0, c="a\udcffb\udcc3"), AT)
     assert value == bytes.fromhex("02 02 00 02 10 61 efbfbd 62 efbfbd")
 
 
@@ -163,7 +163,7 @@ def test_every_kind_of_type_has_an_example_but_those_without_a_form() -> None:
 @pytest.mark.parametrize("sql", sorted({sql for sql, *_ in EXAMPLES}))
 def test_null_is_the_first_branch_of_every_type(sql: str) -> None:
     table = sql_table("t", ("id",), id="INT", c=sql)
-    key, value = compile_avro(table, AVRO).encode(row(table, id=0, c=None), AT)
+    key, value = compile_encoder(table, AVRO).encode(row(table, id=0, c=None), AT)
     assert (key, value) == (b"\x02\x00", b"\x02\x02\x00\x00")
 
 
@@ -217,7 +217,7 @@ def beyond_scale(scale: int, value: str, sql: str) -> str:
 def test_a_datum_without_a_form_names_table_column_and_kind(sql: str, datum: Any, said: str) -> None:
     table = sql_table("prices", ("id",), id="INT", c=sql)
     with pytest.raises(RowError) as raised:
-        compile_avro(table, AVRO).encode(row(table, id=0, c=datum), AT)
+        compile_encoder(table, AVRO).encode(row(table, id=0, c=datum), AT)
     assert str(raised.value) == f"table prices, column c: {said}; the feed fails"
 
 
@@ -227,7 +227,7 @@ def test_a_json_document_too_deep_to_print_names_its_column() -> None:
         nested = [nested]
     table = sql_table("t", ("id",), id="INT", c="JSONB")
     with pytest.raises(RowError, match=r"table t, column c: JSONB: .* nested too deeply"):
-        compile_avro(table, AVRO).encode(row(table, id=0, c=Json(nested)), AT)
+        compile_encoder(table, AVRO).encode(row(table, id=0, c=Json(nested)), AT)
 
 
 @pytest.mark.parametrize(
@@ -243,25 +243,25 @@ def test_a_json_document_too_deep_to_print_names_its_column() -> None:
 def test_a_type_without_a_form_is_refused_in_keys_and_in_values(sql: str, said: str, key: str) -> None:
     table = sql_table("t", (key,), id="INT", c=sql)
     with pytest.raises(UnsupportedTable) as raised:
-        compile_avro(table, AVRO)
+        compile_encoder(table, AVRO)
     assert str(raised.value) == said
 
 
 def test_key_only_asks_for_the_keys_types_alone() -> None:
     table = sql_table("t", ("id",), id="INT", c="OID")
     options = FeedOptions(format=Format.AVRO, envelope=Envelope.KEY_ONLY)
-    assert compile_avro(table, options).encode(deletion(table, 1), AT) == (b"\x02\x02", b"")
+    assert compile_encoder(table, options).encode(deletion(table, 1), AT) == (b"\x02\x02", b"")
 
 
 def test_an_array_of_no_type_is_refused() -> None:
     with pytest.raises(UnsupportedTable, match="table t, column c"):
-        compile_avro(one_column(SqlType(Kind.ARRAY)), AVRO)
+        compile_encoder(one_column(SqlType(Kind.ARRAY)), AVRO)
 
 
 def test_a_decimals_key_is_the_same_with_and_without_its_trailing_zeros() -> None:
     """A deletion has the key's datum as the key form gives it, which has no scale."""
     table = sql_table("t", ("c",), c="DECIMAL(6,2)")
-    encode = compile_avro(table, AVRO).encode
+    encode = compile_encoder(table, AVRO).encode
     inserted, _ = encode(row(table, c=Decimal("1.50")), AT)
     deleted, _ = encode(deletion(table, Decimal("1.5")), AT)
     assert inserted == deleted

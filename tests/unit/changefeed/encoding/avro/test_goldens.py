@@ -19,8 +19,8 @@ from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, deletion_of, row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.types import Interval, Json
 
@@ -29,7 +29,7 @@ BAR = row(FOO, a=1, b="bar")
 
 
 def texts(options: dict[str, Any], deleted: bool) -> str:
-    encoder = compile_avro(FOO, replace(AVRO, **options))
+    encoder = compile_encoder(FOO, replace(AVRO, **options))
     assert encoder.schemas is not None
     key, value = encoder.encode(deletion_of(BAR) if deleted else BAR, AT)
     shown = avro_text(encoder.schemas.value.text, value) if value else ""
@@ -141,7 +141,7 @@ def test_a_marker_reads_as_the_source_prints_it() -> None:
 )
 def test_values_read_as_the_source_prints_them(sql: str, datum: Any, text: str | None) -> None:
     table = sql_table("foo", ("pk",), pk="INT", a=sql)
-    encoder = compile_avro(table, AVRO)
+    encoder = compile_encoder(table, AVRO)
     assert encoder.schemas is not None
     _, value = encoder.encode(row(table, pk=1, a=datum), AT)
     assert value is not None

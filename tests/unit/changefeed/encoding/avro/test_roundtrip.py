@@ -20,7 +20,7 @@ from tests.unit.changefeed.tables import row
 from tests.unit.rows.sameness import exact
 from tidegate.changefeed.definition.names import sql_name
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.text.json_text import json_string, text_encoder
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Interval, Json, Kind, SqlType, TimeTz
@@ -129,7 +129,7 @@ def assert_same(
 def test_what_fastavro_reads_is_the_row(example: tuple[Any, Mapping[str, Any]]) -> None:
     table, datums = example
     types = {column.name: column.type for column in table.columns}
-    encoder = compile_avro(table, replace(AVRO, diff=True, updated=True))
+    encoder = compile_encoder(table, replace(AVRO, diff=True, updated=True))
     assert encoder.schemas is not None
     version = row(table, **datums)
     key, value = encoder.encode(version._replace(previous=version.values), AT)
@@ -150,7 +150,7 @@ def test_what_fastavro_reads_is_the_row(example: tuple[Any, Mapping[str, Any]]) 
 def test_a_bare_deletion_is_the_key_and_nulls(example: tuple[Any, Mapping[str, Any]]) -> None:
     table, datums = example
     types = {column.name: column.type for column in table.columns}
-    encoder = compile_avro(table, replace(AVRO, envelope=Envelope.BARE))
+    encoder = compile_encoder(table, replace(AVRO, envelope=Envelope.BARE))
     assert encoder.schemas is not None
     gone = row(table, **datums)._replace(values=None)
     _, value = encoder.encode(gone, AT)

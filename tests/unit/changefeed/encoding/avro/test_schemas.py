@@ -13,7 +13,6 @@ from tests.unit.changefeed.encoding.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, INT, table
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import RecordSchemas
 from tidegate.changefeed.encoding.encoder import compile_encoder
@@ -28,7 +27,7 @@ RESOLVED = '{"type":["null","string"],"name":"resolved","default":null}'
 
 
 def schemas(described: TableDescriptor, **options: Any) -> RecordSchemas:
-    compiled = compile_avro(described, replace(AVRO, **options)).schemas
+    compiled = compile_encoder(described, replace(AVRO, **options)).schemas
     assert compiled is not None
     return compiled
 
@@ -192,7 +191,7 @@ def test_full_table_names_are_the_keys_and_the_envelopes_but_not_the_rows() -> N
 def test_a_prefix_that_is_no_namespace_is_refused(prefix: str) -> None:
     options = replace(AVRO, avro_schema_prefix=prefix)
     with pytest.raises(UnsupportedTable, match="cannot be an Avro namespace"):
-        compile_avro(FOO, options)
+        compile_encoder(FOO, options)
     with pytest.raises(UnsupportedTable, match="table foo: avro_schema_prefix="):
         compile_avro_marker(TableName.of(FOO), options)
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.encoding.connect.forms import AT, FORMS, read_back
 from tests.unit.rows.strategies import rows, tables
 from tidegate.changefeed.definition.options import FeedOptions, Format
+from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.text.json_text import json_string, text_encoder
 from tidegate.errors import RowError
 from tidegate.rows.descriptor import TableDescriptor
@@ -201,7 +202,7 @@ def test_a_changed_row_comes_back_and_so_does_its_deletion(
     deleted = read_back(row._replace(values=None), options)
     _same_key(table, deleted.key, key)
     assert (deleted.row, deleted.deleted) == (None, True)
-    if options.shows_previous:
+    if shows_previous(options):
         _same_row(table, record.previous, before)
         _same_row(table, deleted.previous, before)
         assert record.updated == deleted.updated == AT
@@ -210,6 +211,6 @@ def test_a_changed_row_comes_back_and_so_does_its_deletion(
 def _refused_or_unshown(row: Row, options: FeedOptions) -> None:
     """JSON has no such numbers: only a row before that nobody shows may have had one."""
     assert row.values is not None
-    if options.shows_previous or not _is_finite(row.values):
+    if shows_previous(options) or not _is_finite(row.values):
         with pytest.raises(RowError, match="in JSON: use format=avro"):
             read_back(row, options)

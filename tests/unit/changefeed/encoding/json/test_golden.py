@@ -11,8 +11,9 @@ from pathlib import Path
 
 from tests.unit.changefeed.encoding.json.row_of_every_type import EVERY_TYPE, KEY
 from tests.unit.changefeed.tables import deletion_of, row, table, update
-from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Kind
 
@@ -45,7 +46,7 @@ def lines() -> list[bytes]:
 
 def _options(envelope: Envelope) -> FeedOptions:
     """``updated`` where the envelope has room for it."""
-    return FeedOptions(envelope=envelope, updated=envelope not in CONNECT_ENVELOPES)
+    return FeedOptions(envelope=envelope, updated=not form_of(envelope).for_sinks)
 
 
 def test_the_bytes_of_every_type_do_not_change() -> None:

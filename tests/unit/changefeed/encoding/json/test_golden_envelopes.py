@@ -15,6 +15,7 @@ import pytest
 from tests.unit.changefeed.tables import FOO, deletion, deletion_of, row, update
 from tidegate.changefeed.definition.options import DEFAULT_OPTIONS, Envelope, FeedOptions
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.envelopes.registry import needs_previous
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row
 
@@ -110,7 +111,7 @@ def test_every_envelope_is_there() -> None:
 def test_the_log_need_not_hold_previous_values_where_the_envelope_does_not_tell_them(
     options: FeedOptions,
 ) -> None:
-    if not options.needs_previous:
+    if not needs_previous(options):
         encode = compile_encoder(FOO, options).encode
         for change in CHANGES.values():
             assert encode(change._replace(previous=None), AT) == encode(change, AT)

@@ -15,6 +15,7 @@ from tests.unit.rows.strategies import rows, tables
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.hlc import Timestamp
 from tidegate.rows import Datum, Row, TableDescriptor
@@ -86,7 +87,7 @@ def test_our_decoder_reads_the_row(options: FeedOptions, change: Row) -> None:
         assert record.deleted is not False
         return
     assert same_row(change.table, record.row, change.values)
-    if options.shows_previous:
+    if shows_previous(options):
         assert same_row(change.table, record.previous, shown_previous(change, options))
 
 
@@ -104,7 +105,7 @@ def test_another_parser_reads_the_row(options: FeedOptions, change: Row) -> None
             assert same_row(change.table, parsed, change.values)
         return
     assert same_row(change.table, parsed["after"], change.values)
-    if options.shows_previous:
+    if shows_previous(options):
         assert same_row(change.table, parsed["before"], shown_previous(change, options))
 
 

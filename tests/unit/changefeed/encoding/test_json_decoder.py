@@ -13,8 +13,9 @@ from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, deletion_of
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder, parse_record
 from tidegate.changefeed.encoding.marker import marker_value
-from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RowRecord, parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord, RowRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX_LOGICAL, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType

@@ -18,7 +18,8 @@ from tests.unit.changefeed.tables import FOO, deletion, row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, OnOversize
 from tidegate.changefeed.definition.oversize import OVERSIZE_HEADER
-from tidegate.changefeed.encoding.avro.decode import MAX_SCHEMAS, AvroDecoder
+from tidegate.changefeed.encoding.avro.decode import MAX_SCHEMAS
+from tidegate.changefeed.encoding.avro_decoder import AvroDecoder
 from tidegate.changefeed.encoding.confluent import frame_prefix
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker

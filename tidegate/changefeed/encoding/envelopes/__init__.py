@@ -1,0 +1,1 @@
+"""The envelopes: one module for each, and the registry of them all."""

@@ -1,0 +1,43 @@
+"""All envelopes: the only list of them beside the enum of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.envelopes import bare, debezium, enriched, key_only, row, upsert, wrapped
+from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm, Previous
+
+#: In the order in which error texts name them.
+FORMS: Final[tuple[EnvelopeForm, ...]] = (
+    wrapped.FORM,
+    enriched.FORM,
+    bare.FORM,
+    key_only.FORM,
+    row.FORM,
+    upsert.FORM,
+    debezium.FORM,
+)
+_BY_ENVELOPE: Final[Mapping[Envelope, EnvelopeForm]] = {form.envelope: form for form in FORMS}
+
+
+def form_of(envelope: Envelope) -> EnvelopeForm:
+    """Return what there is to know of an envelope."""
+    return _BY_ENVELOPE[envelope]
+
+
+def shows_previous(options: FeedOptions) -> bool:
+    """Return whether records hold the previous row."""
+    match form_of(options.envelope).previous:
+        case Previous.SHOWN:
+            return True
+        case Previous.SHOWN_BY_DIFF | Previous.OPERATION:
+            return options.diff
+        case Previous.UNUSED:
+            return False
+
+
+def needs_previous(options: FeedOptions) -> bool:
+    """Return whether rows cannot be encoded without the value that they replace."""
+    return shows_previous(options) or form_of(options.envelope).previous is Previous.OPERATION

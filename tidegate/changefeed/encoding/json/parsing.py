@@ -1,0 +1,56 @@
+"""Reads JSON keys and values back: their text, and the object of metadata among a row's columns."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, Final, TypeVar
+
+from tidegate.changefeed.encoding.json.metadata import METADATA_MEMBER
+from tidegate.changefeed.encoding.record import Value
+from tidegate.changefeed.encoding.record_members import Stamps, expect, stamps_of
+from tidegate.changefeed.encoding.value_members import Members, ValueMembers
+
+_T = TypeVar("_T", dict[str, Any], list[Any], str)
+_METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
+
+
+def popped_stamps(row: dict[str, Value], members: ValueMembers) -> Stamps:
+    """Remove the object of metadata from a row that stands by itself, and return its timestamps.
+
+    A feed without metadata may have a column of that name. If the feed is not known, an object counts as
+    metadata that looks like it.
+    """
+    if members.metadata is None:
+        return stamps_of(row.pop(METADATA_MEMBER)) if _like_metadata(row.get(METADATA_MEMBER)) else Stamps()
+    if not members.metadata:
+        return Stamps()
+    metadata = expect(row.pop(METADATA_MEMBER), dict)
+    Members(members.metadata).require(metadata.keys())
+    return stamps_of(metadata)
+
+
+def _like_metadata(value: Value) -> bool:
+    return isinstance(value, dict) and bool(value) and value.keys() <= _METADATA
+
+
+def _object(members: list[tuple[str, Value]]) -> dict[str, Value]:
+    value = dict(members)
+    if len(value) != len(members):
+        raise ValueError(f"a member that stands there twice, of {', '.join(value)}")
+    return value
+
+
+def _no_constant(name: str) -> Value:
+    raise ValueError(f"{name}, which is no JSON")
+
+
+#: Made once here, since ``json.loads`` would make a decoder for every record.
+_JSON: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
+
+
+def parse(text: bytes | None, kind: type[_T]) -> _T:
+    """Return the value of a JSON text. Raises ``ValueError`` or ``TypeError`` for a text of another kind."""
+    if not text:
+        raise ValueError("nothing there")
+    return expect(_JSON.decode(text.decode()), kind)
