@@ -1,0 +1,36 @@
+"""Who reads an option of a feed: the words of the column "used by" in docs/statements.md.
+
+That page says for each word where its modules are. An option has all of those, and no others, whose modules
+read its field of ``FeedOptions``. The parser of statements reads every option and is no user.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class User(enum.Enum):
+    """Who reads options, in the order in which the page names them."""
+
+    RECORDS = "records"
+    """The encoders and decoders of keys, values, headers and markers."""
+    NAMES = "names"
+    """The names of topics, and of subjects in a schema registry."""
+    JOBS = "jobs"
+    """A feed's way from its definition to its end, for both engines."""
+    PREPARATION = "preparation"
+    """What is checked and created at the sink before a feed begins."""
+    PROCESSORS = "processors"
+    """The step of a log partition, which both engines run."""
+    MARKERS = "markers"
+    """Where markers go, for both engines."""
+    WORKERS = "workers"
+    SPARK = "Spark"
+    """The Spark query, which writes feeds as workers do."""
+    BACKFILL = "backfill"
+    LOADER = "loader"
+    """The loader of the warehouse."""
+    COMMANDS = "commands"
+    """``tidegate feed``, ``tail`` and ``verify``, and the client that they use."""
+    SECRETS = "secrets"
+    """What keeps the secrets of a definition apart."""
