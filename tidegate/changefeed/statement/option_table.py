@@ -116,7 +116,10 @@ _GARBAGE: Final = "the store's garbage collection is not tidegate's to hold back
 _LAGGING: Final = "`tidegate why` and /metrics tell of ranges that fall behind"
 _PACE: Final = "checkpoints are written at the pace of the worker's settings"
 _SCHEMA_CHANGES: Final = "a feed goes on over every change of its tables' columns"
-_USERS_OF_SCANS: Final = (User.JOBS, User.PROCESSORS, User.BACKFILL, User.LOADER, User.COMMANDS)
+_USERS_OF_SCANS: Final = (
+    *(User.JOBS, User.PROCESSORS, User.BACKFILL, User.LOADER),
+    *(User.SUBSCRIPTIONS, User.COMMANDS),
+)
 
 _ALL: Final = (
     _text("avro_schema_prefix", User.RECORDS, User.NAMES, read=check_namespace),
@@ -131,7 +134,7 @@ _ALL: Final = (
         User.SECRETS,
         read=check_registry,
     ),
-    _flag("connect_schema", User.RECORDS, User.LOADER),
+    _flag("connect_schema", User.RECORDS, User.LOADER, User.SUBSCRIPTIONS),
     Option(
         "cursor",
         read=lambda text, now: read_cursor(text, now).decimal(),
@@ -139,7 +142,7 @@ _ALL: Final = (
         to_field=parse_decimal,
         users=(User.JOBS, User.PROCESSORS, User.BACKFILL, User.COMMANDS),
     ),
-    Option("diff", Takes.NOTHING, users=(User.RECORDS, User.PROCESSORS, User.COMMANDS)),
+    Option("diff", Takes.NOTHING, users=(User.RECORDS, User.PROCESSORS, User.SUBSCRIPTIONS, User.COMMANDS)),
     _flag("encode_json_value_null_as_object", User.RECORDS),
     _refused("end_time", "a feed goes on until it is dropped"),
     Option(
@@ -154,7 +157,7 @@ _ALL: Final = (
         choices=tuple(ENVELOPES),
         field="envelope",
         to_field=ENVELOPES.__getitem__,
-        users=(User.RECORDS, User.PROCESSORS, User.LOADER, User.COMMANDS),
+        users=(User.RECORDS, User.PROCESSORS, User.LOADER, User.SUBSCRIPTIONS, User.COMMANDS),
     ),
     _refused("execution_locality", "where workers run is the operator's choice"),
     _choice("existing_topics", ExistingTopics, User.PREPARATION),
@@ -165,7 +168,7 @@ _ALL: Final = (
         refused_choices=_REFUSED_FORMATS,
         field="format",
         to_field=_FORMATS.__getitem__,
-        users=(User.RECORDS, User.WORKERS, User.LOADER, User.COMMANDS),
+        users=(User.RECORDS, User.WORKERS, User.LOADER, User.SUBSCRIPTIONS, User.COMMANDS),
     ),
     _flag("full_table_name", User.NAMES),
     _refused("gc_protect_expires_after", _GARBAGE, duration=True),
@@ -179,7 +182,7 @@ _ALL: Final = (
     ),
     Option("initial_scan_only", Takes.NOTHING, users=_USERS_OF_SCANS),
     _refused("kafka_sink_config", "the operator's file of destinations has what a producer is told"),
-    _text("key_column", User.RECORDS, User.LOADER, User.COMMANDS),
+    _text("key_column", User.RECORDS, User.LOADER, User.SUBSCRIPTIONS, User.COMMANDS),
     _flag("key_in_value", User.RECORDS),
     _refused("lagging_ranges_polling_interval", _LAGGING, duration=True),
     _refused("lagging_ranges_threshold", _LAGGING, duration=True),
@@ -210,6 +213,7 @@ _ALL: Final = (
             User.WORKERS,
             User.SPARK,
             User.LOADER,
+            User.SUBSCRIPTIONS,
         ),
     ),
     _text(
@@ -232,7 +236,7 @@ _ALL: Final = (
     _flag("topic_in_value", User.RECORDS),
     _text("topic_prefix", User.RECORDS, User.NAMES),
     _flag("unordered"),
-    _flag("updated", User.RECORDS, User.LOADER),
+    _flag("updated", User.RECORDS, User.LOADER, User.SUBSCRIPTIONS),
     _choice("virtual_columns", VirtualColumns, User.RECORDS, User.LOADER),
     _refused("webhook_auth_header", "the only sink is Kafka"),
     _refused("webhook_client_timeout", "the only sink is Kafka", duration=True),

@@ -30,6 +30,8 @@ class User(enum.Enum):
     BACKFILL = "backfill"
     LOADER = "loader"
     """The loader of the warehouse."""
+    SUBSCRIPTIONS = "subscriptions"
+    """SUBSCRIBE, which reads what feeds have written."""
     COMMANDS = "commands"
     """``tidegate feed``, ``tail`` and ``verify``, and the client that they use."""
     SECRETS = "secrets"

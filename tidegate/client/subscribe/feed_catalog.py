@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, TableName
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import shown_columns
+from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.expectations import read_catalog
@@ -47,7 +48,7 @@ class SubscribableTable:
     @property
     def tells_before(self) -> bool:
         """Whether each record has the row before."""
-        return self.feed.options.shows_previous
+        return shows_previous(self.feed.options)
 
     def decoder(self) -> RecordDecoder:
         """Return a decoder of the topic's records. Raises as ``FeedTopics.decoder`` does."""

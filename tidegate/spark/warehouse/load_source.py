@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan
-from tidegate.changefeed.encoding.envelopes.registry import form_of
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.expectations import read_catalog
 from tidegate.client.feed_topics import FeedTopics, row_decoder
@@ -19,6 +18,7 @@ from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.readable_feed import reading_fault
 from tidegate.errors import InputError
 from tidegate.spark.warehouse.columns import Columns, columns_of
 from tidegate.spark.warehouse.load_pass import SourceTable
@@ -151,15 +151,9 @@ class FeedsSource:
 
 def loading_fault(options: FeedOptions) -> str:
     """Return why a feed with these options cannot be loaded, as the end of a sentence; empty if it can be."""
-    if options.format is Format.CSV:
-        return (
-            "its rows tell neither their columns nor when they were committed; create it with format='json'"
-        )
-    fault = form_of(options.envelope).loading_fault(options)
+    fault = reading_fault(options)
     if fault:
         return fault
-    if options.key_column:
-        return "its keys are not those of its rows, and deletions do not tell theirs; leave key_column out"
     if options.resolved_topic:
         return (
             "its markers have a topic of their own; leave resolved_topic out, so that they stand among rows"

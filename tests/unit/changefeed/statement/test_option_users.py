@@ -17,6 +17,7 @@ from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.envelopes.registry import FORMS, needs_previous, shows_previous
 from tidegate.changefeed.statement.option_table import KNOWN_OPTIONS, SUPPORTED_OPTIONS
 from tidegate.changefeed.statement.option_users import User
+from tidegate.client.subscribe.readable_feed import reading_fault
 
 #: Those that parse options, check them and store them: they read every option.
 _PARSERS: Final = ("tidegate/changefeed/statement/", "tidegate/changefeed/definition/options.py")
@@ -32,6 +33,7 @@ _ASKED: Final = {
     "needs_previous": (needs_previous, shows_previous),
     "shows_previous": (shows_previous,),
     "loading_fault": tuple(form.loading_fault for form in FORMS),
+    "reading_fault": (reading_fault, *(form.loading_fault for form in FORMS)),
 }
 
 _SECTION: Final = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.subscribe.topic_histories import marker_record
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import FeedPartition, FeedRecord, RowGate
@@ -28,7 +28,7 @@ def test_a_partition_with_many_rows_ahead_of_the_others_pauses_until_half_are_go
     assert pauses.now() == {FIRST}
     gate.take(SECOND, marker_record(0, Timestamp(4)))
     gate.open()
-    assert (gate.waiting_of(FIRST), pauses.now()) == (8, {FIRST})
+    assert (gate.waiting_of(FIRST), pauses.now()) == (8, frozenset({FIRST}))
     gate.take(SECOND, marker_record(1, Timestamp(7)))
     gate.open()
     assert (gate.waiting_of(FIRST), pauses.now()) == (5, frozenset())

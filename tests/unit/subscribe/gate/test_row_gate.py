@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.subscribe.gate.records import ONE, OTHER, gate, marker, row, shown
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.errors import LateRow, MarkerFell, PromiseBroken, RepeatDiffers, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
