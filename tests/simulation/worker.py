@@ -23,7 +23,7 @@ from tidegate.worker.operations.report import AgentReports
 from tidegate.worker.process.ending import end_process, leave_process
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
-from tidegate.worker.state.store import LocalStore
+from tidegate.worker.state.store import LocalStore, OpenStore
 
 
 class SimShell:
@@ -81,15 +81,16 @@ def start_worker(
     group: Group,
     registry: Registry,
     new_member: Callable[[Assignment], Member],
+    open_copy: OpenStore | None = None,
 ) -> tuple[SimShell, Member]:
-    """Begin a worker in ``process``."""
+    """Begin a worker in ``process``. ``open_copy`` opens its local copies of state, in place of ``disk``."""
     shell = SimShell(settings, group)
 
     def open_store(path: Path) -> LocalStore:
         return MemoryStore(path, disk, process)
 
     schema_ids = RegistrySchemaIds(RegistryClients(process, registry), background=machine.background)
-    shell.reports = add_agents(shell, open_store)
+    shell.reports = add_agents(shell, open_copy or open_store)
     member = new_member(shell.assignment)
     shell.become(member)
 
