@@ -46,7 +46,7 @@ class StoreAtRest:
             ScanChunk(
                 range_.id,
                 range_.generation,
-                range_.index,
+                range_.applied,
                 request.request_id,
                 span,
                 request.after,
@@ -62,7 +62,7 @@ class StoreAtRest:
         self._now_ms += _BEAT_MS
         closed = ClosedTimestamp(Timestamp(self._now_ms * NANOS_PER_MS))
         for range_ in self._ranges.values():
-            self._write(Heartbeat(range_.id, range_.generation, closed, range_.index))
+            self._write(Heartbeat(range_.id, range_.generation, closed, range_.applied))
 
     def _rows(self, key: bytes, scan: Scan) -> Iterator[KeyValue]:
         wanted = [row for row in self._versions[key] if (scan.after or ZERO) < row.timestamp <= scan.upto]

@@ -64,7 +64,7 @@ class FinalRange(NamedTuple):
     id: RangeId
     generation: Generation
     span: Span
-    index: RaftIndex
+    applied: RaftIndex
 
 
 class Stored:

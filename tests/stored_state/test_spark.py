@@ -1,6 +1,6 @@
 """A Spark query goes on with the state that one of an earlier version has left (the README beside this file).
 
-The tasks run in this process. ``test_spark_query.py`` has a real query.
+The tasks run in this process. tests/contract/test_stored_state.py has a real query.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from tests.stored_state.archives import unpack
 from tests.stored_state.rounds import HOME_SERVERS, QueryOverLog, feeds_of
 from tests.stored_state.store_at_rest import StoreAtRest
 from tests.stored_state.stored import A248221, StoredQuery, stored
-from tests.stored_state.uninterrupted import uninterrupted
-from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tests.stored_state.uninterrupted import no_schema, uninterrupted
 from tidegate.changefeed.encoding.encoder import compile_marker
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
@@ -122,12 +121,8 @@ def gone_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoesOn]:
 
 
 def test_rows_are_those_of_an_uninterrupted_run(gone_on: GoesOn) -> None:
-    expected = uninterrupted(stored(), list(gone_on.feeds.values()), _no_schema)
+    expected = uninterrupted(stored(), list(gone_on.feeds.values()), no_schema)
     assert rows_by_key(gone_on.output) == expected
-
-
-def _no_schema(schema: SubjectSchema) -> int:
-    raise AssertionError(f"no feed here has {schema}")
 
 
 def test_no_row_is_new_below_a_marker(gone_on: GoesOn) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from tables import TABLES
 from tests.contract.comparison import rows_by_key
 from tests.simulation.judge import FeedTroubles, read_output, violations
 from tests.stored_state.archives import unpack
+from tests.stored_state.copies import renew_copies
 from tests.stored_state.stored import HOME, PARTITIONS, TOPICS, Place, stored
 from tests.stored_state.taken_up import TakenUp
 from tests.stored_state.uninterrupted import uninterrupted
@@ -31,7 +30,7 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import Emitted, OutputPartition
 from tidegate.processor.state.exchange_codec import read_exchange_record
 from tidegate.raftlog.request import Scan, decode_request
-from tidegate.worker.state.store import OpenStore, rocks_stores
+from tidegate.worker.state.store import OpenStore
 
 _FEEDS: Final = ("feed0", "feed1", "feed2", "feed3")
 #: The one whose sink had stood still for long, so that it lagged.
@@ -50,17 +49,9 @@ def taken_up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _copies(home: Path) -> OpenStore:
-    """Put the local copies where the worker looks for them, as if they had been written just now.
-
-    A copy that is older than a few days is not used, and these are.
-    """
+    """Put the local copies where the worker looks for them."""
     unpack(stored().copies, home)
-    open_store = rocks_stores(TABLES)
-    for number in range(PARTITIONS):
-        store = open_store(home / f"partition-{number}")
-        store.write((), {}, time.time_ns() // 1_000_000)
-        store.close()
-    return open_store
+    return renew_copies(home, range(PARTITIONS))
 
 
 def _feed(run: TakenUp, feed_id: str) -> FeedView:
@@ -79,7 +70,8 @@ def _activation(feed: FeedView) -> Activate:
 def _output(run: TakenUp, feed: FeedView) -> Mapping[OutputPartition, list[Emitted]]:
     found: dict[OutputPartition, list[Emitted]] = {}
     for record in read_output(run.broker_of(feed), run.registry, feed).records:
-        emitted = Emitted(record.key, record.value, record.timestamp_ms, tuple(record.headers))
+        headers = tuple((name, value or b"") for name, value in record.headers)
+        emitted = Emitted(record.key, record.value, record.timestamp_ms, headers)
         found.setdefault(OutputPartition(record.topic, record.partition), []).append(emitted)
     return found
 

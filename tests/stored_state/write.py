@@ -184,7 +184,7 @@ def facts_of(processor: PartitionProcessor) -> dict[str, Any]:
         "ranges": status.ranges,
         "open": [status.open_transactions, status.tracked_intents],
         "live": [
-            [item.range_id, item.generation, [key.hex() for key in item.span], list(item.resolved)]
+            [item.range_id, item.generation, [key.hex() for key in item.span or ()], list(item.resolved)]
             for item in status.slowest
         ],
         "quarantined": [
