@@ -1,6 +1,6 @@
 """Runs a script of this package in an older checkout, whose modules stand in other places.
 
-    python tests/stored_state/in_old_tree.py CHECKOUT write DIRECTORY
+    python .../tests/stored_state/in_old_tree.py . write DIRECTORY     (in the older checkout)
 
 The scripts are written against this tree. `MOVED` says where a248221 has the modules that they import.
 """

@@ -34,8 +34,9 @@ from tidegate.raftlog.request import Push, Scan, decode_request
 #: Below the ports that systems give to whoever asks for any.
 PORT: Final = 17248
 BOOTSTRAP: Final = f"127.0.0.1:{PORT}"
-#: Small, and nothing in it comes to be too old.
+#: Small, and nothing in it comes to be too old: not even the requests that are an hour old.
 SETTINGS: Final = {
+    "log.retention.check.interval.ms": "86400000",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "offsets.retention.minutes": "2147483647",

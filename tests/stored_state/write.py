@@ -1,6 +1,6 @@
 """Runs a simulated worker, stops it in the middle, and writes what it has stored.
 
-    python tests/stored_state/in_old_tree.py CHECKOUT write DIRECTORY
+    python .../tests/stored_state/in_old_tree.py . write DIRECTORY     (in the older checkout)
 
 The README beside this file says what this is for. ``worker.jsonl.xz`` has the same bytes each time.
 """

@@ -1,6 +1,6 @@
 """Runs a worker and a Spark query on a real broker over the first part of the log, and packs what they leave.
 
-    python tests/stored_state/in_old_tree.py CHECKOUT write_kafka DIRECTORY
+    python .../tests/stored_state/in_old_tree.py . write_kafka DIRECTORY     (in the older checkout)
 
 ``DIRECTORY`` has what ``write.py`` wrote. The README beside this file says what this is for.
 """

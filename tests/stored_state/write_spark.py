@@ -1,6 +1,6 @@
 """Runs a query over the log of the worker beside it, kills it in the midst of a batch, and writes its state.
 
-    python tests/stored_state/in_old_tree.py CHECKOUT write_spark DIRECTORY
+    python .../tests/stored_state/in_old_tree.py . write_spark DIRECTORY     (in the older checkout)
 
 ``DIRECTORY`` has what ``write.py`` wrote. The README beside this file says what this is for.
 """
