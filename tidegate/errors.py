@@ -61,6 +61,8 @@
     │   │   ├── TokenRefused         a resume token of another subscription, or of a newer version
     │   │   ├── StreamPoisoned       an error of the server's that comes again with every attempt
     │   │   └── SubscriptionCanceled somebody ended it: it is never tried again
+    │   ├── RequestRefused           what a client of `tidegate serve` asks for is not to be had
+    │   │   └── WireBroken           its bytes break the protocol: its connection ends
     │   └── SettingsError            a setting that cannot be used
     └── StackError                   a development server cannot be had: stack/errors.py draws its branches
 
@@ -399,6 +401,27 @@ class SubscriptionCanceled(SubscribeError):
 
     code = "canceled"
     sqlstate = "57014"
+
+
+class RequestRefused(InputError):
+    """A client of ``tidegate serve`` asks for what the server does not give.
+
+    ``code`` is for programs and never changes, ``sqlstate`` for SQL clients; ``hint`` says what to do instead,
+    or is empty.
+    """
+
+    def __init__(self, message: str, code: str, sqlstate: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.sqlstate = sqlstate
+        self.hint = hint
+
+
+class WireBroken(RequestRefused):
+    """A client sent bytes that its protocol does not have at that place: nothing behind them can be read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "wire_broken", "08P01")
 
 
 class SettingsError(InputError):

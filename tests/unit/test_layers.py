@@ -71,7 +71,8 @@ LAYERS: Final = {
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic tenacity"),
-    "tidegate.cli": layer("library", "confluent_kafka click rich"),
+    "tidegate.serve": layer("subscribe changefeed", "pygwire starlette uvicorn"),
+    "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
     "tidegate.worker": layer(
         "library",
         "faust mode aiokafka confluent_kafka aiohttp yarl pydantic pydantic_settings prometheus_client"
@@ -99,6 +100,7 @@ CHAPTERS: Final = {
     "tidegate.client": "kafka why subscribe",
     "tidegate.processor": "state feeds table catchup moving",
     "tidegate.rows": "keyside valueside",
+    "tidegate.serve": "postgres web",
     "tidegate.spark": "platform changefeed warehouse backfill",
     "tidegate.subscribe": "updates statement query gate changes outputs client",
     "tidegate.worker": "process operations kafka output state commit markers feeds log_partition",

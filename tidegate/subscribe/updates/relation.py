@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +46,9 @@ class Relations:
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._relations = tuple(relations)
+
+    def __iter__(self) -> Iterator[Relation]:
+        return iter(self._relations)
 
     def named(self, parts: Sequence[str]) -> list[Relation]:
         """Those that one to three parts name: ``name``, ``schema.name`` or ``database.schema.name``.

@@ -1,0 +1,1 @@
+"""The server of subscriptions: for clients of PostgreSQL, and for browsers and HTTP."""

@@ -1,0 +1,66 @@
+"""Each batch encoded once for each form, however many clients get it.
+
+Streams of one table may give the same batch object to all of their clients. What was encoded of it is kept
+while it is young: clients that keep up find it, one that is slow has its own encoded again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.update import RowValues
+
+#: Rows that are encoded in one go: other clients wait for a few milliseconds meanwhile.
+CHUNK_ROWS: Final = 256
+#: The rows of a batch that is kept take up to ten times the memory of their bytes.
+_KEPT_BYTES: Final = 4 * 1024 * 1024
+_ENTRY_BYTES: Final = 1024
+
+#: Rows as the bytes of one form.
+EncodeRows = Callable[[Sequence[RowValues]], bytes]
+
+
+class EncodedBatches:
+    """The chunks of recent batches, by batch and form."""
+
+    __slots__ = ("_bytes", "_chunks", "_kept_bytes", "encoded")
+
+    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+        # The batch is kept with its chunk, so that its id belongs to no other one meanwhile.
+        self._chunks: OrderedDict[tuple[int, Hashable, int], tuple[SubscriptionBatch, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._kept_bytes = kept_bytes
+        #: How many chunks were encoded.
+        self.encoded = 0
+
+    def chunks(
+        self, batch: SubscriptionBatch, form: Hashable, encode: EncodeRows
+    ) -> Iterator[tuple[int, bytes]]:
+        """The batch's rows in a form, chunk by chunk: the number of a chunk's rows, and its bytes.
+
+        ``form`` is equal where ``encode`` gives the same bytes.
+        """
+        for start in range(0, len(batch.rows), CHUNK_ROWS):
+            rows = batch.rows[start : start + CHUNK_ROWS]
+            yield len(rows), self.piece(batch, form, start, partial(encode, rows))
+
+    def piece(
+        self, batch: SubscriptionBatch, form: Hashable, start: int, encode: Callable[[], bytes]
+    ) -> bytes:
+        """The bytes of a batch's rows from ``start`` on, as many as the form has in one piece."""
+        place = (id(batch), form, start)
+        known = self._chunks.get(place)
+        if known is not None:
+            return known[1]
+        chunk = encode()
+        self.encoded += 1
+        self._chunks[place] = (batch, chunk)
+        self._bytes += len(chunk) + _ENTRY_BYTES
+        while self._bytes > self._kept_bytes:
+            _, (_, gone) = self._chunks.popitem(last=False)
+            self._bytes -= len(gone) + _ENTRY_BYTES
+        return chunk

@@ -1,0 +1,1 @@
+"""The PostgreSQL front: SUBSCRIBE for psql, psycopg, and whatever else speaks PostgreSQL's protocol."""

@@ -1,0 +1,155 @@
+"""One client's bytes, both ways.
+
+Bytes that a client sends ahead wait in a buffer with a bound. Writing waits until the client reads on: nobody
+else waits for it. That a client is gone is noticed while a command runs, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from tidegate.errors import WireBroken
+from tidegate.serve.limits import ServeLimits
+
+#: A transport hands over up to 256 KiB at a time; what comes behind the bound still waits in its buffer.
+_SLACK_BYTES: Final = 64 * 1024
+
+
+class ClientStream(asyncio.Protocol):
+    """A connection, from its start to its end."""
+
+    def __init__(
+        self,
+        limits: ServeLimits,
+        serve: Callable[[ClientStream], Coroutine[Any, Any, None]],
+    ) -> None:
+        """``serve`` is run for the connection as a task of its own."""
+        self._limits = limits
+        self._serve = serve
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._most_waiting = limits.message_bytes + _SLACK_BYTES
+        self._read_waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._reading_paused = False
+        #: Whether the client has closed the connection, or the connection broke.
+        self.gone = False
+        #: What is called once when the client is gone.
+        self.on_gone: Callable[[], None] | None = None
+        self.encrypted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve it."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(self._limits.waiting_bytes)
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.task = asyncio.get_running_loop().create_task(self._serve(self))
+
+    def data_received(self, data: bytes) -> None:
+        """Keep the bytes, and read no more while there are too many."""
+        self._buffer += data
+        if len(self._buffer) > self._most_waiting and not self._reading_paused:
+            self._reading_paused = True
+            self._writer.pause_reading()
+        self._wake(self._read_waiter)
+
+    def eof_received(self) -> bool:
+        """The client sends no more: for this protocol that is its end."""
+        self._end()
+        return False
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The connection is no more."""
+        self._end()
+        self._wake(self._drained)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        if self._drained is None or self._drained.done():
+            self._drained = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        self._wake(self._drained)
+
+    async def read(self, length_of: Callable[[bytes], int | None]) -> bytes | None:
+        """The next frame, whose length ``length_of`` tells from its first bytes; ``None`` at the end."""
+        while True:
+            length = length_of(bytes(self._buffer[:8]))
+            if length is not None and len(self._buffer) >= length:
+                frame = bytes(self._buffer[:length])
+                del self._buffer[:length]
+                self._read_on()
+                return frame
+            if self.gone:
+                return None
+            self._read_waiter = asyncio.get_running_loop().create_future()
+            await self._read_waiter
+
+    async def write(self, data: bytes) -> None:
+        """Send whole messages, and wait until the client has taken enough. Raises ``ConnectionError``.
+
+        A cancel while it waits leaves no message in parts: all bytes are on their way before it waits.
+        """
+        self.write_now(data)
+        while self._drained is not None and not self._drained.done():
+            await asyncio.shield(self._drained)
+        if self.gone:
+            raise ConnectionResetError("the client is gone")
+
+    def write_now(self, data: bytes) -> None:
+        """Send bytes without waiting: for the last ones. Raises ``ConnectionError``."""
+        if self.gone:
+            raise ConnectionResetError("the client is gone")
+        self._writer.write(data)
+
+    async def start_tls(self, context: ssl.SSLContext) -> None:
+        """Go on in TLS. Raises ``WireBroken`` for bytes that came before it: anybody can have sent them."""
+        if self._buffer:
+            raise WireBroken(
+                "Bytes came behind the request for TLS and before TLS: they could be anybody's. "
+                "The connection ends"
+            )
+        transport = await asyncio.get_running_loop().start_tls(
+            self._writer, self, context, server_side=True, ssl_handshake_timeout=self._limits.startup_s
+        )
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
+        self._transport = transport
+        transport.set_write_buffer_limits(self._limits.waiting_bytes)
+        self.encrypted = True
+
+    def close(self) -> None:
+        """End the connection once the client has what was written, or after a while without."""
+        self._writer.close()
+        asyncio.get_running_loop().call_later(self._limits.close_s, self._writer.abort)
+
+    @property
+    def _writer(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
+    def _read_on(self) -> None:
+        if self._reading_paused and len(self._buffer) <= self._most_waiting:
+            self._reading_paused = False
+            self._writer.resume_reading()
+
+    def _end(self) -> None:
+        if self.gone:
+            return
+        self.gone = True
+        self._wake(self._read_waiter)
+        if self.on_gone is not None:
+            self.on_gone()
+
+    @staticmethod
+    def _wake(waiter: asyncio.Future[None] | None) -> None:
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

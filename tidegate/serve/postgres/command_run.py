@@ -1,0 +1,262 @@
+"""Carries out the commands of one session, and writes what they give."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from tidegate.errors import RequestRefused
+from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.limits import ServeLimits
+from tidegate.serve.postgres import wire
+from tidegate.serve.postgres.client_stream import ClientStream
+from tidegate.serve.postgres.commands import (
+    BeginBlock,
+    CloseCursor,
+    Command,
+    CopyOut,
+    Deallocate,
+    Declare,
+    Discard,
+    EndBlock,
+    Fetch,
+    SelectConstants,
+    SetSetting,
+    ShowColumns,
+    ShowSetting,
+    ShowTables,
+    Subscribe,
+)
+from tidegate.serve.postgres.cursor import Cursor
+from tidegate.serve.postgres.login import Client
+from tidegate.serve.postgres.prepared import Portal, PreparedStatements
+from tidegate.serve.postgres.session_settings import SessionSettings
+from tidegate.serve.postgres.small_answers import SmallAnswer, answer
+from tidegate.serve.postgres.transaction import SessionTransaction
+from tidegate.serve.postgres.value_text import copy_line, row_values
+from tidegate.serve.stream_source import StreamColumns, Subscriptions
+from tidegate.subscribe.updates.update import RowValues
+
+_MOST_ROWS: Final = 2**63 - 1
+_ROWS: Final = "postgres rows"
+_COPY: Final = "postgres copy"
+
+
+def encode_rows(rows: Sequence[RowValues]) -> bytes:
+    """Rows as DataRow messages."""
+    return wire.data_rows(map(row_values, rows))
+
+
+def encode_copy(rows: Sequence[RowValues]) -> bytes:
+    """Rows as CopyData messages."""
+    return wire.copy_rows(map(copy_line, rows))
+
+
+class CommandRun:
+    """The commands of one session. ``position`` is where its SUBSCRIBE begins in the query."""
+
+    def __init__(
+        self,
+        stream: ClientStream,
+        client: Client,
+        subscriptions: Subscriptions,
+        limits: ServeLimits,
+        encoded: EncodedBatches,
+        transaction: SessionTransaction,
+        prepared: PreparedStatements,
+    ) -> None:
+        self._stream = stream
+        self._client = client
+        self._subscriptions = subscriptions
+        self._encoded = encoded
+        self._transaction = transaction
+        self._prepared = prepared
+        self._settings = SessionSettings(limits.names)
+        self.position = 0
+        self.process_id = 0
+
+    async def simple(self, command: Command) -> None:
+        """Carry out a command of a simple query: its columns come before its rows."""
+        match command:
+            case Subscribe() | CopyOut():
+                cursor = await self._open(command.text, command.position)
+                try:
+                    await self._stream.write(self._head(command, cursor))
+                    await self._to_the_end(command, cursor)
+                finally:
+                    await cursor.close()
+            case Fetch():
+                columns = self._transaction.cursor(command.cursor).columns
+                await self._stream.write(wire.row_description(columns))
+                await self._fetch(command)
+            case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants():
+                small = self._answer(command)
+                await self._stream.write(wire.row_description(small.columns) + _small_rows(small))
+            case _:
+                await self._plain(command)
+
+    async def execute(self, portal: Portal, max_rows: int) -> None:
+        """Carry out a portal, which was described before; up to ``max_rows`` rows, 0 for all."""
+        match portal.command:
+            case None:
+                await self._stream.write(wire.EMPTY_QUERY)
+            case Subscribe() | CopyOut() as command:
+                await self._execute_subscribe(command, portal, max_rows)
+            case Fetch() as command:
+                await self._fetch(command)
+            case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants() as command:
+                await self._stream.write(_small_rows(self._answer(command)))
+            case command:
+                await self._plain(command)
+
+    async def described(self, command: Command | None) -> StreamColumns | None:
+        """The columns of a command's rows; ``None`` for one that gives no rows."""
+        match command:
+            case Subscribe():
+                self.position = command.position
+                return await self._subscriptions.describe(command.text, dialect=self._settings.dialect)
+            case Fetch():
+                return self._transaction.cursor(command.cursor).columns
+            case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants():
+                return self._answer(command).columns
+        return None
+
+    async def describe_portal(self, name: str) -> StreamColumns | None:
+        """The columns of a portal, or of a cursor, which is a portal too."""
+        if name in self._transaction.cursors and name not in self._prepared.portals:
+            return self._transaction.cursor(name).columns
+        portal = self._prepared.portal(name)
+        portal.described = await self.described(portal.command)
+        return portal.described
+
+    async def close_portal(self, name: str) -> None:
+        """End a portal, if it is there."""
+        portal = self._prepared.portals.pop(name, None)
+        if portal is not None and portal.cursor is not None:
+            await portal.cursor.close()
+
+    async def end_transaction(self) -> None:
+        """End what a transaction has: its cursors, and all portals."""
+        for cursor in self._transaction.end():
+            await cursor.close()
+        for name in list(self._prepared.portals):
+            await self.close_portal(name)
+
+    async def close(self) -> None:
+        """The session ends."""
+        await self.end_transaction()
+
+    async def _open(self, text: str, position: int) -> Cursor:
+        self.position = position
+        self._transaction.reads.begin_subscribe()
+        return Cursor(await self._subscriptions.open(text, dialect=self._settings.dialect))
+
+    def _head(self, command: Subscribe | CopyOut, cursor: Cursor) -> bytes:
+        if isinstance(command, CopyOut):
+            return wire.copy_out(len(cursor.columns.header))
+        return wire.row_description(cursor.columns)
+
+    async def _to_the_end(self, command: Subscribe | CopyOut, cursor: Cursor) -> None:
+        copies = isinstance(command, CopyOut)
+        form, encode = (_COPY, encode_copy) if copies else (_ROWS, encode_rows)
+        rows = 0
+        async for batch in cursor.batches():
+            for count, chunk in self._encoded.chunks(batch, form, encode):
+                await self._stream.write(chunk)
+                rows += count
+                await asyncio.sleep(0)  # a client that takes all at once must not hold up the others
+        await self._stream.write(
+            wire.COPY_DONE + wire.complete(f"COPY {rows}") if copies else wire.complete(f"SUBSCRIBE {rows}")
+        )
+
+    async def _execute_subscribe(self, command: Subscribe | CopyOut, portal: Portal, max_rows: int) -> None:
+        if portal.cursor is None:
+            portal.cursor = await self._open(command.text, command.position)
+            if portal.described is not None and portal.described != portal.cursor.columns:
+                raise RequestRefused(
+                    "the columns have changed since they were described",
+                    "columns_changed",
+                    "0A000",
+                    "try again",
+                )
+            if isinstance(command, CopyOut):
+                await self._stream.write(self._head(command, portal.cursor))
+        if isinstance(command, CopyOut) or not max_rows:
+            await self._to_the_end(command, portal.cursor)
+            return
+        portal.given += await self._rows(portal.cursor, max_rows, None)
+        ended = portal.cursor.ended
+        await self._stream.write(
+            wire.complete(f"SUBSCRIBE {portal.given}") if ended else wire.PORTAL_SUSPENDED
+        )
+
+    async def _fetch(self, command: Fetch) -> None:
+        cursor = self._transaction.cursor(command.cursor)
+        rows = await self._rows(cursor, command.count, command.timeout_s)
+        await self._stream.write(wire.complete(f"FETCH {rows}"))
+
+    async def _rows(self, cursor: Cursor, most: int, timeout_s: float | None) -> int:
+        given = 0
+        async for piece in cursor.rows(most, timeout_s):
+            await self._stream.write(encode_rows(piece))
+            given += len(piece)
+            await asyncio.sleep(0)
+        return given
+
+    def _answer(self, command: ShowTables | ShowColumns | ShowSetting | SelectConstants) -> SmallAnswer:
+        relations = self._subscriptions.relations()
+        return answer(command, relations, self._settings, self._client, self.process_id)
+
+    async def _plain(self, command: Command) -> None:
+        """A command without rows."""
+        match command:
+            case BeginBlock():
+                self._transaction.begin()
+                tag = "BEGIN"
+            case EndBlock():
+                failed = self._transaction.status is wire.FAILED
+                await self.end_transaction()
+                tag = "COMMIT" if command.commit and not failed else "ROLLBACK"
+            case Declare():
+                self._transaction.require_new_cursor(command.cursor)
+                cursor = await self._open(command.text, command.position)
+                self._transaction.cursors[command.cursor] = cursor
+                tag = "DECLARE CURSOR"
+            case CloseCursor():
+                await self._close_cursors(command.cursor)
+                tag = "CLOSE CURSOR"
+            case SetSetting():
+                self._settings.set(command.name, command.value)
+                tag = "SET"
+            case Deallocate():
+                self._prepared.forget(command.name)
+                tag = "DEALLOCATE"
+            case Discard():
+                self._settings.clear()
+                self._prepared.forget("")
+                tag = "DISCARD ALL"
+            case (
+                Subscribe()
+                | CopyOut()
+                | Fetch()
+                | ShowTables()
+                | ShowColumns()
+                | ShowSetting()
+                | SelectConstants()
+            ):
+                raise AssertionError(command)
+            case never:
+                assert_never(never)
+        await self._stream.write(wire.complete(tag))
+
+    async def _close_cursors(self, name: str) -> None:
+        names = [name] if name else list(self._transaction.cursors)
+        for each in names:
+            cursor = self._transaction.cursor(each)
+            del self._transaction.cursors[each]
+            await cursor.close()
+
+
+def _small_rows(small: SmallAnswer) -> bytes:
+    return encode_rows([tuple(row) for row in small.rows]) + wire.complete(f"{small.tag} {len(small.rows)}")

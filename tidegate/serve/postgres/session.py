@@ -1,0 +1,172 @@
+"""The session of one client that has logged in: reads its messages one by one and answers each.
+
+A command runs as a task of its own. A cancel and a client that is gone end that task, and with it the
+subscription that it reads; the session goes on after a cancel. The next message is read when the command is
+done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final
+
+from tidegate.errors import RequestRefused
+from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.limits import ServeLimits
+from tidegate.serve.postgres import wire
+from tidegate.serve.postgres.client_stream import ClientStream
+from tidegate.serve.postgres.command_run import CommandRun
+from tidegate.serve.postgres.commands import EndBlock, read_command
+from tidegate.serve.postgres.error_fields import error_fields
+from tidegate.serve.postgres.login import Client
+from tidegate.serve.postgres.prepared import PreparedStatements
+from tidegate.serve.postgres.session_settings import REPORTED
+from tidegate.serve.postgres.sql_words import not_supported, statements
+from tidegate.serve.postgres.transaction import SessionTransaction
+from tidegate.serve.stream_source import Subscriptions
+
+_PORTAL: Final = "P"
+_STATEMENT: Final = "S"
+
+
+class Session:
+    """One session."""
+
+    def __init__(
+        self,
+        stream: ClientStream,
+        client: Client,
+        subscriptions: Subscriptions,
+        limits: ServeLimits,
+        encoded: EncodedBatches,
+    ) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._prepared = PreparedStatements(limits.names)
+        self._transaction = SessionTransaction(limits.names)
+        self._run = CommandRun(
+            stream, client, subscriptions, limits, encoded, self._transaction, self._prepared
+        )
+        self._running: asyncio.Task[None] | None = None
+        self._skips_to_sync = False
+        stream.on_gone = self.cancel
+
+    def cancel(self) -> None:
+        """End the command that runs, if one does."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def serve(self, process_id: int, secret: bytes) -> None:
+        """Serve it until its client ends it. Raises ``WireBroken`` and ``ConnectionError``."""
+        self._run.process_id = process_id
+        reported = b"".join(wire.parameter_status(name, value) for name, value in REPORTED.items())
+        await self._stream.write(
+            reported + wire.backend_key(process_id, secret) + wire.ready(self._transaction.status)
+        )
+        length_of = partial(wire.frame_bytes, most_bytes=self._limits.message_bytes)
+        try:
+            while (frame := await self._stream.read(length_of)) is not None:
+                message = wire.read_message(frame, wire.QUERIES)
+                if isinstance(message, wire.Terminate):
+                    return
+                await self._answer(message)
+        finally:
+            await self._run.close()
+
+    async def _answer(self, message: wire.Message) -> None:
+        match message:
+            case wire.Query():
+                await self._guarded(self._simple(message.query_string))
+                await self._ready()
+            case wire.FunctionCall():
+                await self._fail(not_supported("function calls are not supported"))
+                await self._ready()
+            case wire.Sync():
+                self._skips_to_sync = False
+                await self._ready()
+            case wire.Flush():
+                pass  # nothing is held back
+            case _ if not self._skips_to_sync:
+                self._skips_to_sync = not await self._guarded(self._extended(message))
+
+    async def _ready(self) -> None:
+        """Outside of a transaction block the command's own transaction ends here."""
+        if self._transaction.status is wire.IDLE:
+            await self._run.end_transaction()
+        await self._stream.write(wire.ready(self._transaction.status))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Run it as a task, and tell its error to the client; whether there was none."""
+        task = self._running = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:  # the server ends
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        finally:
+            self._running = None
+        if self._stream.gone:
+            raise ConnectionResetError("the client is gone")
+        if task.cancelled():
+            await self._fail(RequestRefused("canceling statement due to user request", "canceled", "57014"))
+            return False
+        error = task.exception()
+        if error is None:
+            return True
+        if isinstance(error, ConnectionError):
+            raise error
+        await self._fail(error)
+        return False
+
+    async def _fail(self, error: BaseException) -> None:
+        self._transaction.fail()
+        await self._stream.write(wire.error(error_fields(error, position=self._run.position)))
+
+    async def _simple(self, text: str) -> None:
+        self._run.position = 0
+        found = statements(text)
+        if not found:
+            await self._stream.write(wire.EMPTY_QUERY)
+        for statement in found:
+            command = read_command(statement)
+            self._transaction.require_not_failed(ends=isinstance(command, EndBlock))
+            await self._run.simple(command)
+
+    async def _extended(self, message: wire.Message) -> None:
+        self._run.position = 0
+        match message:
+            case wire.Parse():
+                command = self._prepared.parse(message)
+                self._transaction.require_not_failed(ends=isinstance(command, EndBlock))
+                await self._stream.write(wire.PARSE_COMPLETE)
+            case wire.Bind():
+                if not message.portal:
+                    await self._run.close_portal("")
+                self._prepared.bind(message)
+                await self._stream.write(wire.BIND_COMPLETE)
+            case wire.Describe(kind="S"):
+                described = await self._run.described(self._prepared.command(message.name))
+                await self._stream.write(wire.NO_PARAMETERS + _row_description(described))
+            case wire.Describe(kind="P"):
+                await self._stream.write(_row_description(await self._run.describe_portal(message.name)))
+            case wire.Execute():
+                portal = self._prepared.portal(message.portal)
+                self._transaction.require_not_failed(ends=isinstance(portal.command, EndBlock))
+                await self._run.execute(portal, message.max_rows)
+            case wire.Close(kind="P"):
+                await self._run.close_portal(message.name)
+                await self._stream.write(wire.CLOSE_COMPLETE)
+            case wire.Close(kind="S"):
+                self._prepared.close(message.name)
+                await self._stream.write(wire.CLOSE_COMPLETE)
+            case _:
+                raise RequestRefused(
+                    f"unexpected message {type(message).__name__}", "unexpected_message", "08P01"
+                )
+
+
+def _row_description(columns: Any) -> bytes:
+    return wire.NO_DATA if columns is None else wire.row_description(columns)

@@ -1,0 +1,127 @@
+"""SQL cut into statements and words, as far as commands around SUBSCRIBE need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tidegate.errors import RequestRefused
+
+_PIECE: Final = re.compile(
+    r"(?P<space>\s+|--[^\n]*|/\*.*?\*/)"
+    r"|(?P<string>'[^']*'(?:'[^']*')*)"
+    r'|(?P<quoted>"[^"]*"(?:"[^"]*")*)'
+    r"|(?P<number>\d+(?:\.\d+)?)"
+    r"|(?P<word>[^\W\d][\w$]*)"
+    r"|(?P<sign>.)",
+    re.DOTALL,
+)
+
+
+class Word(NamedTuple):
+    """A word of SQL: ``kind`` is space, string, quoted, number, word or sign; ``at`` its offset."""
+
+    kind: str
+    text: str
+    at: int
+
+    @property
+    def upper(self) -> str:
+        """The keyword that it may be; empty for names in quotes and texts."""
+        return self.text.upper() if self.kind in ("word", "sign") else ""
+
+    @property
+    def name(self) -> str:
+        """The name that it writes."""
+        return self.text[1:-1].replace('""', '"') if self.kind == "quoted" else self.text.lower()
+
+    @property
+    def value(self) -> str:
+        """The text that it writes."""
+        return self.text[1:-1].replace("''", "'") if self.kind == "string" else self.text
+
+
+class Statement(NamedTuple):
+    """One statement of a text: its words, and the text from which their offsets count."""
+
+    words: tuple[Word, ...]
+    source: str
+
+    def text_from(self, word: int, until: int | None = None) -> str:
+        """What stands from one word to before another one, or to the end."""
+        end = self.words[-1].at + len(self.words[-1].text) if until is None else self.words[until].at
+        return self.source[self.words[word].at : end]
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements between the semicolons, without those that have no word."""
+    found: list[list[Word]] = [[]]
+    for piece in _PIECE.finditer(text):
+        kind = str(piece.lastgroup)
+        if kind == "sign" and piece[0] == ";":
+            found.append([])
+        elif kind != "space":
+            found[-1].append(Word(kind, piece[0], piece.start()))
+    return [Statement(tuple(words), text) for words in found if words]
+
+
+class WordReader:
+    """Reads a statement's words one after the other."""
+
+    __slots__ = ("_statement", "at")
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self.at = 0
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """The words that are left."""
+        return self._statement.words[self.at :]
+
+    def take(self, *keywords: str) -> bool:
+        """Pass over these keywords, one after the other, if they stand here."""
+        ahead = [word.upper for word in self._statement.words[self.at : self.at + len(keywords)]]
+        if ahead != list(keywords):
+            return False
+        self.at += len(keywords)
+        return True
+
+    def one(self, *kinds: str) -> Word:
+        """The next word, which is of one of the kinds. Raises ``RequestRefused``."""
+        if not self.words or self.words[0].kind not in kinds:
+            raise self.unexpected()
+        self.at += 1
+        return self._statement.words[self.at - 1]
+
+    def name(self) -> str:
+        """The next word as a name."""
+        return self.one("word", "quoted").name
+
+    def require(self, *keywords: str) -> None:
+        """Pass over keywords that have to stand here."""
+        for keyword in keywords:
+            if not self.take(keyword):
+                raise self.unexpected()
+
+    def require_end(self) -> None:
+        """Nothing follows."""
+        if self.words:
+            raise self.unexpected()
+
+    def unexpected(self) -> RequestRefused:
+        """The error for the word that stands here."""
+        if not self.words:
+            return syntax_error("syntax error at end of input")
+        return syntax_error(f'syntax error at or near "{self.words[0].text[:60]}"')
+
+
+def syntax_error(message: str) -> RequestRefused:
+    """The error for SQL that is no command."""
+    return RequestRefused(message, "syntax_error", "42601")
+
+
+def not_supported(message: str, hint: str = "") -> RequestRefused:
+    """The error for SQL that PostgreSQL has and this server has not."""
+    return RequestRefused(message, "not_supported", "0A000", hint)

@@ -1,0 +1,72 @@
+"""The transaction of a session: a block between BEGIN and COMMIT, or that of one command alone."""
+
+from __future__ import annotations
+
+from tidegate.errors import RequestRefused
+from tidegate.serve.postgres import wire
+from tidegate.serve.postgres.cursor import Cursor
+from tidegate.subscribe.statement.transaction_reads import TransactionReads
+
+
+class SessionTransaction:
+    """Its state, its cursors, and what was read in it.
+
+    Attributes:
+        status: whether a block is open, and whether it has failed.
+        reads: what it may still read.
+        cursors: those that were declared in it.
+    """
+
+    __slots__ = ("_most", "cursors", "reads", "status")
+
+    def __init__(self, most_cursors: int) -> None:
+        self.status = wire.IDLE
+        self.reads = TransactionReads()
+        self.cursors: dict[str, Cursor] = {}
+        self._most = most_cursors
+
+    def begin(self) -> None:
+        """Open a block; within one nothing changes."""
+        if self.status is wire.IDLE:
+            self.status, self.reads = wire.IN_TRANSACTION, TransactionReads()
+
+    def end(self) -> list[Cursor]:
+        """Leave the block. Returns its cursors, which are to be closed."""
+        cursors = list(self.cursors.values())
+        self.cursors.clear()
+        self.status, self.reads = wire.IDLE, TransactionReads()
+        return cursors
+
+    def fail(self) -> None:
+        """A command failed: within a block everything is refused until its end."""
+        if self.status is wire.IN_TRANSACTION:
+            self.status = wire.FAILED
+
+    def require_not_failed(self, *, ends: bool) -> None:
+        """Raise ``RequestRefused`` in a block that has failed, but for a command that ends it."""
+        if self.status is wire.FAILED and not ends:
+            raise RequestRefused(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                "transaction_failed",
+                "25P02",
+            )
+
+    def require_new_cursor(self, name: str) -> None:
+        """Raise ``RequestRefused`` where no cursor of this name can be declared."""
+        if self.status is wire.IDLE:
+            raise RequestRefused(
+                "DECLARE CURSOR can only be used in transaction blocks",
+                "no_transaction",
+                "25P01",
+                "BEGIN first",
+            )
+        if name in self.cursors:
+            raise RequestRefused(f'cursor "{name[:60]}" already exists', "name_taken", "42P03")
+        if len(self.cursors) >= self._most:
+            raise RequestRefused(f"A session has up to {self._most} cursors", "too_many_names", "54000")
+
+    def cursor(self, name: str) -> Cursor:
+        """A cursor. Raises ``RequestRefused`` for an unknown one."""
+        if name not in self.cursors:
+            raise RequestRefused(f'cursor "{name[:60]}" does not exist', "unknown_name", "34000")
+        return self.cursors[name]

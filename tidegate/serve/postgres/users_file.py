@@ -1,0 +1,47 @@
+"""The file of users: a line ``name:verifier`` for each, as ``tidegate serve --print-user`` writes it.
+
+    ada:SCRAM-SHA-256$4096:8mF1zg...$Kx2W...:q0b7...
+
+A verifier is PostgreSQL's own form, so a line of ``pg_authid`` can be taken over. Empty lines and lines that
+begin with ``#`` say nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tidegate.errors import SettingsError
+from tidegate.serve.postgres.scram import Verifier, Verifiers, read_verifier
+
+_MOST_BYTES: Final = 1024 * 1024
+_OTHERS: Final = 0o077
+
+
+def read_users(file: Path) -> Verifiers:
+    """The users of a file. Raises ``SettingsError`` for a file that cannot be used."""
+    try:
+        if file.stat().st_mode & _OTHERS:
+            raise SettingsError(
+                f"{file} has verifiers of passwords, and other users of this machine can read it: "
+                f"`chmod 600 {file}`"
+            )
+        text = file.read_bytes()[: _MOST_BYTES + 1].decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The file of users {file} cannot be read: {error}") from None
+    if len(text) > _MOST_BYTES:
+        raise SettingsError(f"The file of users {file} is longer than {_MOST_BYTES} bytes")
+    users: dict[str, Verifier] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, verifier = line.partition(":")
+        if not name or name in users:
+            raise SettingsError(f"{file}, line {number}: a user's name is missing, or there already")
+        try:
+            users[name] = read_verifier(verifier)
+        except SettingsError as error:
+            raise SettingsError(f"{file}, line {number}: {error}") from None
+    if not users:
+        raise SettingsError(f"{file} has no users: write one with `tidegate serve --print-user NAME`")
+    return Verifiers(users)

@@ -1,0 +1,116 @@
+"""Values as PostgreSQL's text, for rows and for COPY.
+
+True -> t    1E+3 -> 1000    b"\\x01" -> \\x01    [1, null] -> [1, null]    (1, 2) -> 1.0000000002
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from tidegate.errors import RequestRefused
+from tidegate.hlc import Timestamp
+from tidegate.serve.json_values import json_value
+
+#: Digits that a number may have in front of its point or behind it; beyond them an exponent is written.
+_MOST_DIGITS: Final = 1_000
+
+
+def value_bytes(value: Any) -> bytes | None:
+    """A value's text; ``None`` for NULL. Raises ``RequestRefused`` for a text that is not in UTF-8."""
+    if value is None:
+        return None
+    kind = type(value)
+    if kind is str:
+        return _utf8(value)
+    if kind is int:
+        return b"%d" % value
+    return _TEXTS[kind](value) if kind in _TEXTS else _utf8(str(value))
+
+
+def row_values(row: Sequence[Any]) -> list[bytes | None]:
+    """The texts of a row's values."""
+    return [value_bytes(value) for value in row]
+
+
+def copy_line(row: Sequence[Any]) -> bytes:
+    """A row as a line of COPY's text form: tabs between values, ``\\N`` for NULL, a line feed at the end."""
+    return (
+        b"\t".join([b"\\N" if (text := value_bytes(value)) is None else _escaped(text) for value in row])
+        + b"\n"
+    )
+
+
+def _escaped(text: bytes) -> bytes:
+    if b"\\" in text:
+        text = text.replace(b"\\", b"\\\\")
+    if b"\t" in text or b"\n" in text or b"\r" in text:
+        text = text.replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+    return text
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise RequestRefused(
+            f"A text of a row has {error.object[error.start]!r}, half of a surrogate pair, which cannot be "
+            "sent: the subscription ends. Leave that column out",
+            "unsendable_value",
+            "22P05",
+        ) from None
+
+
+def _decimal(value: Decimal) -> bytes:
+    if not value.is_finite():
+        return b"NaN" if value.is_nan() else b"Infinity" if value > 0 else b"-Infinity"
+    return (format(value, "f") if abs(value.adjusted()) <= _MOST_DIGITS else str(value)).encode()
+
+
+def _float(value: float) -> bytes:
+    if math.isnan(value):
+        return b"NaN"
+    if math.isinf(value):
+        return b"Infinity" if value > 0 else b"-Infinity"
+    return repr(value).encode()
+
+
+def _json(value: Any) -> bytes:
+    return _utf8(_json_text(value))
+
+
+def _json_text(value: Any) -> str:
+    """JSON with its numbers as they are: PostgreSQL's JSON has numbers of any length."""
+    match value:
+        case dict():
+            members = (f"{_quoted(name)}: {_json_text(member)}" for name, member in value.items())
+            return f"{{{', '.join(members)}}}"
+        case list() | tuple() if type(value) is not Timestamp:
+            return f"[{', '.join(map(_json_text, value))}]"
+        case bool() | None:
+            return json.dumps(value)
+        case int():
+            return str(value)
+        case Decimal() if value.is_finite():
+            return _decimal(value).decode()
+    plain = json_value(value)
+    return repr(plain) if isinstance(plain, float) else _quoted(plain)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_TEXTS: Final[dict[type, Callable[[Any], bytes]]] = {
+    Timestamp: lambda value: value.decimal().encode(),
+    bool: lambda value: b"t" if value else b"f",
+    Decimal: _decimal,
+    float: _float,
+    bytes: lambda value: b"\\x" + value.hex().encode(),
+    list: _json,
+    tuple: _json,
+    dict: _json,
+}

@@ -1,0 +1,95 @@
+"""What the server reads from: open subscriptions, behind a boundary that knows no Kafka and no wire.
+
+The fronts (`postgres`, `web`) speak to clients. Whoever implements these protocols speaks to topics: it may
+share one reader and one table of rows by key between all streams of a table, and give the same batch object
+to several of them. A batch is then encoded once for each form (`encoded_batches`).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.relation import Relations
+
+
+class ShownType(enum.Enum):
+    """The type of a column, as clients are told it; the value is its name in PostgreSQL.
+
+    A column whose values' text a client of PostgreSQL would not read as that type is ``TEXT``.
+    """
+
+    BOOL = "bool"
+    INT8 = "int8"
+    FLOAT8 = "float8"
+    NUMERIC = "numeric"
+    TEXT = "text"
+    JSONB = "jsonb"
+    BYTEA = "bytea"
+    UUID = "uuid"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamColumns:
+    """The columns of a stream's rows: their names and, in the same order, their types."""
+
+    header: tuple[str, ...]
+    types: tuple[ShownType, ...]
+
+
+class SubscriptionStream(Protocol):
+    """One open subscription of one client."""
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of every row."""
+
+    @property
+    def types(self) -> tuple[ShownType, ...]:
+        """Their types, in the same order."""
+
+    async def next(self) -> SubscriptionBatch | None:
+        """The next batch, as soon as there is one; ``None`` at the end, and at every later call.
+
+        With PROGRESS the first batch has the opening: one progress row at AS OF, no snapshot and no token. A
+        call that is cancelled loses no batch. Raises errors that have ``code`` and ``sqlstate``.
+
+        A client that is not ready does not call: then the source is to wait, not to drop.
+        """
+
+    async def close(self) -> None:
+        """End the subscription. A second call does nothing."""
+
+
+class Subscriptions(Protocol):
+    """All that can be subscribed to."""
+
+    async def describe(
+        self, statement: SubscribeStatement | str, *, dialect: Dialect = Dialect.TIDEGATE
+    ) -> StreamColumns:
+        """The columns that a statement's rows would have, without opening it.
+
+        Raises ``SubscribeStatementError``.
+        """
+
+    async def open(
+        self,
+        statement: SubscribeStatement | str,
+        *,
+        token: str = "",
+        dialect: Dialect = Dialect.TIDEGATE,
+    ) -> SubscriptionStream:
+        """Open a subscription; with ``token`` it goes on after that token's batch, without a snapshot.
+
+        Raises ``SubscribeStatementError``, ``TokenRefused``, ``HistoryLost``, ``ObjectDropped``.
+        """
+
+    def relations(self) -> Relations:
+        """The relations that statements can name now."""
+
+    async def close(self) -> None:
+        """End all that reads for it. Streams that are open end."""
