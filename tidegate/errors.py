@@ -406,8 +406,8 @@ class SubscriptionCanceled(SubscribeError):
 class RequestRefused(InputError):
     """A client of ``tidegate serve`` asks for what the server does not give.
 
-    ``code`` is for programs and never changes, ``sqlstate`` for SQL clients; ``hint`` says what to do instead,
-    or is empty.
+    ``code`` is for programs and never changes, ``sqlstate`` for SQL clients; ``hint`` says what to do
+    instead, or is empty.
     """
 
     def __init__(self, message: str, code: str, sqlstate: str, hint: str = "") -> None:
@@ -418,7 +418,7 @@ class RequestRefused(InputError):
 
 
 class WireBroken(RequestRefused):
-    """A client sent bytes that its protocol does not have at that place: nothing behind them can be read."""
+    """A client sent bytes that its protocol does not have there: nothing behind them can be read."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "wire_broken", "08P01")

@@ -25,7 +25,7 @@ SUBJECTS: Final = {
     "a page says what the code does": """
         contributing_page operations_page pages_index references bench/benchmarks_page
         changefeed/encoding/avro/avro_page changefeed/statement/envelopes_page cli/pages
-        examples/connect_page raftlog/page_claims raftlog/spec_page subscribe/subscribe_page
+        examples/connect_page raftlog/page_claims raftlog/spec_page serve/serve_page subscribe/subscribe_page
     """,
     "random histories of topics, and consumers that crash anywhere": """
         subscribe/consistency subscribe/gate/gate_histories

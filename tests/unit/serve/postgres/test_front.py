@@ -286,6 +286,50 @@ def test_a_client_that_sends_without_reading_fills_no_memory() -> None:
     run(test)
 
 
+def test_a_client_that_reads_nothing_is_cut_off_at_the_end() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        for wall in range(1, 2_000):
+            source.commit(wall, (1, wall, "x" * 10_000))
+        async with serving(source, limits=ServeLimits(close_s=0.05)) as served:
+            client = await served.raw()
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            query = frame(b"Q", b"SUBSCRIBE accounts AS OF 1 UP TO 1999\0")
+            await client.send(startup_message({"user": "ada"}) + query)
+            await until(lambda: any(each.taken > 10 for each in source.open_streams), "it is sent rows")
+            (stream,) = served.front._streams
+            await served.front.close()
+            await until(lambda: stream.gone, "it is cut off")
+            client.writer.transport.abort()
+
+    run(test)
+
+
+def test_a_cancel_of_a_slow_client_leaves_no_message_in_parts() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        for wall in range(1, 1_000):
+            source.commit(wall, (1, wall, "x" * 10_000))
+        async with serving(source) as served:
+            client = await served.raw()
+            await client.send(startup_message({"user": "ada"}))
+            (key,) = [payload for kind, payload in await client.until(b"Z") if kind == b"K"]
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await client.query("COPY (SUBSCRIBE accounts AS OF 1) TO STDOUT")
+            await until(lambda: any(each.taken > 10 for each in source.open_streams), "it is sent rows")
+            asker = await served.raw()
+            await asker.send(CancelRequest(struct.unpack("!I", key[:4])[0], key[4:]).to_wire())
+            await until(lambda: not source.open_streams, "its subscription has ended")
+            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            found = await client.until(b"Z")
+            assert {kind for kind, _ in found[:-2]} == {b"H", b"d"}
+            assert error_of(found[-2][1])["C"] == "57014"
+            client.close()
+            asker.close()
+
+    run(test)
+
+
 def test_the_end_of_the_server_is_told_to_its_clients() -> None:
     async def test() -> None:
         source = MemorySubscriptions()

@@ -1,0 +1,128 @@
+"""A web front over topics in memory, with real sockets, and clients of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.unit.serve.memory_subscriptions import MemorySubscriptions
+from tidegate.serve.addresses import ListenAddress
+from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.limits import ServeLimits
+from tidegate.serve.web.front import WebFront
+from tidegate.serve.web.guard import WebAccess
+
+LOOPBACK = ListenAddress("127.0.0.1", 0)
+
+
+@dataclass(slots=True)
+class ServedWeb:
+    """A front that listens, and what it reads from."""
+
+    front: WebFront
+    source: MemorySubscriptions
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.front.address[1]}"
+
+    async def get(self, path: str, tls: ssl.SSLContext | None = None, **headers: str) -> WebAnswer:
+        """Ask, and read the answer's head; header names have ``_`` for ``-``."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.front.address[1], ssl=tls)
+        sent = {"host": self.place, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+        first = (await reader.readline()).decode()
+        found: dict[str, str] = {}
+        while (line := (await reader.readline()).decode().strip()) != "":
+            name, _, value = line.partition(":")
+            found[name.lower()] = value.strip()
+        return WebAnswer(int(first.split()[1]) if first else 0, found, reader, writer)
+
+    async def subscribe(self, statement: str, path_options: str = "", **headers: str) -> WebAnswer:
+        query = urlencode({"statement": statement})
+        return await self.get(f"/subscribe?{query}{path_options}", None, **headers)
+
+
+@dataclass(slots=True)
+class WebAnswer:
+    """An answer: its head, and its body as it comes."""
+
+    status: int
+    headers: dict[str, str]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    _rest: bytes = b""
+
+    async def line(self) -> bytes:
+        """The next line of the body; empty at its end."""
+        while b"\n" not in self._rest:
+            piece = await self._piece()
+            if not piece:
+                found, self._rest = self._rest, b""
+                return found
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line + b"\n"
+
+    async def message(self) -> Any:
+        """The next line as JSON; ``None`` at the end."""
+        line = await self.line()
+        return json.loads(line) if line else None
+
+    async def event(self) -> dict[str, str]:
+        """The next server-sent event, comments left out."""
+        fields: dict[str, str] = {}
+        while True:
+            line = (await self.line()).decode().rstrip("\n")
+            if not line and fields:
+                return fields
+            if line and not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+
+    async def body(self) -> bytes:
+        """All of the body."""
+        found = [self._rest]
+        while piece := await self._piece():
+            found.append(piece)
+        return b"".join(found)
+
+    async def _piece(self) -> bytes:
+        if "content-length" in self.headers:
+            length = int(self.headers.pop("content-length"))
+            self.headers["content-length"] = "0"
+            return await self.reader.readexactly(length)
+        size = int((await self.reader.readline() or b"0").strip() or b"0", 16)
+        found = await self.reader.readexactly(size)
+        await self.reader.readline()
+        return found
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@asynccontextmanager
+async def serving_web(
+    source: MemorySubscriptions | None = None,
+    access: WebAccess | None = None,
+    tls: ssl.SSLContext | None = None,
+    limits: ServeLimits | None = None,
+    encoded: EncodedBatches | None = None,
+    ping_s: float = 15.0,
+) -> AsyncIterator[ServedWeb]:
+    """A front while the context lasts. At its end nothing is left open."""
+    source = source or MemorySubscriptions()
+    front = WebFront(source, access or WebAccess(LOOPBACK), tls, limits, encoded, ping_s=ping_s)
+    await front.start()
+    try:
+        yield ServedWeb(front, source)
+    finally:
+        await front.close()
+    assert not source.open_streams

@@ -1,0 +1,102 @@
+"""Who may ask."""
+
+from __future__ import annotations
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from tests.unit.serve.postgres.served import run
+from tests.unit.serve.web.served_web import LOOPBACK, serving_web
+from tidegate.serve.addresses import ListenAddress
+from tidegate.serve.web.guard import WebAccess
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "allowed"),
+    [
+        ("127.0.0.1", "127.0.0.1:6880", True),
+        ("127.0.0.1", "localhost", True),
+        ("127.0.0.1", "127.9.9.9:1", True),
+        ("127.0.0.1", "[::1]:6880", True),
+        ("127.0.0.1", "evil.example", False),
+        ("127.0.0.1", "localhost.evil.example", False),
+        ("127.0.0.1", "127.0.0.1.evil.example", False),
+        ("127.0.0.1", "user@127.0.0.1", False),
+        ("127.0.0.1", "", False),
+        ("127.0.0.1", "feeds.example", True),
+        ("127.0.0.1", "10.1.2.3", False),
+        ("10.1.2.3", "10.1.2.3:6880", True),
+        ("10.1.2.3", "10.1.2.4", False),
+        ("0.0.0.0", "10.1.2.4:6880", True),
+        ("::", "[fe80::1]", True),
+        ("0.0.0.0", "evil.example", False),
+    ],
+)
+def test_a_host_is_the_address_or_an_allowed_name(address: str, host: str, allowed: bool) -> None:
+    access = WebAccess(ListenAddress(address, 6880), allowed_hosts=frozenset({"feeds.example"}))
+    assert access.allows_host(host) is allowed
+
+
+def test_a_page_of_another_name_reads_nothing() -> None:
+    async def test() -> None:
+        async with serving_web() as served:
+            for path in ("/", "/tables", "/subscribe?statement=x", "/health"):
+                answer = await served.get(path, host="evil.example")
+                assert answer.status == 403
+                answer.close()
+            answer = await served.get("/tables", host="127.0.0.1\r\nHost: evil.example")
+            assert answer.status in (400, 403)
+            answer.close()
+
+    run(test)
+
+
+def test_a_page_of_another_server_may_not_read() -> None:
+    async def test() -> None:
+        async with serving_web() as served:
+            for origin, status in (
+                ("http://evil.example", 403),
+                ("null", 403),
+                ("http://127.0.0.1:1", 403),
+                (f"http://{served.place}", 200),
+            ):
+                answer = await served.get("/tables", origin=origin)
+                assert answer.status == status
+                answer.close()
+            with pytest.raises(InvalidStatus) as caught:
+                async with connect(
+                    f"ws://{served.place}/subscribe?statement=x",
+                    additional_headers={"Origin": "http://evil.example"},
+                ):
+                    pass
+            assert caught.value.response.status_code == 403
+
+    run(test)
+
+
+def test_a_secret_is_wanted_for_all_but_the_page() -> None:
+    async def test() -> None:
+        async with serving_web(access=WebAccess(LOOPBACK, "s3cret")) as served:
+            for path, headers, status in (
+                ("/", {}, 200),
+                ("/tidegate.js", {}, 200),
+                ("/health", {}, 200),
+                ("/tables", {}, 401),
+                ("/tables", {"authorization": "Bearer wrong"}, 401),
+                ("/tables", {"authorization": "Basic s3cret"}, 401),
+                ("/tables", {"authorization": "Bearer s3cret"}, 200),
+                ("/tables", {"authorization": "bearer s3cret"}, 200),
+                ("/subscribe?statement=x", {}, 401),
+                ("/subscribe?statement=x", {"authorization": "Bearer s3cret"}, 400),
+                ("/%2f", {}, 401),
+                ("//", {}, 401),
+            ):
+                answer = await served.get(path, None, **headers)
+                assert answer.status == status, path
+                answer.close()
+            with pytest.raises(InvalidStatus):
+                async with connect(f"ws://{served.place}/subscribe?statement=x"):
+                    pass
+
+    run(test)

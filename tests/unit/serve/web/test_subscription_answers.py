@@ -1,0 +1,265 @@
+"""Subscriptions over HTTP and WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from urllib.parse import urlencode
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.unit.serve.memory_subscriptions import (
+    MemorySubscriptions,
+    Unforeseen,
+    random_commits,
+    until,
+)
+from tests.unit.serve.postgres.served import run
+from tests.unit.serve.web.served_web import serving_web
+from tidegate.errors import HistoryLost
+from tidegate.hlc import Timestamp
+from tidegate.serve.encoded_batches import EncodedBatches
+
+UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))"
+SSE = "text/event-stream"
+
+
+def bank() -> MemorySubscriptions:
+    source = MemorySubscriptions()
+    source.commit(5, (1, 2**60, "é\n"), (2, 8, None))
+    return source
+
+
+def test_ndjson_has_the_columns_then_each_batch() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            answer = await served.subscribe(UPSERT)
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
+            assert await answer.message() == {
+                "columns": ["mz_timestamp", "mz_state", "id", "balance", "note"],
+                "types": ["numeric", "text", "int8", "int8", "text"],
+                "key": ["id"],
+                "resumed": False,
+            }
+            batch = await answer.message()
+            assert batch["rows"] == [
+                ["5.0000000000", "upsert", 1, str(2**60), "é\n"],
+                ["5.0000000000", "upsert", 2, 8, None],
+            ]
+            assert (batch["frontier"], batch["snapshot"]) == ("5.0000000001", True)
+            served.source.commit(9, 2)
+            batch = await answer.message()
+            assert batch["rows"] == [["9.0000000000", "delete", 2, None, None]]
+            assert (batch["snapshot"], batch["token"][:3]) == (False, "eyJ")
+            answer.close()
+
+    run(test)
+
+
+def test_a_bounded_subscription_ends_its_answer() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            served.source.mark(8)
+            answer = await served.subscribe("SUBSCRIBE accounts AS OF 5 UP TO 7")
+            lines = (await answer.body()).splitlines()
+            assert json.loads(lines[-1]) == {"end": True}
+            answer.close()
+
+    run(test)
+
+
+def test_server_sent_events_resume_by_their_last_id_without_gap_or_repeat() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            answer = await served.subscribe(UPSERT, accept=SSE)
+            assert answer.headers["content-type"].startswith(SSE)
+            assert "id" not in await answer.event()
+            token = (await answer.event())["id"]
+            answer.close()
+            await until(lambda: not served.source.open_streams, "its subscription has ended")
+            served.source.commit(7, (3, 3, "while away"))
+            served.source.commit(9, 1)
+            again = await served.subscribe(UPSERT, accept=SSE, last_event_id=token)
+            assert json.loads((await again.event())["data"])["resumed"] is True
+            rows = [row for _ in range(2) for row in json.loads((await again.event())["data"])["rows"]]
+            assert [row[:3] for row in rows] == [
+                ["7.0000000000", "upsert", 3],
+                ["9.0000000000", "delete", 1],
+            ]
+            again.close()
+
+    run(test)
+
+
+def test_a_token_in_the_query_resumes_too() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            answer = await served.subscribe(UPSERT)
+            await answer.message()
+            token = (await answer.message())["token"]
+            answer.close()
+            served.source.commit(7, 1)
+            again = await served.subscribe(UPSERT, f"&token={token}")
+            assert (await again.message())["resumed"] is True
+            assert (await again.message())["rows"] == [["7.0000000000", "delete", 1, None, None]]
+            again.close()
+
+    run(test)
+
+
+def test_websocket_has_the_same_messages() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            address = f"ws://{served.place}/subscribe?{urlencode({'statement': UPSERT})}"
+            async with connect(address) as socket:
+                assert json.loads(await socket.recv())["key"] == ["id"]
+                assert len(json.loads(await socket.recv())["rows"]) == 2
+                served.source.commit(9, 1)
+                assert json.loads(await socket.recv())["frontier"] == "9.0000000001"
+                await socket.send("hello")
+                await socket.send(b"\0")
+                await until(lambda: not served.source.open_streams, "bytes are no message: it ends")
+            async with connect(address) as socket:
+                await socket.recv()
+                await until(lambda: len(served.source.open_streams) == 1, "subscribed")
+            await until(lambda: not served.source.open_streams, "a client that is gone ends its subscription")
+
+    run(test)
+
+
+def test_a_long_message_of_a_client_ends_its_websocket() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            address = f"ws://{served.place}/subscribe?{urlencode({'statement': UPSERT})}"
+            async with connect(address) as socket:
+                await socket.recv()
+                await socket.send("x" * 5_000)
+                await until(lambda: not served.source.open_streams, "it has ended")
+
+    run(test)
+
+
+def test_websocket_tells_an_error_and_closes() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            async with connect(f"ws://{served.place}/subscribe?statement=nonsense") as socket:
+                assert json.loads(await socket.recv())["error"]["code"] == "syntax_error"
+                with pytest.raises(ConnectionClosed) as caught:
+                    await socket.recv()
+                assert caught.value.rcvd is not None
+                assert caught.value.rcvd.code == 1008
+            with pytest.raises(InvalidStatus):
+                async with connect(f"ws://{served.place}/elsewhere"):
+                    pass
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("", 400, "bad_request"),
+        ("statement=nonsense", 400, "syntax_error"),
+        ("statement=SUBSCRIBE+nothing", 400, "unknown_relation"),
+        ("statement=SUBSCRIBE+accounts&dialect=mysql", 400, "bad_request"),
+        ("statement=SUBSCRIBE+accounts&token=abc", 409, "token_refused"),
+        ("statement=SUBSCRIBE+accounts+AS+OF+1", 410, "history_lost"),
+    ],
+)
+def test_what_cannot_begin_has_a_status_and_a_code(query: str, status: int, code: str) -> None:
+    async def test() -> None:
+        source = MemorySubscriptions(readable_from=Timestamp(3))
+        source.commit(5, (1, 1, "a"))
+        async with serving_web(source) as served:
+            answer = await served.get(f"/subscribe?{query}")
+            assert answer.status == status
+            assert json.loads(await answer.body())["error"]["code"] == code
+            answer.close()
+
+    run(test)
+
+
+def test_an_error_amid_a_subscription_is_its_last_message() -> None:
+    async def test() -> None:
+        for error, code in (
+            (HistoryLost("gone", "accounts", 0, 7), "history_lost"),
+            (Unforeseen("secret"), "internal_error"),
+        ):
+            source = bank()
+            async with serving_web(source) as served:
+                answer = await served.subscribe(UPSERT)
+                await answer.message()
+                await answer.message()
+                source.fail(error)
+                found = await answer.message()
+                assert found["error"]["code"] == code
+                assert "secret" not in json.dumps(found)
+                if code == "history_lost":
+                    assert (found["error"]["topic"], found["error"]["offset"]) == ("accounts", 7)
+                assert await answer.message() is None
+                answer.close()
+
+    run(test)
+
+
+def test_a_client_that_is_gone_ends_its_subscription_while_nothing_comes() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            for accept in (SSE, "*/*"):
+                answer = await served.subscribe(UPSERT, accept=accept)
+                await answer.line()
+                assert served.source.open_streams
+                answer.close()
+                await until(lambda: not served.source.open_streams, "its subscription has ended")
+
+    run(test)
+
+
+def test_events_have_pings_between_them() -> None:
+    async def test() -> None:
+        async with serving_web(bank(), ping_s=0.01) as served:
+            answer = await served.subscribe(UPSERT, accept=SSE)
+            lines = [await answer.line() for _ in range(8)]
+            assert b": ping\n" in lines
+            answer.close()
+
+    run(test)
+
+
+def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        for wall in range(1, 2_000):
+            source.commit(wall, (1, wall, "x" * 10_000))
+        async with serving_web(source) as served:
+            statement = "SUBSCRIBE accounts AS OF 1 UP TO 1999"
+            slow = await served.subscribe(statement)
+            slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            (held,) = source.open_streams
+            fast = await served.subscribe(statement)
+            assert (await fast.body()).splitlines()[-1] == b'{"end": true}'
+            assert held.taken < 1_000
+            slow.writer.transport.abort()
+            fast.close()
+
+    run(test)
+
+
+def test_a_hundred_clients_of_one_table_have_each_batch_encoded_once() -> None:
+    async def test() -> None:
+        source, encoded = MemorySubscriptions(shared=True), EncodedBatches()
+        commits = list(random_commits(7, range(2, 30)))
+        for wall, rows in commits:
+            source.commit(wall, *rows)
+        async with serving_web(source, encoded=encoded) as served:
+            statement = f"{UPSERT} AS OF 1 UP TO 29"
+            answers = await asyncio.gather(*(served.subscribe(statement, accept=SSE) for _ in range(100)))
+            bodies = await asyncio.gather(*(answer.body() for answer in answers))
+            assert len(set(bodies)) == 1
+            assert encoded.encoded == len(source.records) - sum(len(rows) for _, rows in commits)
+            for answer in answers:
+                answer.close()
+
+    run(test)

@@ -1,0 +1,114 @@
+"""``tidegate serve``: subscriptions for clients of PostgreSQL, and for browsers and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tidegate.cli.kafka_options import app_id_option, kafka_options
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tidegate.serve.server import CheckedSettings
+    from tidegate.serve.stream_source import Subscriptions
+
+_OFF: Final = "off"
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option(
+    "--postgres",
+    default="127.0.0.1:6875",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where clients of PostgreSQL connect; off for nowhere.",
+)
+@click.option(
+    "--web",
+    default="127.0.0.1:6880",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where browsers and HTTP clients connect; off for nowhere.",
+)
+@click.option(
+    "--users", type=_FILE, help="File of users of the PostgreSQL front; --print-user writes its lines."
+)
+@click.option("--token-file", type=_FILE, help="File with the token that HTTP clients have to send.")
+@click.option("--tls-cert", type=_FILE, help="PEM file of the certificate of both fronts.")
+@click.option("--tls-key", type=_FILE, help="PEM file of its key, without a password.")
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="A name by which browsers know the web front."
+)
+@click.option("--topic-prefix", default="", help="What the feeds' topic_prefix is, if they have one.")
+@click.option(
+    "--print-user", metavar="NAME", help="Ask for a password, print NAME's line for --users, and end."
+)
+@app_id_option
+@kafka_options
+def serve(
+    connection: KafkaConnection,
+    app_id: str,
+    postgres: str,
+    web: str,
+    users: Path | None,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    allow_host: tuple[str, ...],
+    topic_prefix: str,
+    print_user: str | None,
+) -> None:
+    """Serve SUBSCRIBE over the output topics of an application's feeds.
+
+    On loopback it needs no password. An address that others reach needs TLS, --users and --token-file.
+    """
+    try:
+        # Imported here: the command line works without the extra.
+        from tidegate.serve.addresses import read_address
+        from tidegate.serve.postgres.scram import make_verifier
+        from tidegate.serve.server import ServeSettings, check_settings
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"The server is not installed ({error.name} is missing): pip install 'tidegate[serve]'"
+        ) from None
+    if print_user is not None:
+        password = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+        click.echo(f"{print_user}:{make_verifier(password)}")
+        return
+    settings = ServeSettings(
+        postgres=None if postgres == _OFF else read_address(postgres),
+        web=None if web == _OFF else read_address(web),
+        users=users,
+        tls_certificate=tls_cert,
+        tls_key=tls_key,
+        token_file=token_file,
+        allowed_hosts=frozenset(name.lower() for name in allow_host),
+    )
+    checked = check_settings(settings)
+    reader = importlib.import_module("tidegate.client.subscribe.shared")
+    subscriptions: Subscriptions = reader.open_subscriptions(connection, app_id, topic_prefix)
+    asyncio.run(_serve(subscriptions, checked))
+
+
+async def _serve(subscriptions: Subscriptions, checked: CheckedSettings) -> None:
+    """Serve until Ctrl-C or SIGTERM."""
+    from tidegate.serve.server import serving
+
+    ended = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, ended.set)
+    async with serving(subscriptions, checked) as running:
+        if running.postgres is not None:
+            host = f"host={running.postgres.host} port={running.postgres.port}"
+            click.echo(f'PostgreSQL  psql "{host} user=tidegate dbname=tidegate"', err=True)
+        if running.web is not None:
+            scheme = "http" if checked.tls is None else "https"
+            click.echo(f"web         {scheme}://{running.web}/", err=True)
+        await ended.wait()

@@ -1,0 +1,89 @@
+"""Where a front listens, and which addresses need protection.
+
+On loopback a front may have neither TLS nor a password. Everywhere else it needs both.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidegate.errors import SettingsError
+
+_ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
+_MOST_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """A host and a port; port 0 is any that is free."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host.lower() == "localhost" or is_loopback_number(self.host)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_address(text: str) -> ListenAddress:
+    """An address from ``host:port``. Raises ``SettingsError``.
+
+    Example: ``127.0.0.1:6875``, ``[::1]:6875``.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _MOST_PORT:
+        raise SettingsError(f"{text[:100]!r} is no address to listen on: write host:port, as 127.0.0.1:6875")
+    return ListenAddress(match["six"] or match["host"], int(match["port"]))
+
+
+def is_loopback_number(host: str) -> bool:
+    """Whether a host is a number of loopback, without a look-up of names."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def require_protection(
+    front: str, address: ListenAddress, *, has_tls: bool, has_secret: bool, option: str
+) -> None:
+    """Raise ``SettingsError`` for an address that others reach, without TLS or without a secret."""
+    if address.is_loopback or (has_tls and has_secret):
+        return
+    lacking = " and ".join(
+        [*([] if has_tls else ["--tls-cert and --tls-key"]), *([] if has_secret else [option])]
+    )
+    raise SettingsError(
+        f"The {front} front would listen on {address}, which others reach: give it {lacking} too, or let it "
+        "listen on 127.0.0.1"
+    )
+
+
+def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """What TLS is spoken with; ``None`` without files. ``SettingsError`` for files that cannot be used."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise SettingsError("--tls-cert and --tls-key belong together: give both")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--tls-cert and --tls-key cannot be used ({error}): give PEM files, certificate and key of one "
+            "pair, and the key without a password"
+        ) from None
+    return context
+
+
+def _no_password() -> str:
+    return ""  # without a callback OpenSSL asks the terminal for the password of an encrypted key

@@ -1,0 +1,103 @@
+"""What a client of HTTP is sent, as JSON: one form for NDJSON, server-sent events and WebSocket.
+
+    {"columns": ["mz_timestamp", ...], "types": ["numeric", ...], "key": ["id"], "resumed": false}
+    {"rows": [[...], ...]}
+    {"rows": [[...], ...], "frontier": "7.0000000001", "snapshot": true, "token": "eyJ..."}
+    {"end": true}
+    {"error": {"code": "history_lost", "sqlstate": "22000", "message": "..."}}
+
+The first message has the columns. A batch comes in one or more messages, the last of which has its frontier:
+what came before it is to be held until then. A token that is ``null`` resumes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from tidegate.errors import TidegateError
+from tidegate.serve.encoded_batches import CHUNK_ROWS, EncodedBatches
+from tidegate.serve.json_values import json_value
+from tidegate.serve.stream_source import StreamColumns
+from tidegate.subscribe.statement.statement import OutputMode, SubscribeStatement
+from tidegate.subscribe.subscription import SubscriptionBatch
+
+_LOG: Final = logging.getLogger(__name__)
+_FORM: Final = "json"
+#: Columns before those of KEY: the timestamp, mz_progressed with PROGRESS, and the state.
+_BEFORE_KEY: Final = 2
+_MOST_CHARACTERS: Final = 4_000
+
+END: Final = b'{"end": true}'
+
+
+def header_message(columns: StreamColumns, statement: SubscribeStatement, *, resumed: bool) -> bytes:
+    """The first message; ``key`` is empty where rows have no key."""
+    at = _BEFORE_KEY + statement.progress
+    keyed = statement.output.mode in (OutputMode.UPSERT, OutputMode.DEBEZIUM)
+    key = columns.header[at : at + len(statement.output.key)] if keyed else ()
+    return _json(
+        {
+            "columns": list(columns.header),
+            "types": [each.value for each in columns.types],
+            "key": list(key),
+            "resumed": resumed,
+        }
+    )
+
+
+def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterator[tuple[bytes, str]]:
+    """The messages of a batch, each with the token that holds after it: empty before the last one."""
+    starts = range(0, len(batch.rows), CHUNK_ROWS) or range(1)
+    for start in starts:
+        closes = start == starts[-1]
+        token = str(batch.token) if closes and batch.token is not None else ""
+        yield encoded.piece(batch, _FORM, start, partial(_piece, batch, start, token, closes=closes)), token
+
+
+def _piece(batch: SubscriptionBatch, start: int, token: str, *, closes: bool) -> bytes:
+    message: dict[str, Any] = {"rows": [json_value(row) for row in batch.rows[start : start + CHUNK_ROWS]]}
+    if closes:
+        message |= {
+            "frontier": batch.frontier.decimal(),
+            "snapshot": batch.is_snapshot,
+            "token": token or None,
+        }
+    return _json(message)
+
+
+def error_message(error: BaseException) -> dict[str, Any]:
+    """An error, for programs and for people. One that nobody foresaw is logged, and its text stays here."""
+    if not isinstance(error, TidegateError):
+        _LOG.error("A client's subscription met an exception that nobody foresaw", exc_info=error)
+        text = f"The server met an exception that nobody foresaw ({type(error).__name__}): see its log"
+        return {"error": {"code": "internal_error", "sqlstate": "XX000", "message": text}}
+    found = {
+        "code": getattr(error, "code", "error"),
+        "sqlstate": getattr(error, "sqlstate", "XX000"),
+        "message": str(error)[:_MOST_CHARACTERS],
+    }
+    for name in ("hint", "topic"):
+        if getattr(error, name, ""):
+            found[name] = getattr(error, name)
+    if "topic" in found:
+        found |= {"partition": getattr(error, "partition", -1), "offset": getattr(error, "offset", -1)}
+    if getattr(error, "position", -1) >= 0:
+        found["position"] = getattr(error, "position", -1)
+    return {"error": found}
+
+
+def error_bytes(error: BaseException) -> bytes:
+    """The same as a message."""
+    return _json(error_message(error))
+
+
+def _json(message: dict[str, Any]) -> bytes:
+    text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON has it escaped alone
+        return json.dumps(message, allow_nan=False).encode()

@@ -1,0 +1,188 @@
+"""The web front: HTTP and WebSocket on one address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tidegate.changefeed.definition.sql_identifier import quoted_identifier
+from tidegate.serve.addresses import ListenAddress
+from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.limits import ServeLimits
+from tidegate.serve.stream_source import Subscriptions
+from tidegate.serve.web.guard import GuardedApp, WebAccess
+from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
+from tidegate.subscribe.updates.relation import TABLE, Relation
+
+_FILES: Final = Path(__file__).parent / "files"
+_PAGES: Final = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/tidegate.js": ("tidegate.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+#: Bytes of a WebSocket message of a client; what it sends says nothing.
+_MESSAGE_BYTES: Final = 4 * 1024
+_GRACE_S: Final = 2
+
+
+class WebFront:
+    """A server of subscriptions for HTTP clients."""
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        access: WebAccess,
+        tls: ssl.SSLContext | None = None,
+        limits: ServeLimits | None = None,
+        encoded: EncodedBatches | None = None,
+        *,
+        ping_s: float = PING_S,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._access = access
+        self._tls = tls
+        self._limits = limits or ServeLimits()
+        self._answers = SubscriptionAnswers(subscriptions, encoded or EncodedBatches(), ping_s)
+        self._socket: socket.socket | None = None
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens: host and port."""
+        assert self._socket is not None
+        host, port, *_ = self._socket.getsockname()
+        return host, port
+
+    async def start(self) -> None:
+        """Listen. Raises ``OSError``."""
+        self._socket = _listening(self._access.address)
+        config = uvicorn.Config(
+            GuardedApp(self._app(), self._access),
+            http=_bounded_http(self._limits),
+            ws="websockets-sansio",
+            ws_max_size=_MESSAGE_BYTES,
+            ws_per_message_deflate=False,  # it would cost memory for each client
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=self._limits.web_connections,
+            h11_max_incomplete_event_size=self._limits.request_bytes,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        config.load()
+        config.ssl = self._tls
+        self._server = _Server(config)
+        self._task = asyncio.ensure_future(self._server.serve(sockets=[self._socket]))
+        while not (self._server.started or self._task.done()):  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.001)
+
+    async def close(self) -> None:
+        """End all streams, and listen no more."""
+        self._answers.close()
+        if self._server is not None and self._task is not None:
+            self._server.should_exit = True
+            await asyncio.wait({self._task})
+        if self._socket is not None:
+            self._socket.close()
+
+    def _app(self) -> Starlette:
+        pages = [Route(path, _page(*file)) for path, file in _PAGES.items()]
+        return Starlette(
+            routes=[
+                *pages,
+                Route("/health", _health),
+                Route("/tables", self._tables),
+                Route("/subscribe", self._answers.http, methods=["GET"]),
+                WebSocketRoute("/subscribe", self._answers.websocket),
+            ]
+        )
+
+    async def _tables(self, _: Request) -> Response:
+        """What can be subscribed to."""
+        tables = [
+            {"name": str(each.name), "columns": list(each.columns), "statement": statement_of(each)}
+            for each in self._subscriptions.relations()
+            if each.kind == TABLE
+        ]
+        return JSONResponse({"tables": tables}, headers=_HEADERS)
+
+
+def statement_of(relation: Relation) -> str:
+    """The statement that shows a table: by its primary key, where that is known."""
+    name = relation.name
+    parts = ".".join(map(quoted_identifier, (name.database, name.schema, name.name)))
+    if not relation.primary_key:
+        return f"SUBSCRIBE {parts}"
+    return (
+        f"SUBSCRIBE {parts} ENVELOPE UPSERT (KEY ({', '.join(map(quoted_identifier, relation.primary_key))}))"
+    )
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _page(name: str, media_type: str) -> Any:
+    async def answer(_: Request) -> Response:
+        return Response((_FILES / name).read_bytes(), headers=_HEADERS, media_type=media_type)
+
+    return answer
+
+
+def _listening(address: ListenAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it
+        found.bind((address.host, address.port))
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def _bounded_http(limits: ServeLimits) -> type[H11Protocol]:
+    class BoundedHttp(H11Protocol):
+        """Ends a connection whose first request does not come to its end in time."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as there
+            super().connection_made(transport)
+            self.loop.call_later(limits.startup_s, self._end_if_silent)
+
+        def _end_if_silent(self) -> None:
+            cycle: object = self.cycle  # it is annotated as never None
+            if cycle is None and self.transport.get_protocol() is self:
+                self.transport.abort()
+
+    return BoundedHttp
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signals, which are the process's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

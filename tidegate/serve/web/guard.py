@@ -1,0 +1,126 @@
+"""Who may ask: decided for every request, before anything is done for it.
+
+1. The request's ``Host`` names this server: else a page of anywhere could give its own name our address, and
+   read loopback by a visitor's browser.
+2. An ``Origin``, which browsers send, is this server's too: a WebSocket is open to all pages otherwise.
+3. Where there is a secret, all but the page and its scripts need ``Authorization: Bearer <secret>``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tidegate.serve.addresses import ListenAddress, is_loopback_number
+
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]/@?#\s]+)(?::\d{1,5})?")
+_UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of addresses, nothing is bound
+#: What a browser has to get before it can send a secret; none of it is one.
+_OPEN_PATHS: Final = frozenset({"/", "/page.js", "/page.css", "/tidegate.js", "/health"})
+_BEARER: Final = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class WebAccess:
+    """What requests have to have.
+
+    Attributes:
+        address: where the front listens.
+        secret: the bearer token; empty for none.
+        allowed_hosts: further names of this server, in lower case.
+    """
+
+    address: ListenAddress
+    secret: str = ""
+    allowed_hosts: frozenset[str] = frozenset()
+
+    def allows_host(self, host: str) -> bool:
+        """Whether a ``Host`` header names this server."""
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match["name"].lower()
+        if name in self.allowed_hosts:
+            return True
+        if self.address.is_loopback:
+            return name == "localhost" or is_loopback_number(name)
+        return (
+            _is_number(name) if self.address.host in _UNSPECIFIED else name.strip("[]") == self.address.host
+        )
+
+    def allows_origin(self, origin: str, host: str) -> bool:
+        """Whether an ``Origin`` is the server that the request went to."""
+        scheme, _, place = origin.partition("://")
+        return scheme in ("http", "https") and place.lower() == host.lower()
+
+    def allows_secret(self, authorization: str) -> bool:
+        """Whether an ``Authorization`` has the secret."""
+        given = authorization[len(_BEARER) :] if authorization.lower().startswith(_BEARER) else ""
+        return not self.secret or hmac.compare_digest(given.strip().encode(), self.secret.encode())
+
+
+class GuardedApp:
+    """Refuses requests that may not ask, and passes the others on."""
+
+    def __init__(self, app: ASGIApp, access: WebAccess) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope["path"], _single_headers(scope["headers"]))
+        if refusal is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: 403
+        else:
+            status, code, message = refusal
+            headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else None
+            body = {"error": {"code": code, "sqlstate": "28000", "message": message}}
+            await JSONResponse(body, status, headers)(scope, receive, send)
+
+    def _refusal(self, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, str] | None:
+        host = headers.get("host", "")
+        if not self._access.allows_host(host):
+            text = (
+                "The request's Host names another server: use the address, or allow the name (--allow-host)"
+            )
+            return HTTPStatus.FORBIDDEN, "host_refused", text
+        if "origin" in headers and not self._access.allows_origin(headers["origin"], host):
+            text = "A page of another server asks: it may not read from this one"
+            return HTTPStatus.FORBIDDEN, "origin_refused", text
+        if path not in _OPEN_PATHS and not self._access.allows_secret(headers.get("authorization", "")):
+            return (
+                HTTPStatus.UNAUTHORIZED,
+                "token_wanted",
+                "Send Authorization: Bearer with the server's token",
+            )
+        return None
+
+
+def _single_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The headers by their names; one that comes twice is none of its values."""
+    found: dict[str, str] = {}
+    for raw_name, value in headers:
+        name = raw_name.decode("latin-1").lower()
+        found[name] = "\0" if name in found else value.decode("latin-1")
+    return found
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

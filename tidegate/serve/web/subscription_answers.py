@@ -1,0 +1,243 @@
+"""Subscriptions as answers: NDJSON, server-sent events, WebSocket.
+
+Each sends one message at a time, and takes the next batch when the client has taken the last one. A client
+that is gone ends its subscription at once, also while nothing is there to be sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tidegate.errors import (
+    HistoryLost,
+    InputError,
+    ObjectDropped,
+    RequestRefused,
+    TokenRefused,
+)
+from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.stream_source import StreamColumns, Subscriptions, SubscriptionStream
+from tidegate.serve.web.batch_messages import (
+    END,
+    batch_messages,
+    error_bytes,
+    error_message,
+    header_message,
+)
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.statement.statement import SubscribeStatement
+
+#: Seconds between two pings of server-sent events: proxies end connections that are silent for a minute.
+PING_S: Final = 15.0
+_PING: Final = b": ping\n\n"
+_SSE: Final = "text/event-stream"
+_NDJSON: Final = "application/x-ndjson"
+_NO_STORE: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_INTERNAL_ERROR: Final = 1011
+_POLICY_VIOLATION: Final = 1008
+
+#: Sends a message, and the token that holds after it.
+SendMessage = Callable[[bytes, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRequest:
+    """What a client asks for."""
+
+    statement: SubscribeStatement
+    token: str
+    dialect: Dialect
+
+
+def read_request(parameters: QueryParams, headers: Headers) -> SubscriptionRequest:
+    """What a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``."""
+    text = parameters.get("statement", "")
+    if not text:
+        raise _refused("write the statement into the query: /subscribe?statement=SUBSCRIBE+flights")
+    dialect = parameters.get("dialect", Dialect.TIDEGATE.value)
+    if dialect not in {each.value for each in Dialect}:
+        raise _refused(f"dialect is tidegate or materialize, not {dialect[:40]!r}")
+    token = parameters.get("token") or headers.get("last-event-id", "")
+    return SubscriptionRequest(parse_subscribe(text), token, Dialect(dialect))
+
+
+class SubscriptionAnswers:
+    """Answers requests for subscriptions, until the front closes."""
+
+    def __init__(self, subscriptions: Subscriptions, encoded: EncodedBatches, ping_s: float = PING_S) -> None:
+        self._subscriptions = subscriptions
+        self._encoded = encoded
+        self._ping_s = ping_s
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closing.set()
+
+    async def http(self, request: Request) -> Response:
+        """``GET /subscribe``: NDJSON, or server-sent events for those that accept them."""
+        try:
+            asked = read_request(request.query_params, request.headers)
+            stream = await self._open(asked)
+        except Exception as error:
+            return JSONResponse(error_message(error), _status(error), _NO_STORE)
+        events = _SSE in request.headers.get("accept", "") or request.query_params.get("format") == "sse"
+        return _StreamedAnswer(self, asked, stream, events=events)
+
+    async def websocket(self, socket: WebSocket) -> None:
+        """``WS /subscribe``: a text message for each message."""
+        await socket.accept()
+
+        async def send(message: bytes, _: str) -> None:
+            await socket.send_text(message.decode())
+
+        async def gone() -> None:
+            while True:  # what a client sends says nothing
+                await socket.receive_text()
+
+        try:
+            asked = read_request(socket.query_params, socket.headers)
+            stream = await self._open(asked)
+        except Exception as error:
+            await socket.send_json(error_message(error))
+            unforeseen = not isinstance(error, InputError)
+            await socket.close(_INTERNAL_ERROR if unforeseen else _POLICY_VIOLATION)
+            return
+        try:
+            await self.stream(asked, stream, send, gone())
+            await socket.close()
+        except (WebSocketDisconnect, KeyError, RuntimeError):
+            pass  # the client is gone; KeyError is a binary message
+
+    async def stream(
+        self,
+        asked: SubscriptionRequest,
+        stream: SubscriptionStream,
+        send: SendMessage,
+        *others: Coroutine[Any, Any, None],
+    ) -> None:
+        """Send a subscription to its end; it ends with the first of ``others``, and with the front."""
+        try:
+            await _until_first(self._send_all(asked, stream, send), _waited(self._closing), *others)
+        finally:
+            await stream.close()
+
+    async def ping(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Say now and then that the connection lives."""
+        while True:
+            await asyncio.sleep(self._ping_s)
+            await send(_PING)
+
+    async def _open(self, asked: SubscriptionRequest) -> SubscriptionStream:
+        return await self._subscriptions.open(asked.statement, token=asked.token, dialect=asked.dialect)
+
+    async def _send_all(
+        self, asked: SubscriptionRequest, stream: SubscriptionStream, send: SendMessage
+    ) -> None:
+        columns = StreamColumns(stream.header, stream.types)
+        await send(header_message(columns, asked.statement, resumed=bool(asked.token)), "")
+        try:
+            while (batch := await stream.next()) is not None:
+                for message, token in batch_messages(batch, self._encoded):
+                    await send(message, token)
+                    await asyncio.sleep(0)  # a client that takes all at once must not hold up the others
+        except Exception as error:
+            if isinstance(error, OSError | WebSocketDisconnect | RuntimeError):
+                raise
+            await send(error_bytes(error), "")
+            return
+        await send(END, "")
+
+
+class _StreamedAnswer(Response):
+    """An answer that goes on until its subscription ends, its client is gone, or the front closes."""
+
+    def __init__(
+        self,
+        answers: SubscriptionAnswers,
+        asked: SubscriptionRequest,
+        stream: SubscriptionStream,
+        *,
+        events: bool,
+    ) -> None:
+        super().__init__(media_type=_SSE if events else _NDJSON, headers=_NO_STORE)
+        del self.headers["content-length"]
+        self._answers = answers
+        self._asked = asked
+        self._stream = stream
+        self._events = events
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+        async def send_body(body: bytes) -> None:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+        async def send_message(message: bytes, token: str) -> None:
+            await send_body(event(message, token) if self._events else message + b"\n")
+
+        pings = [self._answers.ping(send_body)] if self._events else []
+        try:
+            await self._answers.stream(self._asked, self._stream, send_message, _gone(receive), *pings)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except OSError:
+            pass  # the client is gone
+
+
+def event(message: bytes, token: str) -> bytes:
+    """A message as a server-sent event. Its id is the token that ``Last-Event-ID`` brings back.
+
+    The messages with a token close a batch, so nobody resumes amid one.
+    """
+    return b"id: %s\ndata: %s\n\n" % (token.encode(), message) if token else b"data: %s\n\n" % message
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _waited(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run them until the first one ends, whose error is raised; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+_STATUSES: Final[Mapping[type[Exception], HTTPStatus]] = {
+    HistoryLost: HTTPStatus.GONE,
+    ObjectDropped: HTTPStatus.GONE,
+    TokenRefused: HTTPStatus.CONFLICT,
+}
+
+
+def _status(error: Exception) -> HTTPStatus:
+    for kind, status in _STATUSES.items():
+        if isinstance(error, kind):
+            return status
+    return HTTPStatus.BAD_REQUEST if isinstance(error, InputError) else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _refused(message: str) -> RequestRefused:
+    return RequestRefused(message, "bad_request", "22023")
