@@ -71,7 +71,7 @@ LAYERS: Final = {
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic tenacity"),
-    "tidegate.serve": layer("subscribe changefeed", "pygwire starlette uvicorn"),
+    "tidegate.serve": layer("library", "pygwire starlette uvicorn"),
     "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
     "tidegate.worker": layer(
         "library",

@@ -9,6 +9,7 @@ import click
 from tidegate.cli.debug import debug
 from tidegate.cli.failure import Commands
 from tidegate.cli.feed import feed
+from tidegate.cli.serve import serve
 from tidegate.cli.sim import sim
 from tidegate.cli.spark import spark
 from tidegate.cli.stack import stack
@@ -31,7 +32,7 @@ def version() -> None:
     click.echo(metadata.version("tidegate"))
 
 
-for command in (feed, subscribe_command, tail, verify, status, why, debug, worker, spark, sim, stack):
+for command in (feed, subscribe_command, serve, tail, verify, status, why, debug, worker, spark, sim, stack):
     cli.add_command(command)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +15,6 @@ from tidegate.errors import SettingsError
 
 if TYPE_CHECKING:
     from tidegate.serve.server import CheckedSettings
-    from tidegate.serve.stream_source import Subscriptions
 
 _OFF: Final = "off"
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -92,15 +90,18 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allow_host),
     )
     checked = check_settings(settings)
-    reader = importlib.import_module("tidegate.client.subscribe.shared")
-    subscriptions: Subscriptions = reader.open_subscriptions(connection, app_id, topic_prefix)
-    asyncio.run(_serve(subscriptions, checked))
+    asyncio.run(_serve(connection, app_id, topic_prefix, checked))
 
 
-async def _serve(subscriptions: Subscriptions, checked: CheckedSettings) -> None:
+async def _serve(
+    connection: KafkaConnection, app_id: str, topic_prefix: str, checked: CheckedSettings
+) -> None:
     """Serve until Ctrl-C or SIGTERM."""
+    from tidegate.serve.feed_streams import FeedSubscriptions
     from tidegate.serve.server import serving
 
+    subscriptions = FeedSubscriptions(connection, app_id, topic_prefix)
+    await subscriptions.refresh()  # what is wrong with the application is said before anything listens
     ended = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, ended.set)
