@@ -11,7 +11,7 @@ from typing import Final
 from tests.fuzz.target import Target
 from tests.fuzz.trial import Finding, attempt
 
-_TURN_S: Final = 1.0
+_TURN_S: Final = 0.5
 
 
 @dataclass(slots=True)
