@@ -26,6 +26,9 @@ from tidegate.spans import Span
 PARTITIONS: Final = 3
 _RANGES_PER_CASE: Final = 999  # a multiple of PARTITIONS, so that each case's first range is in partition 0
 _TABLES_PER_CASE: Final = 10
+#: Records of a partition. Each step writes what it changed: ten thousand claims on one range, each time anew.
+_LONG: Final = 2_000
+_BATCH_OF_LONG: Final = 10
 
 
 class World(HandLog):
@@ -126,7 +129,8 @@ def build(case: Case, number: int) -> BuiltCase:
     world = World(number)
     case.build(world)
     # One record at a time: an engine must not depend on how the log is cut into batches.
-    reference = run_reference(world.partitions, world.feeds, batch=1)
+    is_long = max(map(len, world.partitions)) > _LONG
+    reference = run_reference(world.partitions, world.feeds, batch=_BATCH_OF_LONG if is_long else 1)
     return BuiltCase(case.name, case.alone, world.partitions, world.feeds, reference)
 
 

@@ -43,7 +43,7 @@ def _spark(request: pytest.FixtureRequest) -> Engine:
 
 
 _ENGINES: Final = (
-    pytest.param(_reference, id="reference"),
+    pytest.param(_reference, id="reference", marks=pytest.mark.together),
     pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
     pytest.param(_spark, id="spark", marks=[pytest.mark.broker, pytest.mark.together]),
 )
