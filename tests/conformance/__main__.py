@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from tests.conformance.runner import Outcome, run_files
 _VECTORS: Final = Path(__file__).parent / "vectors"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print failing cases and a count; 1 if any case failed, 2 if there was nothing to run."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument(
@@ -37,11 +38,11 @@ def main() -> int:
         action="store_true",
         help="print the kinds that the code claims; with files, every kind in them and whether it is",
     )
-    arguments = parser.parse_args()
-    if arguments.list_kinds:
-        print("\n".join(_kinds_in(arguments.files) if arguments.files else sorted(CHECKS)))
+    asked = parser.parse_args(arguments)
+    if asked.list_kinds:
+        print("\n".join(_kinds_in(asked.files) if asked.files else sorted(CHECKS)))
         return 0
-    files = arguments.files or sorted(_VECTORS.glob("*.jsonl"))
+    files = asked.files or sorted(_VECTORS.glob("*.jsonl"))
     if not files:
         parser.error(f"there are no files of cases in {_VECTORS}: name at least one")
     return _run(files)

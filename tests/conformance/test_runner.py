@@ -5,15 +5,43 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests.conformance.__main__ import main
 from tests.conformance.registry import CHECKS
 from tests.conformance.runner import Outcome, Result, run_case, run_files
 
 ONE = {"id": "one", "kind": "key.varint.asc", "hex": "89", "value": "1"}
+
+
+class Said(NamedTuple):
+    """How the command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def listed(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """The command in this process, which has imported it."""
+
+    def say(*arguments: str) -> Said:
+        status: int | str | None
+        try:
+            status = main(["--list-kinds", *arguments])
+        except SystemExit as end:
+            status = end.code
+        out, err = capsys.readouterr()
+        if isinstance(status, str):  # as the interpreter does with it
+            return Said(1, out, err + status)
+        return Said(status or 0, out, err)
+
+    return say
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -211,7 +239,7 @@ def test_the_command_runs_all_vectors_when_no_file_is_named() -> None:
 
 @pytest.mark.parametrize("line", ['{"id": "one", ', "{]", "[1]", "3", "x" * 10, '{"id": "\\ud800'])
 def test_a_line_that_is_no_case_fails_by_file_and_line_and_does_not_end_the_run(
-    line: str, tmp_path: Path
+    line: str, tmp_path: Path, listed: Callable[..., Said]
 ) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(f"{json.dumps(ONE)}\n\n{line}\n{json.dumps(ONE)}\n", encoding="utf-8")
@@ -219,9 +247,9 @@ def test_a_line_that_is_no_case_fails_by_file_and_line_and_does_not_end_the_run(
     assert (before.outcome, after.outcome) == (Outcome.PASSED, Outcome.PASSED)
     assert (broken.case_id, broken.outcome) == (f"{path}:3", Outcome.FAILED)
     assert broken.detail.startswith("not ")
-    listed = run("--list-kinds", str(path))
-    assert (listed.returncode, listed.stdout) == (1, "")
-    assert listed.stderr.startswith(f"{path}:3: not ")
+    done = listed(str(path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{path}:3: not ")
 
 
 def test_a_file_that_cannot_be_read_is_a_failure_and_does_not_end_the_run(tmp_path: Path) -> None:
@@ -238,17 +266,19 @@ def test_a_line_ends_where_the_file_says_and_not_inside_of_a_text(tmp_path: Path
     assert [result.outcome for result in run_files([path])] == [Outcome.PASSED]
 
 
-def test_the_command_lists_the_claimed_kinds() -> None:
-    done = run("--list-kinds")
+def test_the_command_lists_the_claimed_kinds(listed: Callable[..., Said]) -> None:
+    done = listed()
     assert done.returncode == 0
     assert done.stdout.split() == sorted(CHECKS)
 
 
-def test_the_command_tells_of_every_kind_in_a_file_whether_it_is_claimed(tmp_path: Path) -> None:
+def test_the_command_tells_of_every_kind_in_a_file_whether_it_is_claimed(
+    tmp_path: Path, listed: Callable[..., Said]
+) -> None:
     path = tmp_path / "cases.jsonl"
     cases = [ONE, changefeed_case({}), {"id": "cf-cloud-01"}]
     path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
-    done = run("--list-kinds", str(path))
+    done = listed(str(path))
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "changefeed.cloud: not claimed",

@@ -9,6 +9,7 @@ import ipaddress
 import uuid
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tests.unit.rows.strategies import SEASONS
@@ -24,6 +25,7 @@ from tidegate.rows import (
     Json,
     KeyPart,
     Kind,
+    Row,
     SqlType,
     TableCodec,
     TableDescriptor,
@@ -225,7 +227,13 @@ def encoder(row: GrowingRow, options: FeedOptions, size: int) -> Callable[[], ob
         encode = compile_encoder(table, options).encode
     except UnsupportedTable:
         return None
-    read = TableCodec(table).decode(*encoded(row, size))
-    assert read is not None
-    with_previous = read._replace(previous=read.values or ())
+    with_previous = _read(row, size)
     return lambda: encode(with_previous, _AT)
+
+
+@lru_cache(maxsize=4)  # one after the other, feeds of all formats write it
+def _read(row: GrowingRow, size: int) -> Row:
+    """The row as the processor has it, which was the same before."""
+    read = decoder(row, size)()
+    assert read is not None
+    return read._replace(previous=read.values or ())

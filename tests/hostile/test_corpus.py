@@ -54,9 +54,20 @@ def _incidents(driven: Driven) -> list[Incident]:
     return [incident for result in driven.results for incident in result.incidents]
 
 
-@pytest.mark.parametrize("case", _CORPUS, ids=lambda case: case.name)
-def test_an_input_that_broke_something_has_a_named_outcome(case: Hostile) -> None:
-    driven = _driven(case)
+@pytest.fixture(scope="module", params=_CORPUS, ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Hostile:
+    """Each input in turn, for all tests of it."""
+    hostile: Hostile = request.param
+    return hostile
+
+
+@pytest.fixture(scope="module")
+def driven(case: Hostile) -> Driven:
+    """The step behind the input. Tests look at it, and give it nothing more."""
+    return _driven(case)
+
+
+def test_an_input_that_broke_something_has_a_named_outcome(case: Hostile, driven: Driven) -> None:
     acks = chain.from_iterable(result.acks for result in driven.results)
     failed = {ack.feed_id: ack.reason for ack in acks if isinstance(ack, Failed)}
     quarantined = {each.range_id: each.cause for each in _incidents(driven) if each.range_id is not None}
@@ -79,9 +90,7 @@ def test_an_input_that_broke_something_has_a_named_outcome(case: Hostile) -> Non
     assert 2 not in quarantined
 
 
-@pytest.mark.parametrize("case", _CORPUS, ids=lambda case: case.name)
-def test_state_behind_such_an_input_can_be_read_again(case: Hostile) -> None:
-    driven = _driven(case)
+def test_state_behind_such_an_input_can_be_read_again(driven: Driven) -> None:
     restored = Driven.restored(driven.state)
     assert _shown(restored) == _shown(driven)
     assert all(len(value) <= 1_000_000 for value in driven.state.values())
