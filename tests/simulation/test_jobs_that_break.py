@@ -17,6 +17,8 @@ from tidegate.changefeed.lifecycle.control import Activate, Register
 from tidegate.client.kafka.topics import Topics
 
 _ODD: Final = FeedId("feed0")
+#: Virtual, for what never comes to rest: the odd feed is tried again and again.
+_CALM_S: Final = 60
 
 
 def _plan() -> RunPlan:
@@ -66,7 +68,7 @@ def test_a_feed_that_breaks_its_step_fails_and_the_others_run(
 @pytest.mark.slow
 def test_a_feed_that_cannot_even_fail_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _breaks(monkeypatch, "_next_step", lambda _, definition: definition.id == _ODD)
-    run = Run(_plan())
+    run = Run(_plan(), calm_s=_CALM_S)
     run.run()
     assert 2 <= len(calls) < 100
     view = read_jobs(run.broker, Topics.of(run.settings).jobs)
