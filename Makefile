@@ -64,8 +64,8 @@ demo-spark: setup ## flights through Spark into Delta tables, compared, audited 
 test: setup ## the test suite, real-broker tests included, but for what `make soak` runs
 	$(PYTEST) -m 'not soak'
 
-unit: setup ## the tests that need no broker
-	$(PYTEST) -m 'not broker'
+unit: setup ## the tests that need no broker, but for what `make soak` runs
+	$(PYTEST) -m 'not broker and not soak'
 
 soak: setup ## the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
 	$(PYTEST) -n 1 -m 'soak and broker' # each of them has load of its own for the whole machine
