@@ -12,7 +12,7 @@ from tests.fuzz.campaign import Budget, run
 from tests.fuzz.targets import TARGETS
 
 #: Of `make test`: the same inputs each time. The targets take 16 s of processor time together, half a second
-#: each, which is hundreds of inputs or thousands; `make soak` has seventy times as many, and others each time.
+#: each, which is hundreds of inputs or thousands. `make soak` has seventy times as many, others each time.
 SEED: Final = 16
 _SECONDS: Final = 16.0
 _SOAK_SECONDS: Final = 1_200.0
