@@ -35,7 +35,9 @@ class FaustWorker:
         """See ``Engine``. ``AssertionError`` with the worker's log when it ends or does not get on."""
         with RegistryServer() as registry:
             run = KafkaRun(self._bootstrap, task, registry.url, Engine.WORKERS, timeout_s=_START_S)
-            return _Working(run, self._directory / run.app_id).output()
+            output = _Working(run, self._directory / run.app_id).output()
+            run.delete_topics()
+            return output
 
 
 class _Working:

@@ -130,6 +130,13 @@ class KafkaRun:
                         return False
         return True
 
+    def delete_topics(self) -> None:
+        """All topics of the run: hundreds, and clients of later tests ask for all that there are."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(self.prefix)]
+        for future in admin.delete_topics(names).values():
+            future.result(30)
+
     def read(self) -> Output:
         """The output topics as they are now, by the names that the task gives them."""
         topics = [topic for feed in self.feeds for topic in topics_of(feed)]

@@ -37,7 +37,9 @@ class SparkEngine:
             run.write_jobs()
             run.write_log()
             self.query(run)
-            return run.read()
+            output = run.read()
+            run.delete_topics()
+            return output
 
     def query(self, run: KafkaRun) -> None:
         """Run the query over what is there."""
