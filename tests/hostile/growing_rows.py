@@ -234,6 +234,6 @@ def encoder(row: GrowingRow, options: FeedOptions, size: int) -> Callable[[], ob
 @lru_cache(maxsize=4)  # one after the other, feeds of all formats write it
 def _read(row: GrowingRow, size: int) -> Row:
     """The row as the processor has it, which was the same before."""
-    read = decoder(row, size)()
+    read = TableCodec(table_of(row)).decode(*encoded(row, size))
     assert read is not None
     return read._replace(previous=read.values or ())
