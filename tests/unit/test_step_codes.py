@@ -27,6 +27,8 @@ _LINK: Final = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 _STEP: Final = re.compile(r"^\| ((?:[A-Z]\d{1,2}|\d)[a-d]?) \|", re.MULTILINE)
 #: A step that is named in words: K2, M2a.
 _NAMED: Final = re.compile(r"(?<![\w./+\-'\"$`])([A-Z]\d{1,2}[a-d]?)(?![\w%'\"`]|[./-]\w)")
+#: What the text of each module has that names any.
+_MAY_NAME: Final = re.compile(r"\b[A-Z]\d")
 _IN_CODE: Final = re.compile(r"^```.*?^```$|``[^`]+``|`[^`]*`", re.MULTILINE | re.DOTALL)
 _CODES: Final = r"([A-Z]\d{1,2}[a-d]?)(?:(?: to | and )([A-Z]\d{1,2}[a-d]?))?"
 #: Words that name steps and the page that has them.
@@ -92,6 +94,8 @@ def letter_of(code: str) -> str:
 def _words_of_code(path: Path) -> Iterator[str]:
     """The docstrings and comments of a module, without what stands in backticks there."""
     text = path.read_text()
+    if _MAY_NAME.search(text) is None:
+        return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
