@@ -19,7 +19,7 @@ from tidegate.processor.state.position_hash import POSITION_KEY
 
 _SEED: Final = 8
 #: How many bits of a state are flipped in `make test`; in longer runs all of them are.
-_SAMPLE: Final = 2_000
+_SAMPLE: Final = 500
 
 
 class Flip(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -239,6 +240,7 @@ def _written(scan: ScanAt, log: SimulatedLog) -> tuple[int, TidegateError | None
     return answer["rows"].to_pylist()[0], None if fault is None else read_fault(fault)
 
 
+@cache
 def _log(seed: int) -> SimulatedLog:
     workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=12, outcomes=EVENTFUL_MIX), seed)
     store = replace(eventful_store(3), split_every_ms=400, merge_every_ms=500)
