@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import pytest
-from hypothesis import settings
 
-from tests.examples import USUAL
 from tests.unit.processor.driving import Driven, StoredState, vouched, without_digests
 from tests.unit.processor.stored_states import STATES
 from tidegate.errors import StateError, StateMismatch
@@ -18,8 +16,11 @@ from tidegate.processor.batch import StateTable
 from tidegate.processor.state.position_hash import POSITION_KEY
 
 _SEED: Final = 8
-#: How many bits of a state are flipped in `make test`; in longer runs all of them are.
+#: How many bits of a state are flipped in `make test`; in `make soak` all of them are.
 _SAMPLE: Final = 500
+_MOST: Final = pytest.mark.parametrize(
+    "most", [_SAMPLE, pytest.param(None, marks=pytest.mark.soak)], ids=["some bits", "all bits"]
+)
 
 
 class Flip(NamedTuple):
@@ -49,12 +50,10 @@ def _every_flip(state: StoredState) -> Iterator[Flip]:
                     yield Flip(table, key, in_key, byte, bit)
 
 
-def _flips(state: StoredState) -> list[Flip]:
-    """A seeded sample; all of them in longer runs."""
+def _flips(state: StoredState, most: int | None) -> list[Flip]:
+    """A seeded sample of so many, or all of them."""
     flips = list(_every_flip(state))
-    if settings().max_examples > USUAL:
-        return flips
-    return random.Random(_SEED).sample(flips, min(_SAMPLE, len(flips)))
+    return flips if most is None else random.Random(_SEED).sample(flips, min(most, len(flips)))
 
 
 def test_the_states_have_every_kind_of_row() -> None:
@@ -65,22 +64,24 @@ def test_the_states_have_every_kind_of_row() -> None:
     assert {table for table, _ in kinds} == set(StateTable)
 
 
+@_MOST
 @pytest.mark.parametrize("name", STATES)
-def test_a_state_with_any_one_bit_flipped_is_refused(name: str) -> None:
+def test_a_state_with_any_one_bit_flipped_is_refused(name: str, most: int | None) -> None:
     state = STATES[name]
     Driven.restored(state)
-    for flip in _flips(state):
+    for flip in _flips(state, most):
         with pytest.raises(StateMismatch):
             print(f"seed {_SEED}, taken: {flip}", Driven.restored(flip.of(state)))
 
 
+@_MOST
 @pytest.mark.parametrize("vouch", [vouched, without_digests], ids=["hostile digests", "no digests"])
 @pytest.mark.parametrize("name", [name for name in STATES if name != "pieces"])
 def test_a_row_that_no_digest_tells_of_is_read_or_refused_and_nothing_else_is_raised(
-    name: str, vouch: Callable[[StoredState], StoredState]
+    name: str, vouch: Callable[[StoredState], StoredState], most: int | None
 ) -> None:
     state = STATES[name]
-    for flip in _flips(state):
+    for flip in _flips(state, most):
         if flip.key != POSITION_KEY and (flipped := vouch(flip.of(state))):
             try:
                 Driven.restored(flipped)
