@@ -9,7 +9,7 @@ take over: no process works alone at the end on what nobody could take from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,9 +21,12 @@ def dealt(
     """The same tests, in ``processes`` parts one after another.
 
     ``seconds`` says roughly what a test takes, 0 for a quick one. Tests of a file with others than quick ones
-    stay together: they share servers.
+    stay together, wherever they stand: they share servers.
     """
-    files = [list(file) for _, file in groupby(tests, file_of)]
+    of_file: dict[Hashable, list[T]] = {}
+    for test in tests:
+        of_file.setdefault(file_of(test), []).append(test)
+    files = list(of_file.values())
     long = [file for file in files if any(map(seconds, file))]
     quick = iter([test for file in files if not any(map(seconds, file)) for test in file])
     hands = _shared_out(long, processes, seconds)

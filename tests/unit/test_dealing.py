@@ -38,6 +38,20 @@ def test_a_file_that_takes_long_stays_together(files: list[list[int]], processes
             ]
 
 
+@given(files=_FILES, processes=st.integers(1, 5))
+def test_what_belongs_together_stays_so_wherever_it_was_collected(
+    files: list[list[int]], processes: int
+) -> None:
+    """Tests of one folder have those of others between them."""
+    apart = sorted(_tests(files), key=lambda test: test[1])
+    order = dealt(apart, processes, lambda test: test[0], lambda test: test[2])
+    assert sorted(order) == sorted(apart)
+    for file, tests in enumerate(files):
+        if any(tests):
+            first = order.index((file, 0, tests[0]))
+            assert [test[0] for test in order[first : first + len(tests)]] == [file] * len(tests)
+
+
 @pytest.mark.parametrize("processes", [2, 3, 4])
 def test_every_process_begins_with_its_share_of_what_takes_long(processes: int) -> None:
     order = _dealt([[0] * 60, *[[20, 0]] * (2 * processes), [0] * 60], processes)
