@@ -1,4 +1,4 @@
-"""Scenarios on the shared broker."""
+"""Scenarios on the shared broker, and two clusters at one address."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import Scenario, bank_log
+from tests.e2e.two_clusters import TwoClusters, two_clusters
 
 
 @pytest.fixture
@@ -17,3 +18,10 @@ def scenario(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator
     made = Scenario(broker.bootstrap, topic_prefix, tmp_path, bank_log(seed=7, transactions=200))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def sites() -> Iterator[TwoClusters]:
+    """Two clusters, whose address means neither yet, or whichever a test before turned to."""
+    with two_clusters() as both:
+        yield both

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
-from tests.e2e.two_clusters import TwoClusters, two_clusters
+from tests.e2e.two_clusters import TwoClusters
 from tests.unit.client.feeds import ID, SECOND, TARGET, definition, progress, running, tell
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch
@@ -23,7 +23,12 @@ from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.slow,
+    pytest.mark.together("two clusters"),
+    pytest.mark.usefixtures("others_allowed"),
+]
 
 
 def put(sites: TwoClusters, cluster: KafkaBroker, topic: str, *last: Sequence[int]) -> None:
@@ -44,12 +49,6 @@ def put(sites: TwoClusters, cluster: KafkaBroker, topic: str, *last: Sequence[in
 def id_of(sites: TwoClusters, cluster: KafkaBroker) -> str:
     sites.turn_to(cluster)
     return open_admin(KafkaConnection(sites.servers), 30).cluster_id()
-
-
-@pytest.fixture(scope="module")
-def sites() -> Iterator[TwoClusters]:
-    with two_clusters() as both:
-        yield both
 
 
 class Held:

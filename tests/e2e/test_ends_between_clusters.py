@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from tests.e2e.two_clusters import TwoClusters, two_clusters
+from tests.e2e.two_clusters import TwoClusters
 from tests.unit.client.topics import create_topic, write
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
@@ -18,7 +18,12 @@ from tidegate.verify import TopicRecord
 from tidegate.worker.kafka.topology import WorkerTopicAdmin as WorkersAdmin
 from tidegate.worker.process.settings import Settings
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.slow,
+    pytest.mark.together("two clusters"),
+    pytest.mark.usefixtures("others_allowed"),
+]
 
 _PATIENCE_S = 60.0
 
@@ -29,12 +34,6 @@ def put(sites: TwoClusters, topic: str, home: int, away: int) -> None:
         sites.turn_to(cluster)
         create_topic(sites.servers, topic)
         write(sites.servers, [TopicRecord(topic, 0, -1, b"[1]", b"{}", 0)] * records)
-
-
-@pytest.fixture(scope="module")
-def sites() -> Iterator[TwoClusters]:
-    with two_clusters() as both:
-        yield both
 
 
 class Wandering:

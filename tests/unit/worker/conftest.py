@@ -1,11 +1,14 @@
-"""Why the process would have ended, for tests of what ends it."""
+"""Why the process would have ended, for tests of what ends it; and a cluster besides the shared broker's."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 import tidegate.worker.kafka.jobs_follower
 import tidegate.worker.process.ending
+from stack.kafka import KafkaBroker
 from tests.unit.worker.ended_process import Ended
 
 
@@ -21,3 +24,10 @@ def reasons(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     monkeypatch.setattr(tidegate.worker.process.ending, "end_process", end)
     monkeypatch.setattr(tidegate.worker.kafka.jobs_follower, "end_process", end)
     return told
+
+
+@pytest.fixture(scope="session")
+def other_broker() -> Iterator[KafkaBroker]:
+    """Another cluster. A test that stops it starts it again."""
+    with KafkaBroker() as running:
+        yield running

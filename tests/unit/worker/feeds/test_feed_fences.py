@@ -31,7 +31,11 @@ from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.together("another cluster"),
+    pytest.mark.usefixtures("others_allowed"),
+]
 
 _FEED = FeedId("feed")
 
@@ -71,12 +75,6 @@ class Ending:
 
         write()
         return write
-
-
-@pytest.fixture(scope="module")
-def other_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker() as running:
-        yield running
 
 
 @pytest.fixture

@@ -33,7 +33,11 @@ from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
 from tidegate.worker.process.machine import REAL
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.together("another cluster"),
+    pytest.mark.usefixtures("others_allowed"),
+]
 
 
 class Ended(Exception):
@@ -86,12 +90,6 @@ class Elsewhere(Publishing):
 
     def written_at_home(self) -> list[int]:
         return super().written()
-
-
-@pytest.fixture(scope="module")
-def other_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker() as running:
-        yield running
 
 
 @pytest.fixture
