@@ -59,6 +59,9 @@ def file_sink(topic: str, into: Path) -> dict[str, str]:
     }
 
 
+_WITHOUT_TOPICS = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
+
+
 def test_records_reach_a_sink_again_after_a_kill(
     broker: KafkaBroker, worker: ConnectWorker, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -69,21 +72,21 @@ def test_records_reach_a_sink_again_after_a_kill(
     producer.produce(topic, "before")
     producer.flush(30)
     await_that(lambda: output.exists() and "before\n" in output.read_text(), worker, "lines")
+    with pytest.raises(ConnectorFailed):
+        worker.put("wrong", _WITHOUT_TOPICS)
     worker.kill()
     producer.produce(topic, "after")
     producer.flush(30)
-    worker.start()
+    worker.start()  # not with what was refused
     await_that(lambda: "after\n" in output.read_text(), worker, "lines")
     worker.delete("lines")
 
 
 def test_a_configuration_that_cannot_be_is_refused_with_connects_words(worker: ConnectWorker) -> None:
     with pytest.raises(ConnectorFailed, match=r"(?s)refused to PUT wrong/config \(status 400\): .*topics"):
-        worker.put("wrong", {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"})
+        worker.put("wrong", _WITHOUT_TOPICS)
     with pytest.raises(ConnectorFailed, match=r"Failed to find any class .* Nonsense"):
         worker.put("wrong", {"connector.class": "Nonsense", "topics": "t"})
-    worker.stop()
-    worker.start()  # not with what was refused
 
 
 def test_a_task_that_breaks_off_says_why(
