@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
 
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
 from tidegate.subscribe.updates.update import RowValues
+
+#: A key, and the row that it has from now on: ``None`` for none.
+KeyChange: TypeAlias = tuple[bytes, RowValues | None]
 
 
 class KeyRows(Protocol):
@@ -22,8 +25,12 @@ class KeyRows(Protocol):
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
         """Set a key's row, ``None`` to remove it; returns the row before."""
 
-    def replace_all(self, changes: Sequence[tuple[bytes, RowValues | None]]) -> list[RowValues | None]:
-        """Set the rows of several keys, one after the other; returns the row before each."""
+    def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
+        """Do the same for each change, in order; a table on disk reads all keys at once.
+
+        Returns the row before each change. A key may come again: its row before is then that of the change
+        before.
+        """
 
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""
@@ -45,8 +52,8 @@ class MemoryKeyRows:
             self._rows[key] = row
         return before
 
-    def replace_all(self, changes: Sequence[tuple[bytes, RowValues | None]]) -> list[RowValues | None]:
-        """Set the rows of several keys, one after the other; returns the row before each."""
+    def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
+        """Do the same for each change, in order; returns the row before each change."""
         return [self.replace(key, row) for key, row in changes]
 
     def close_at(self, frontier: Frontier) -> None:

@@ -15,7 +15,7 @@ Else a version that changes nothing is ``-1`` and ``+1`` of one row, whose sum i
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import assert_never
 
 from tidegate.errors import UnreadableRow
@@ -54,32 +54,44 @@ class RowUpdates:
         self._key_rows = key_rows or MemoryKeyRows()
         self._as_of = as_of
 
-    def updates(self, versions: Iterable[RowVersion]) -> list[Update]:
+    def updates(self, versions: Sequence[RowVersion]) -> list[Update]:
         """The updates of some versions, retractions first. Raises ``SchemaMismatch`` and
         ``UnreadableRow``."""
         updates: list[Update] = []
-        for version in versions:
-            row = row_of(self._lines, version)
-            before = self._row_before(version, row)
+        rows = [row_of(self._lines, version) for version in versions]
+        for version, before, row in zip(versions, self._rows_before(versions, rows), rows, strict=True):
             if before is not None:
                 updates.append(Update(version.updated, -1, before))
             if row is not None:
                 updates.append(Update(version.updated, 1, row))
         return updates
 
-    def _row_before(self, version: RowVersion, row: RowValues | None) -> RowValues | None:
+    def _rows_before(
+        self, versions: Sequence[RowVersion], rows: Sequence[RowValues | None]
+    ) -> list[RowValues | None]:
         match self._before:
             case RowBefore.RECORD:
-                previous = version.record.previous
-                return None if previous is None else self._lines.values(previous, version)
+                return [self._previous(version) for version in versions]
             case RowBefore.KEY_ROWS:
-                return self._key_rows.replace(version.key, row)
-            case RowBefore.NOWHERE if version.updated <= self._as_of:
-                return self._key_rows.replace(version.key, row)
+                return self._replaced(versions, rows)
             case RowBefore.NOWHERE:
-                return self._lines.key_alone(version) if row is None else None
+                # Versions come in the order of their timestamps: those of the snapshot are the first ones.
+                count = sum(version.updated <= self._as_of for version in versions)
+                later = zip(versions[count:], rows[count:], strict=True)
+                return self._replaced(versions[:count], rows[:count]) + [
+                    self._lines.key_alone(version) if row is None else None for version, row in later
+                ]
             case never:
                 assert_never(never)
+
+    def _previous(self, version: RowVersion) -> RowValues | None:
+        previous = version.record.previous
+        return None if previous is None else self._lines.values(previous, version)
+
+    def _replaced(
+        self, versions: Sequence[RowVersion], rows: Sequence[RowValues | None]
+    ) -> list[RowValues | None]:
+        return self._key_rows.replace_all([(each.key, row) for each, row in zip(versions, rows, strict=True)])
 
 
 def row_of(lines: RowLines, version: RowVersion) -> RowValues | None:

@@ -1,0 +1,281 @@
+"""A table of rows by key on disk: exactly as of its frontier, whatever happened.
+
+What becomes durable when. ``F`` is the frontier before an opening of the gate, ``G`` the one behind it.
+
+1. ``replace_all`` reads the rows before, and keeps the new ones in memory. Later reads see them.
+2. ``close_at(G)`` writes one batch: the changed rows, ``G`` with the sums over all rows, and an *undo record*
+   that has what the changed rows were at ``F``.
+3. The consumer applies the subscription's batch and stores its token, which says ``G``.
+4. ``settle(G)`` says so. Undo records up to ``G`` go with the next batch.
+
+| crash between | the table is as of | the token says | and then |
+|---|---|---|---|
+| 1 and 2 | F | F | they agree: changes are read again from the topics |
+| 2 and 3 | G | F | ``go_back_to(F)`` undoes the opening, in one batch |
+| 3 and 4 | G | G | they agree; the undo record goes later |
+| in the middle of 2 or of a ``go_back_to`` | what it was before | | a batch is whole or not there |
+
+While the first snapshot fills the table its frontier is zero. Its rows may be written piece by piece then: a
+table at zero has no rows, and those that a crash leaves are deleted when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from rocksdict import DbClosedError, WriteBatch, WriteOptions
+
+from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
+from tidegate.client.subscribe.state.key_table_snapshot import KeyTableSnapshot
+from tidegate.client.subscribe.state.opening_changes import OpeningChanges
+from tidegate.client.subscribe.state.rocks_files import open_database, read_span, reading, writing
+from tidegate.client.subscribe.state.table_directory import (
+    TableDirectory,
+    TableIdentity,
+    require_same_table,
+)
+from tidegate.client.subscribe.state.table_records import (
+    ABOUT_KEY,
+    ROW,
+    ROWS_END,
+    STATE_KEY,
+    TABLE_FORMAT,
+    Stored,
+    TableState,
+    about_bytes,
+    read_about,
+    read_state,
+    sealed,
+    unsealed,
+)
+from tidegate.client.subscribe.state.undo_log import UndoLog
+from tidegate.client.subscribe.state.value_codec import decode_row, encode_row
+from tidegate.errors import StateError
+from tidegate.subscribe.changes.key_rows import KeyChange
+from tidegate.subscribe.updates.first_error import FirstError
+from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
+from tidegate.subscribe.updates.update import RowValues
+
+#: Keys that are read at once.
+_KEYS_AT_ONCE: Final = 1_000
+
+
+class KeyTable:
+    """Rows by key in RocksDB (`tidegate.subscribe.changes.key_rows.KeyRows`).
+
+    One thread at a time may use it, and one process. After an error each call raises the same error, until
+    it is opened again.
+
+    Example::
+
+        with KeyTable(path, TableIdentity("feed", "movr.public.rides", ("id", "city"))) as table:
+            table.go_back_to(token.frontier)  # with a stored token
+            source = SubscriptionSource("feed", key_rows=table)
+    """
+
+    def __init__(self, path: Path, identity: TableIdentity, options: KeyTableOptions | None = None) -> None:
+        """Open the table in the directory ``path``, or create it, empty and at the frontier zero.
+
+        Raises ``HistoryLost`` where its rows are damaged or of other columns: `discard_key_table`, then a new
+        snapshot. Raises ``StateError`` where it is of another table or a newer version, in use, or cannot be
+        read or written.
+        """
+        self._path = path
+        self._identity = identity
+        self._options = options or KeyTableOptions()
+        self._synced = WriteOptions()
+        self._synced.sync = self._options.sync
+        self._first_error = FirstError()
+        self._snapshots: list[KeyTableSnapshot] = []
+        self._directory = TableDirectory(path)
+        try:
+            self._open()
+        except BaseException:
+            self._directory.close()
+            raise
+
+    @property
+    def frontier(self) -> Frontier:
+        """Every change below it is in the table, none at or above it."""
+        return self._state.frontier
+
+    @property
+    def row_count(self) -> int:
+        """How many keys have a row at the frontier."""
+        return self._state.rows
+
+    def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
+        """Set a key's row, ``None`` to remove it; returns the row before."""
+        return self.replace_all([(key, row)])[0]
+
+    def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
+        """Do the same for each change, in order, reading many keys at once (step 1).
+
+        Raises ``HistoryLost`` where a row before is damaged, ``StateError`` for a value that has no stored
+        form.
+        """
+        with self._first_error:
+            before: list[RowValues | None] = []
+            remaining = iter(changes)
+            while some := list(islice(remaining, _KEYS_AT_ONCE)):
+                before += self._replaced(some)
+            return before
+
+    def close_at(self, frontier: Frontier) -> None:
+        """Write the changes since the last call together with ``frontier``: all or nothing (step 2).
+
+        Raises ``StateError`` where that fails; the table is as of the frontier before, then.
+        """
+        with self._first_error:
+            if frontier > self.frontier:
+                self._write(frontier)
+            elif frontier < self.frontier or self._changes:
+                raise StateError(
+                    f"The key table in {self._path} is as of {self.frontier}, so an opening cannot end at "
+                    f"{frontier}: go_back_to is for that"
+                )
+
+    def settle(self, frontier: Frontier) -> None:
+        """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to (step 4).
+
+        Only notes it. What that frees is deleted with the next opening.
+        """
+        self._undo.settle(frontier)
+
+    def go_back_to(self, frontier: Frontier) -> None:
+        """Undo the openings behind ``frontier``, which is that of a stored token.
+
+        Changes that ``close_at`` has not written are dropped. Raises ``HistoryLost`` where the way back is
+        not known any more, or the table is behind.
+        """
+        with self._first_error:
+            self._changes = OpeningChanges(self._state)
+            if frontier != self.frontier:
+                batch = WriteBatch(raw_mode=True)
+                with reading(self._path):
+                    self._state = self._undo.put_way_back(batch, self.frontier, frontier)
+                self._write_synced(batch)
+                self._changes = OpeningChanges(self._state)
+
+    def snapshot(self) -> KeyTableSnapshot:
+        """All rows as of the frontier, to be read in chunks while the table goes on. Close it."""
+        with self._first_error, reading(self._path):
+            self._snapshots = [each for each in self._snapshots if each.is_open]
+            self._snapshots.append(KeyTableSnapshot(self._db.snapshot(), self._path))
+            return self._snapshots[-1]
+
+    def start_over(self) -> None:
+        """Delete all rows, also after an error: the table is empty and at zero, for a new snapshot."""
+        self._first_error = FirstError()
+        with self._first_error:
+            self._close_database()
+            self._directory.remove_rows()
+            self._open()
+
+    def close(self) -> None:
+        """Close the files and unlock the directory. Changes that ``close_at`` has not written are gone."""
+        try:
+            self._close_database()
+        finally:
+            self._directory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self._db = open_database(self._directory.rows, self._options)
+        try:
+            with reading(self._path):
+                self._state = self._read_state()
+                self._undo = UndoLog(self._db, self._path, self._options.undo_bytes)
+                incomplete = self.frontier == ZERO_FRONTIER and read_span(self._db, ROW, ROWS_END, 1)
+        except BaseException:
+            self._db.close()
+            raise
+        self._changes = OpeningChanges(self._state)
+        self._directory.close_files_to_others()
+        if incomplete:  # rows of a first snapshot that did not come to its end
+            self.start_over()
+
+    def _close_database(self) -> None:
+        for snapshot in self._snapshots:
+            snapshot.close()
+        with suppress(DbClosedError):  # a second time
+            self._db.close()
+        self._directory.close_files_to_others()
+
+    def _read_state(self) -> TableState:
+        about: bytes | None = self._db.get(ABOUT_KEY)
+        if about is None:
+            return self._begin()
+        form, found = read_about(about)
+        if form != TABLE_FORMAT:
+            raise StateError(
+                f"The key table in {self._path} has format {form}, and this version of tidegate reads format "
+                f"{TABLE_FORMAT}: a newer one wrote it. Upgrade, or name another directory"
+            )
+        require_same_table(self._path, found, self._identity)
+        return read_state(self._db[STATE_KEY])
+
+    def _begin(self) -> TableState:
+        if read_span(self._db, b"", b"\xff", 1):
+            raise ValueError("rows, and no record of what they are of")
+        batch, state = WriteBatch(raw_mode=True), TableState()
+        batch.put(ABOUT_KEY, about_bytes(self._identity))
+        batch.put(STATE_KEY, state.to_bytes())
+        self._write_synced(batch)
+        return state
+
+    def _replaced(self, changes: Sequence[KeyChange]) -> list[RowValues | None]:
+        unknown = self._changes.unknown(key for key, _ in changes)
+        with reading(self._path):
+            if unknown:
+                self._changes.learn(unknown, self._db.get([ROW + key for key in unknown]) or ())
+            replace, rows = self._changes.replace, list[RowValues | None]()
+            for key, row in changes:
+                before = replace(key, None if row is None else self._stored(key, row))
+                rows.append(None if before is None else decode_row(unsealed(ROW + key, before)))
+        if self.frontier == ZERO_FRONTIER and len(self._changes) >= self._options.fill_rows:
+            self._write_piece()
+        return rows
+
+    def _stored(self, key: bytes, row: RowValues) -> Stored:
+        try:
+            return sealed(ROW + key, encode_row(row))
+        except TypeError as error:
+            raise StateError(
+                f"The row with the key {key!r:.80} of {self._identity.table} cannot be kept: {error}. No "
+                "setting helps: report it"
+            ) from None
+
+    def _write(self, frontier: Frontier) -> None:
+        batch, before = WriteBatch(raw_mode=True), self._state
+        self._changes.put_into(batch)
+        self._state = self._changes.state
+        self._state.frontier = frontier
+        batch.put(STATE_KEY, self._state.to_bytes())
+        self._undo.add(batch, before, self._changes, frontier)
+        self._write_synced(batch)
+        self._changes = OpeningChanges(self._state)
+
+    def _write_piece(self) -> None:
+        """Write rows of the first snapshot before it is complete: at the frontier zero nobody reads them."""
+        batch = WriteBatch(raw_mode=True)
+        self._changes.put_into(batch)
+        with writing(self._path):
+            self._db.write(batch)
+        self._changes.forget_rows()
+
+    def _write_synced(self, batch: WriteBatch) -> None:
+        with writing(self._path):
+            self._db.write(batch, self._synced)

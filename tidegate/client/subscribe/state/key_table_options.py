@@ -1,0 +1,60 @@
+"""The options of RocksDB that a key table sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTableOptions:
+    """Every RocksDB option that we set, and what bounds a key table's memory and disk.
+
+    Memory: the block cache, two write buffers, the changed rows of one opening, and of a snapshot that is
+    given out one chunk. Filters and indexes stand in the block cache too, so that a table of a billion keys
+    takes no more memory than a small one: it reads them again instead.
+
+    Attributes:
+        block_cache_bytes: blocks, filters and indexes that were read.
+        write_buffer_bytes: changes that are in the write-ahead log and in no file yet; there are two buffers.
+        filter_bits: for each key; 1 in 100 lookups of a key that is not there reads a block.
+        open_files: file handles.
+        wal_bytes: write-ahead logs; beyond it buffers are flushed to files.
+        info_log_files: RocksDB's own logs that are kept.
+        fill_rows: rows that wait in memory while the first snapshot comes. Later an opening's rows wait
+            together, since they become durable together.
+        undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``.
+        sync: whether each opening is on the disk when ``close_at`` returns. Without it a power failure, not a
+            crash, can leave the table behind a stored token, and a new snapshot is needed.
+    """
+
+    block_cache_bytes: int = 64 << 20
+    write_buffer_bytes: int = 16 << 20
+    filter_bits: int = 10
+    open_files: int = 256
+    wal_bytes: int = 64 << 20
+    info_log_files: int = 2
+    fill_rows: int = 10_000
+    undo_bytes: int = 64 << 20
+    sync: bool = True
+
+    def build(self) -> Options:
+        """Make RocksDB's own object of these options."""
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(self.write_buffer_bytes)
+        options.set_max_write_buffer_number(2)
+        options.set_max_open_files(self.open_files)
+        options.set_max_total_wal_size(self.wal_bytes)
+        options.set_keep_log_file_num(self.info_log_files)
+        options.set_compression_type(DBCompressionType.lz4())
+        # What a power failure cut off a log is left out, and nothing behind it is taken.
+        options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+        blocks = BlockBasedOptions()
+        blocks.set_block_cache(Cache(self.block_cache_bytes))
+        blocks.set_bloom_filter(self.filter_bits, False)
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        options.set_block_based_table_factory(blocks)
+        return options

@@ -1,0 +1,83 @@
+"""The RocksDB database of a key table: opens it, and says in our terms what its errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from rocksdict import Rdict, Snapshot
+
+from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
+from tidegate.errors import HistoryLost, StateError, TidegateError
+
+#: What gives iterators: the database as it is, or as it was.
+Readable: TypeAlias = Rdict | Snapshot
+
+#: What RocksDB's errors say when the disk or the machine, and not the table, is at fault.
+_ELSEWHERE: Final = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Permission denied",
+    "Read-only file system",
+    "Too many open files",
+    "Cannot allocate memory",
+)
+
+
+def open_database(path: Path, options: KeyTableOptions) -> Rdict:
+    """Open the database, or create it. Raises ``HistoryLost`` for a damaged one, else ``StateError``."""
+    with reading(path):
+        return Rdict(str(path), options.build())
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns what is raised while stored bytes are read into ``HistoryLost`` or ``StateError``."""
+    try:
+        yield
+    except TidegateError:
+        raise
+    except Exception as error:  # rocksdict raises nothing more specific
+        if any(sign in str(error) for sign in _ELSEWHERE):
+            raise StateError(
+                f"The key table in {path} cannot be opened or read: {error}. Its rows are as they were. See "
+                "to the disk, then start again"
+            ) from None
+        raise damaged(path, str(error)) from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what is raised while rows are written into ``StateError``."""
+    try:
+        yield
+    except Exception as error:  # rocksdict raises nothing more specific
+        raise StateError(
+            f"The key table in {path} cannot be written: {error}. It is as of the frontier before. Make room "
+            "on its disk, and start again from the stored token"
+        ) from None
+
+
+def damaged(path: Path, how: str) -> HistoryLost:
+    """The error for rows that cannot be trusted."""
+    return HistoryLost(
+        f"The rows by key in {path} are damaged ({how:.300}): what later changes retract is not known. "
+        "Discard them, and begin again with a snapshot"
+    )
+
+
+def read_span(source: Readable, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    """Up to ``limit`` keys from ``start`` on and below ``end``, with their values, in order.
+
+    RocksDB's iterator is given up before the return: a database with an open one cannot be closed. It has no
+    read options: rocksdict 0.3.29 makes an iterator with options one of the present, also that of a snapshot.
+    """
+    rows, found = source.iter(), list[tuple[bytes, bytes]]()
+    rows.seek(start)
+    while len(found) < limit and rows.valid() and (key := rows.key()) < end:
+        found.append((key, rows.value()))
+        rows.next()
+    rows.status()  # a damaged block ends the iteration, and only this tells
+    return found

@@ -1,0 +1,138 @@
+"""The directory of a key table: private, for one process at a time, and of one table.
+
+    <path>/lock       held while the table is open; the kernel lets it go with the process
+    <path>/rows/      RocksDB's files
+
+Nothing else in ``path`` is ever touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidegate.access.private_files import make_private
+from tidegate.errors import HistoryLost, StateError
+
+_ROWS: Final = "rows"
+_LOCK: Final = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """What a key table is of. The rows of another feed, table or list of columns are not read as these.
+
+    Attributes:
+        feed: the feed that is read, as in the fingerprint of tokens.
+        table: the table's full name.
+        columns: its columns, in the order of the rows' values.
+    """
+
+    feed: str
+    table: str
+    columns: tuple[str, ...]
+
+
+class TableDirectory:
+    """A locked directory of a key table."""
+
+    __slots__ = ("_lock", "path")
+
+    def __init__(self, path: Path) -> None:
+        """Create ``path`` if it is missing, close it to other users and lock it.
+
+        Raises ``StateError`` where it cannot be written, or another process has it open.
+        """
+        self.path = path
+        with self._writing():
+            make_private(path)
+            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            self._take_lock()
+        except StateError:
+            os.close(self._lock)
+            raise
+
+    @property
+    def rows(self) -> Path:
+        """Where RocksDB keeps its files."""
+        return self.path / _ROWS
+
+    def remove_rows(self) -> None:
+        """Delete the rows, whatever their state. Raises ``StateError`` where that fails."""
+        with self._writing():
+            if self.rows.exists():
+                shutil.rmtree(self.rows)
+
+    def close_files_to_others(self) -> None:
+        """Give each file of the rows the mode 0600.
+
+        RocksDB makes its files with the umask of the process, also while the table is open. Until they are
+        seen here, the directory alone keeps others from them.
+        """
+        with suppress(FileNotFoundError):
+            for file in self.rows.iterdir():
+                with suppress(FileNotFoundError):  # RocksDB has deleted it since
+                    file.chmod(0o600)
+
+    def close(self) -> None:
+        """Unlock the directory."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise StateError(
+                f"The key table in {self.path} is in use by the process {holder}: two would write over each "
+                "other's rows. End that one, or give this subscription a directory of its own"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StateError(
+                f"The directory {self.path} of a key table cannot be written ({error.strerror}). Make it "
+                "writable for this user, with room on its disk, or name another one"
+            ) from None
+
+
+def discard_key_table(path: Path) -> None:
+    """Delete the rows of the key table in ``path``, also damaged ones: a new snapshot fills it again.
+
+    Raises ``StateError`` where another process has it open.
+    """
+    directory = TableDirectory(path)
+    try:
+        directory.remove_rows()
+    finally:
+        directory.close()
+
+
+def require_same_table(path: Path, found: TableIdentity, wanted: TableIdentity) -> None:
+    """Raise ``StateError`` where the rows in ``path`` are of another table, ``HistoryLost`` where its columns
+    have changed."""
+    if (found.feed, found.table) != (wanted.feed, wanted.table):
+        raise StateError(
+            f"The key table in {path} is of the table {found.table} of the feed {found.feed!r}, not of "
+            f"{wanted.table} of {wanted.feed!r}. Give each subscription a directory of its own"
+        )
+    if found.columns != wanted.columns:
+        raise HistoryLost(
+            f"The rows by key in {path} have the columns {', '.join(found.columns)}, and {wanted.table} has "
+            f"{', '.join(wanted.columns)}: what later changes retract is not known in these. Discard the "
+            "rows, and begin again with a snapshot"
+        )
