@@ -166,7 +166,7 @@ class KeyTable:
         """All rows as of the frontier, to be read in chunks while the table goes on. Close it."""
         with self._first_error, reading(self._path):
             self._snapshots = [each for each in self._snapshots if each.is_open]
-            self._snapshots.append(KeyTableSnapshot(self._db.snapshot(), self._path))
+            self._snapshots.append(KeyTableSnapshot(self._db.iter(), self._path))
             return self._snapshots[-1]
 
     def start_over(self) -> None:

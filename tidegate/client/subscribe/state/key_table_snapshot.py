@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
-from rocksdict import Snapshot
+from rocksdict import RdictIter
 
-from tidegate.client.subscribe.state.rocks_files import damaged, read_span, reading
+from tidegate.client.subscribe.state.rocks_files import damaged, reading, span_of
 from tidegate.client.subscribe.state.table_records import (
     ROW,
     ROWS_END,
@@ -30,15 +30,21 @@ ROWS_OF_A_CHUNK: Final = 1_000
 
 
 class KeyTableSnapshot:
-    """The rows as they were when it was made, whatever the table does since. Close it: it holds old rows on
-    the disk."""
+    """The rows as they were when it was made, whatever the table does since.
 
-    __slots__ = ("_path", "_snapshot", "_state")
+    Close it: it keeps files and buffers of that time. One thread at a time may use it, also another one than
+    the table's. It is one iterator of RocksDB, which sees what was there when it was made. rocksdict's own
+    snapshots cannot be used: in 0.3.29 their iterators see the present.
+    """
 
-    def __init__(self, snapshot: Snapshot, path: Path) -> None:
-        self._snapshot: Snapshot | None = snapshot
+    __slots__ = ("_path", "_rows", "_state")
+
+    def __init__(self, rows: RdictIter, path: Path) -> None:
+        """Raises ``ValueError`` where the frontier cannot be read."""
+        self._rows: RdictIter | None = rows
         self._path = path
-        self._state = read_state(snapshot[STATE_KEY])
+        ((_, state),) = span_of(rows, STATE_KEY, STATE_KEY + b"\x00", 1)
+        self._state = read_state(state)
 
     @property
     def frontier(self) -> Frontier:
@@ -53,7 +59,7 @@ class KeyTableSnapshot:
     @property
     def is_open(self) -> bool:
         """Whether it can be read."""
-        return self._snapshot is not None
+        return self._rows is not None
 
     def chunks(self, rows: int = ROWS_OF_A_CHUNK) -> Iterator[Chunk]:
         """All rows in the order of their keys, up to ``rows`` of them at a time. It can be called again.
@@ -62,10 +68,10 @@ class KeyTableSnapshot:
         rows, ``StateError`` where the table was closed.
         """
         found = TableState(self.frontier)
-        waiting: Chunk | None = None
+        waiting: Chunk = []
         start = ROW
         while some := self._read(start, rows):
-            if waiting is not None:
+            if waiting:
                 yield waiting
             with reading(self._path):
                 waiting = [(key[1:], decode_row(unsealed(key, stored))) for key, stored in some]
@@ -77,12 +83,12 @@ class KeyTableSnapshot:
                 self._path,
                 f"{found.rows} rows of {self._state.rows}, or some that are not of {self.frontier}",
             )
-        if waiting is not None:
+        if waiting:
             yield waiting
 
     def close(self) -> None:
         """Let the old rows go."""
-        self._snapshot = None
+        self._rows = None
 
     def __enter__(self) -> Self:
         return self
@@ -93,9 +99,9 @@ class KeyTableSnapshot:
         self.close()
 
     def _read(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        if self._snapshot is None:
+        if self._rows is None:
             raise StateError(
                 f"The snapshot of the key table in {self._path} is closed, or its table is: open it again"
             )
         with reading(self._path):
-            return read_span(self._snapshot, start, ROWS_END, limit)
+            return span_of(self._rows, start, ROWS_END, limit)

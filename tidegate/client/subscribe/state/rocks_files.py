@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
-from rocksdict import Rdict, Snapshot
+from rocksdict import Rdict, RdictIter
 
 from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
 from tidegate.errors import HistoryLost, StateError, TidegateError
-
-#: What gives iterators: the database as it is, or as it was.
-Readable: TypeAlias = Rdict | Snapshot
 
 #: What RocksDB's errors say when the disk or the machine, and not the table, is at fault.
 _ELSEWHERE: Final = (
@@ -68,13 +65,14 @@ def damaged(path: Path, how: str) -> HistoryLost:
     )
 
 
-def read_span(source: Readable, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-    """Up to ``limit`` keys from ``start`` on and below ``end``, with their values, in order.
+def read_span(db: Rdict, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    """Up to ``limit`` keys from ``start`` on and below ``end``, with their values, in order."""
+    return span_of(db.iter(), start, end, limit)  # which is given up then: it would keep the database open
 
-    RocksDB's iterator is given up before the return: a database with an open one cannot be closed. It has no
-    read options: rocksdict 0.3.29 makes an iterator with options one of the present, also that of a snapshot.
-    """
-    rows, found = source.iter(), list[tuple[bytes, bytes]]()
+
+def span_of(rows: RdictIter, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    """The same as of the moment in which this iterator was made."""
+    found = list[tuple[bytes, bytes]]()
     rows.seek(start)
     while len(found) < limit and rows.valid() and (key := rows.key()) < end:
         found.append((key, rows.value()))
