@@ -57,6 +57,20 @@ def read_token(text: str, fingerprint: str) -> ResumeToken:
 
     Raises ``TokenRefused`` for a damaged token, one of another subscription, and one of a newer format.
     """
+    token = parse_token(text)
+    if token.fingerprint != fingerprint:
+        raise TokenRefused(
+            f"The token is of another subscription (fingerprint {token.fingerprint:.20}, not {fingerprint}): "
+            "the table, the query, the columns or the envelope differ. Begin this one with a snapshot"
+        )
+    return token
+
+
+def parse_token(text: str) -> ResumeToken:
+    """Read a token's text, whatever subscription it is of: for who stores it, not for who resumes.
+
+    Raises ``TokenRefused`` for a damaged token, and one of a newer format.
+    """
     members = _members(text)
     form = members.get("format")
     if type(form) is int and form > TOKEN_FORMAT:
@@ -70,11 +84,6 @@ def read_token(text: str, fingerprint: str) -> ResumeToken:
         raise _damaged(f"{error!r:.100}") from None
     if type(form) is not int or form != TOKEN_FORMAT:
         raise _damaged(f"format {form!r:.20}")
-    if token.fingerprint != fingerprint:
-        raise TokenRefused(
-            f"The token is of another subscription (fingerprint {token.fingerprint:.20}, not {fingerprint}): "
-            "the table, the query, the columns or the envelope differ. Begin this one with a snapshot"
-        )
     return token
 
 

@@ -1,0 +1,77 @@
+"""Checkpoints: where a consumer keeps its token under a name, which one process holds at a time.
+
+The steps, and what a crash between two of them leaves, are in docs/subscribe.md#checkpoints.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from tidegate.errors import Fenced, SettingsError
+
+#: The wall clock, in milliseconds since 1970.
+Clock: TypeAlias = Callable[[], int]
+
+
+class HeldCheckpoint(Protocol):
+    """A checkpoint that this process has acquired. It does not change when the token is committed."""
+
+    @property
+    def name(self) -> str:
+        """Under which it was acquired."""
+
+    @property
+    def epoch(self) -> int:
+        """Higher than that of every process that acquired it before."""
+
+    @property
+    def token(self) -> str | None:
+        """The token that was stored when it was acquired, ``None`` for none."""
+
+    def commit(self, token: str) -> None:
+        """Store a token. Raises ``Fenced`` if another process has acquired the checkpoint since: the token
+        before stays, and this process has to end its subscription."""
+
+    def close(self) -> None:
+        """Let connections of its own go. The checkpoint and its epoch stay as they are."""
+
+
+class CheckpointStore(Protocol):
+    """Where checkpoints are. A second process that acquires a name fences the first."""
+
+    def acquire(self, name: str) -> HeldCheckpoint:
+        """Raise the epoch of the name, and return its token. Every earlier holder is fenced from now on.
+
+        Raises ``HistoryLost`` for a stored checkpoint that is damaged: its token is lost, so that only a
+        snapshot can begin again. Raises ``StateError`` where the store cannot be used.
+        """
+
+
+def wall_clock_ms() -> int:
+    """The present."""
+    return time.time_ns() // 1_000_000
+
+
+def next_epoch(before: int, now_ms: int) -> int:
+    """The epoch behind one: the present, if that is higher.
+
+    A checkpoint that was deleted and made anew so has no epoch that a process still holds.
+    """
+    return max(before + 1, now_ms)
+
+
+def require_name(name: str) -> None:
+    """Raise ``SettingsError`` for an empty name."""
+    if not name:
+        raise SettingsError("A checkpoint needs a name: the one under which this consumer goes on later")
+
+
+def fenced(name: str, epoch: int, why: str) -> Fenced:
+    """The error for a process that another one has taken the name from."""
+    return Fenced(
+        f"The checkpoint {name} is not held any more by this process, which acquired it with the epoch "
+        f"{epoch}: {why}. Nothing was stored. End this process, or acquire the checkpoint again and go "
+        "on from its token"
+    )
