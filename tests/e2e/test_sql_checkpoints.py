@@ -15,6 +15,7 @@ from stack.postgres import PostgresServer
 from tests.unit.client.subscribe.state.checkpoint_cases import CASES, named, token_at
 from tests.unit.client.subscribe.state.sql_target import consume
 from tidegate.client.subscribe.state.checkpoint import HeldCheckpoint
+from tidegate.client.subscribe.state.generation_sweep import GenerationSweep
 from tidegate.client.subscribe.state.sql_checkpoints import HeldRow, SqlCheckpoints
 from tidegate.client.subscribe.state.sql_dialect import POSTGRES
 from tidegate.errors import Fenced, SettingsError
@@ -116,6 +117,23 @@ def test_a_token_apart_from_its_rows_and_an_acquire_amid_rows_are_refused(sessio
     amid.execute("SELECT 1")
     with pytest.raises(SettingsError, match="commit or roll back what is open"):
         SqlCheckpoints(amid, POSTGRES).acquire("n")
+
+
+def test_a_pipeline_that_does_not_say_what_was_stored_is_refused(session: Sessions) -> None:
+    connection = session()
+    held = SqlCheckpoints(connection, POSTGRES).acquire("n")
+    with connection.pipeline(), pytest.raises(SettingsError, match="pipeline mode"):
+        held.commit("token")
+
+
+def test_a_new_snapshot_sweeps_what_it_does_not_have(session: Sessions) -> None:
+    connection = session()
+    connection.execute("INSERT INTO applied VALUES (1, NULL), (2, 7)")
+    sweep = GenerationSweep(connection, POSTGRES, ["public", "applied"], "epoch")
+    assert sweep.begin() == 8
+    connection.execute("INSERT INTO applied VALUES (3, 8)")
+    assert sweep.sweep(8) == 2
+    assert connection.execute("SELECT number FROM applied").fetchall() == [(3,)]
 
 
 def test_processes_that_create_the_table_at_once_all_acquire(session: Sessions) -> None:

@@ -70,7 +70,8 @@ LAYERS: Final = {
     "tidegate.verify": layer("changefeed"),
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
-    "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic tenacity"),
+    # rocksdict is in extras: only tidegate/client/subscribe/state imports it, and nothing else imports that.
+    "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic rocksdict tenacity"),
     "tidegate.serve": layer("library", "pygwire starlette uvicorn"),
     "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
     "tidegate.worker": layer(
@@ -98,6 +99,7 @@ CHAPTERS: Final = {
     "tidegate.changefeed": "text definition encoding lifecycle statement",
     "tidegate.changefeed.encoding": "connect json avro envelopes",
     "tidegate.client": "kafka why subscribe",
+    "tidegate.client.subscribe": "state",
     "tidegate.processor": "state feeds table catchup moving",
     "tidegate.rows": "keyside valueside",
     "tidegate.serve": "postgres web",

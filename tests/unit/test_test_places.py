@@ -28,6 +28,7 @@ SUBJECTS: Final = {
         examples/connect_page raftlog/page_claims raftlog/spec_page serve/serve_page subscribe/subscribe_page
     """,
     "random histories of topics, and consumers that crash anywhere": """
+        client/subscribe/state/subscriptions_over_a_key_table
         subscribe/consistency subscribe/gate/gate_histories
     """,
     "the whole site, as `make docs` builds it": "docsite/site",

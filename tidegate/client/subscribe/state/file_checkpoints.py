@@ -85,7 +85,7 @@ class FileCheckpoints:
             self._write(held.name, epoch, token)
 
     def _file(self, name: str, ending: str = "checkpoint") -> Path:
-        quoted = quote(name, safe="")
+        quoted = quote(name, safe="", errors="surrogatepass")
         if len(quoted) > _LONGEST_NAME:
             raise SettingsError(
                 f"The name {name:.40}... of a checkpoint has {len(quoted)} characters as a file name, and "

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from rocksdict import DbClosedError, WriteBatch, WriteOptions
+from rocksdict import DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
 from tidegate.client.subscribe.state.key_table_snapshot import KeyTableSnapshot
@@ -45,8 +45,8 @@ from tidegate.client.subscribe.state.table_records import (
     ROWS_END,
     STATE_KEY,
     TABLE_FORMAT,
+    KeyTableState,
     Stored,
-    TableState,
     about_bytes,
     read_about,
     read_state,
@@ -74,9 +74,15 @@ class KeyTable:
     Example::
 
         with KeyTable(path, TableIdentity("feed", "movr.public.rides", ("id", "city"))) as table:
-            table.go_back_to(token.frontier)  # with a stored token
+            table.go_back_to(token.frontier)  # with a stored token, else table.start_over()
             source = SubscriptionSource("feed", key_rows=table)
     """
+
+    #: Made by ``_open``.
+    _db: Rdict
+    _state: KeyTableState
+    _undo: UndoLog
+    _changes: OpeningChanges
 
     def __init__(self, path: Path, identity: TableIdentity, options: KeyTableOptions | None = None) -> None:
         """Open the table in the directory ``path``, or create it, empty and at the frontier zero.
@@ -214,7 +220,7 @@ class KeyTable:
             self._db.close()
         self._directory.close_files_to_others()
 
-    def _read_state(self) -> TableState:
+    def _read_state(self) -> KeyTableState:
         about: bytes | None = self._db.get(ABOUT_KEY)
         if about is None:
             return self._begin()
@@ -225,12 +231,13 @@ class KeyTable:
                 f"{TABLE_FORMAT}: a newer one wrote it. Upgrade, or name another directory"
             )
         require_same_table(self._path, found, self._identity)
-        return read_state(self._db[STATE_KEY])
+        state: bytes = self._db[STATE_KEY]  # type: ignore[assignment]  # KeyError where there is none
+        return read_state(state)
 
-    def _begin(self) -> TableState:
+    def _begin(self) -> KeyTableState:
         if read_span(self._db, b"", b"\xff", 1):
             raise ValueError("rows, and no record of what they are of")
-        batch, state = WriteBatch(raw_mode=True), TableState()
+        batch, state = WriteBatch(raw_mode=True), KeyTableState()
         batch.put(ABOUT_KEY, about_bytes(self._identity))
         batch.put(STATE_KEY, state.to_bytes())
         self._write_synced(batch)

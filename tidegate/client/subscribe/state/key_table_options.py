@@ -24,7 +24,8 @@ class KeyTableOptions:
         info_log_files: RocksDB's own logs that are kept.
         fill_rows: rows that wait in memory while the first snapshot comes. Later an opening's rows wait
             together, since they become durable together.
-        undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``.
+        undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``. The
+            last opening can always be undone, however large it is.
         sync: whether each opening is on the disk when ``close_at`` returns. Without it a power failure, not a
             crash, can leave the table behind a stored token, and a new snapshot is needed.
     """

@@ -14,7 +14,7 @@ from tidegate.client.subscribe.state.table_records import (
     ROW,
     ROWS_END,
     STATE_KEY,
-    TableState,
+    KeyTableState,
     read_state,
     unsealed,
 )
@@ -67,7 +67,7 @@ class KeyTableSnapshot:
         The last chunk comes once the sums over all rows were found right. Raises ``HistoryLost`` for damaged
         rows, ``StateError`` where the table was closed.
         """
-        found = TableState(self.frontier)
+        found = KeyTableState(self.frontier)
         waiting: Chunk = []
         start = ROW
         while some := self._read(start, rows):

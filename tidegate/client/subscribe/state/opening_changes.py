@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rocksdict import WriteBatch
 
-from tidegate.client.subscribe.state.table_records import ROW, Stored, TableState
+from tidegate.client.subscribe.state.table_records import ROW, KeyTableState, Stored
 
 
 class OpeningChanges:
@@ -17,7 +17,7 @@ class OpeningChanges:
 
     __slots__ = ("_before", "_now", "state")
 
-    def __init__(self, state: TableState) -> None:
+    def __init__(self, state: KeyTableState) -> None:
         self.state = state.copy()
         self._now: dict[bytes, Stored] = {}
         self._before: dict[bytes, Stored] = {}

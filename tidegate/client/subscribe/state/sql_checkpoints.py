@@ -72,6 +72,11 @@ class HeldRow:
             if getattr(error, "sqlstate", None) != _CHANGED_SINCE:
                 raise
             raise fenced(self.name, self.epoch, "its row was changed by another transaction") from error
+        if cursor.rowcount < 0:
+            raise SettingsError(
+                f"The driver does not say whether the token of the checkpoint {self.name} was stored, as in "
+                "psycopg's pipeline mode: commit it outside of that"
+            )
         if cursor.rowcount != 1:
             raise fenced(self.name, self.epoch, "another process has acquired it, or its row was deleted")
 

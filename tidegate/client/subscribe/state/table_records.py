@@ -60,16 +60,16 @@ def unsealed(key: bytes, stored: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class TableState:
+class KeyTableState:
     """How far the table is, and the sums over its rows."""
 
     frontier: Frontier = ZERO_FRONTIER
     rows: int = 0
     seals: int = 0
 
-    def copy(self) -> TableState:
+    def copy(self) -> KeyTableState:
         """The same, to be changed apart."""
-        return TableState(self.frontier, self.rows, self.seals)
+        return KeyTableState(self.frontier, self.rows, self.seals)
 
     def count(self, before: Stored, after: Stored) -> None:
         """Take in that a row was replaced."""
@@ -87,10 +87,10 @@ class TableState:
         return sealed(STATE_KEY, _json(members))
 
 
-def read_state(stored: bytes) -> TableState:
+def read_state(stored: bytes) -> KeyTableState:
     """Read the sealed record. Raises ``ValueError`` and ``KeyError``."""
     members = json.loads(unsealed(STATE_KEY, stored))
-    return TableState(
+    return KeyTableState(
         Frontier(parse_decimal(members["frontier"])), int(members["rows"]), int(members["seals"])
     )
 
@@ -120,7 +120,7 @@ def read_about(stored: bytes) -> tuple[int, TableIdentity]:
 class UndoRecord:
     """How to go back by one opening: the state before it, and the rows that it replaced."""
 
-    before: TableState
+    before: KeyTableState
     replaced: Sequence[tuple[bytes, Stored]]
 
     def to_bytes(self, after: Frontier) -> bytes:

@@ -15,8 +15,8 @@ from tidegate.client.subscribe.state.table_records import (
     STATE_KEY,
     UNDO,
     UNDO_END,
+    KeyTableState,
     Stored,
-    TableState,
     UndoRecord,
     read_undo,
     undo_frontier,
@@ -48,25 +48,29 @@ class UndoLog:
         """Nothing before ``frontier`` will be gone back to."""
         self._settled = max(self._settled, frontier)
 
-    def add(self, batch: WriteBatch, before: TableState, changes: OpeningChanges, after: Frontier) -> None:
+    def add(self, batch: WriteBatch, before: KeyTableState, changes: OpeningChanges, after: Frontier) -> None:
         """Write the record of an opening, and delete those that are settled or too many."""
         if before.frontier != ZERO_FRONTIER:  # no token is of the frontier zero
             record = UndoRecord(before, list(changes.replaced())).to_bytes(after)
             batch.put(undo_key(after), record)
             self._records.append((after, len(record)))
             self._bytes += len(record)
-        while self._records and (self._records[0][0] <= self._settled or self._bytes > self._limit):
+        while self._records and (self._records[0][0] <= self._settled or self._is_too_large()):
             oldest, size = self._records.popleft()
             batch.delete(undo_key(oldest))
             self._bytes -= size
 
-    def put_way_back(self, batch: WriteBatch, now: Frontier, target: Frontier) -> TableState:
+    def _is_too_large(self) -> bool:
+        """Whether the oldest record has to go. The newest stays: its token may not be stored yet."""
+        return self._bytes > self._limit and len(self._records) > 1
+
+    def put_way_back(self, batch: WriteBatch, now: Frontier, target: Frontier) -> KeyTableState:
         """Write into ``batch`` all that turns the table as of ``now`` into the one as of ``target``.
 
         Returns its state then. Raises ``HistoryLost`` where there is no way back.
         """
         rows: dict[bytes, Stored] = {}
-        at, state = now, TableState()
+        at, state = now, KeyTableState()
         while at > target:
             key = undo_key(at)
             stored: bytes | None = self._db.get(key)

@@ -16,7 +16,8 @@ Steps: TypeAlias = Generator[str, None, None]
 
 def sqlite_target(path: Path, **options: Any) -> sqlite3.Connection:
     """A connection that does not wait for others."""
-    return sqlite3.connect(path, timeout=0, **options)
+    connection: sqlite3.Connection = sqlite3.connect(path, timeout=0, **options)
+    return connection
 
 
 def consume(connection: Any, dialect: SqlDialect, batches: int) -> Steps:

@@ -43,6 +43,5 @@ def contents(table: KeyTable, at_once: int = 3) -> Rows:
 
 def same(one: Rows, other: Rows) -> bool:
     """Whether rows are the same, also in what equality passes over."""
-    return form_of(sorted(one.items(), key=lambda item: item[0])) == form_of(
-        sorted(other.items(), key=lambda item: item[0])
-    )
+    rows_of_one, rows_of_other = (sorted(rows.items(), key=lambda item: item[0]) for rows in (one, other))
+    return bool(form_of(rows_of_one) == form_of(rows_of_other))

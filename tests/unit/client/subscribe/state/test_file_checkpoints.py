@@ -38,8 +38,7 @@ def test_whatever_processes_do_only_the_last_holder_stores(
     stored: str | None = None
     for number in range(data.draw(st.integers(1, 20))):
         if not held or data.draw(st.booleans()):
-            clock = st.integers(0, 10)
-            taken = FileCheckpoints(directory, lambda clock=clock: data.draw(clock)).acquire("n")
+            taken = FileCheckpoints(directory, lambda: data.draw(st.integers(0, 10))).acquire("n")
             assert taken.token == stored
             assert all(taken.epoch > each.epoch for each in held)
             held.append(taken)

@@ -228,6 +228,17 @@ def test_undo_records_are_bounded_and_lose_their_oldest_first(tmp_path: Path) ->
             table.go_back_to(frontier(6))
 
 
+def test_the_last_opening_can_be_undone_however_large_it_is(tmp_path: Path) -> None:
+    with opened(tmp_path / "t", replace(OPTIONS, undo_bytes=1)) as table:
+        for number in (1, 2, 3):
+            table.replace_all([(b"%d" % key, (number, "x" * 1_000)) for key in range(100)])
+            table.close_at(frontier(number))
+        table.go_back_to(frontier(2))
+        assert contents(table, 1_000) == {b"%d" % key: (2, "x" * 1_000) for key in range(100)}
+        with pytest.raises(HistoryLost):
+            table.go_back_to(frontier(1))
+
+
 def test_a_frontier_does_not_fall_by_an_opening(table: KeyTable) -> None:
     table.close_at(frontier(5))
     table.close_at(frontier(5))
@@ -368,3 +379,25 @@ def test_a_disk_that_takes_nothing_is_a_sentence_and_the_table_is_as_before(tmp_
             table.replace(b"a", (2,))
     with opened(tmp_path / "t") as table:
         assert contents(table) == {b"a": (1,)}
+
+
+#: Runs what needs no RocksDB where there is none.
+_WITHOUT_ROCKSDICT: Final = """
+import sys
+sys.modules["rocksdict"] = None  # an import of it raises ImportError
+import tidegate.client, tidegate.subscribe
+import tidegate.client.subscribe.state.file_checkpoints
+import tidegate.client.subscribe.state.group_checkpoints
+import tidegate.client.subscribe.state.sql_checkpoints
+from tidegate.cli.main import main
+sys.argv = ["tidegate", "--help"]
+main()
+"""
+
+
+def test_clients_and_commands_need_no_rocksdict() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_ROCKSDICT], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "feed" in done.stdout

@@ -17,7 +17,7 @@ from tests.unit.client.subscribe.state.tables import IDENTITY, OPTIONS, contents
 from tidegate.client.subscribe.state.table_directory import discard_key_table
 from tidegate.client.subscribe.state.table_records import (
     STATE_KEY,
-    TableState,
+    KeyTableState,
     UndoRecord,
     about_bytes,
     read_about,
@@ -44,7 +44,7 @@ def _many() -> bool:
 def test_stored_records_keep_their_bytes() -> None:
     """They stand on somebody's disk: another form is another format, which the changelog tells."""
     assert sealed(b"r[1]", b"\x01i\x01\x01").hex() == "3486bda601690101"
-    state = TableState(frontier(7), 2, 300)
+    state = KeyTableState(frontier(7), 2, 300)
     assert state.to_bytes()[4:] == b'{"frontier":"7.0000000000","rows":2,"seals":300}'
     assert about_bytes(IDENTITY)[4:] == (
         b'{"columns":["id","city"],"feed":"feed","format":1,"table":"movr.public.rides"}'
@@ -55,7 +55,7 @@ def test_stored_records_keep_their_bytes() -> None:
 
 
 def test_records_are_read_back() -> None:
-    state = TableState(Frontier(MAX), 2, 300)
+    state = KeyTableState(Frontier(MAX), 2, 300)
     assert read_state(state.to_bytes()) == state
     assert read_about(about_bytes(IDENTITY)) == (1, IDENTITY)
     undo = UndoRecord(state, [(b"", None), (b"x" * 200, b"y" * 20_000)])
