@@ -26,6 +26,8 @@ class KeyTableOptions:
             together, since they become durable together.
         undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``. The
             last opening can always be undone, however large it is.
+        compressed: whether files are compressed (lz4): half the disk, and 4 us more for a row that is read. For
+            tables that do not fit into the memory that the system has for files.
         sync: whether each opening is on the disk when ``close_at`` returns. Without it a power failure, not a
             crash, can leave the table behind a stored token, and a new snapshot is needed.
     """
@@ -38,6 +40,7 @@ class KeyTableOptions:
     info_log_files: int = 2
     fill_rows: int = 10_000
     undo_bytes: int = 64 << 20
+    compressed: bool = False
     sync: bool = True
 
     def build(self) -> Options:
@@ -49,7 +52,8 @@ class KeyTableOptions:
         options.set_max_open_files(self.open_files)
         options.set_max_total_wal_size(self.wal_bytes)
         options.set_keep_log_file_num(self.info_log_files)
-        options.set_compression_type(DBCompressionType.lz4())
+        compression = DBCompressionType.lz4() if self.compressed else DBCompressionType.none()
+        options.set_compression_type(compression)
         # What a power failure cut off a log is left out, and nothing behind it is taken.
         options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
         blocks = BlockBasedOptions()
