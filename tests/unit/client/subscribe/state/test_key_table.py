@@ -31,8 +31,9 @@ from tests.unit.client.subscribe.state.tables import (
     same,
 )
 from tidegate.client.subscribe.state.key_table import KeyTable
+from tidegate.client.subscribe.state.rocks_files import read_span
 from tidegate.client.subscribe.state.table_directory import TableDirectory, discard_key_table
-from tidegate.client.subscribe.state.table_records import ABOUT_KEY, sealed
+from tidegate.client.subscribe.state.table_records import ABOUT_KEY, UNDO, UNDO_END, sealed, undo_key
 from tidegate.errors import HistoryLost, StateError
 from tidegate.subscribe.changes.key_rows import KeyChange, MemoryKeyRows
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER
@@ -197,6 +198,18 @@ def test_it_goes_back_to_each_frontier_that_a_token_may_have(
         assert same(contents(table), changed(states[target], openings[-1]))
         table.go_back_to(frontier(target))
         assert same(contents(table), states[target])
+
+
+def test_the_way_back_over_several_openings_ends_at_the_oldest_and_leaves_no_record(tmp_path: Path) -> None:
+    with opened(tmp_path / "t") as table:
+        for number in (1, 2, 3, 4):
+            table.replace_all([(b"a", (number,)), (b"%d" % number, (number,))])
+            table.close_at(frontier(number))
+        table.go_back_to(frontier(2))
+        assert contents(table) == {b"a": (2,), b"1": (1,), b"2": (2,)}
+    with opened(tmp_path / "t") as table:
+        assert contents(table) == {b"a": (2,), b"1": (1,), b"2": (2,)}
+        assert read_span(table._db, UNDO, UNDO_END, 10)[-1][0] == undo_key(frontier(2))
 
 
 def test_a_way_back_that_was_settled_or_never_was_is_history_lost(tmp_path: Path) -> None:

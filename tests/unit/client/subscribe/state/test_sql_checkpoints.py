@@ -136,6 +136,22 @@ def test_an_acquire_that_meets_a_lock_acquires_nothing(tmp_path: Path) -> None:
     assert SqlCheckpoints(other, SQLITE).acquire("n").token == "token"
 
 
+@pytest.mark.parametrize("options", [{}, {"isolation_level": None}], ids=["deferred", "autocommit"])
+def test_nobody_acquires_between_the_epoch_and_its_reading(tmp_path: Path, options: dict[str, Any]) -> None:
+    one, other = sqlite_target(tmp_path / "db", **options), sqlite_target(tmp_path / "db", **options)
+    epochs: list[int] = []
+
+    def another(statement: str) -> None:
+        if statement.startswith("SELECT epoch"):
+            with suppress(sqlite3.OperationalError):
+                epochs.append(SqlCheckpoints(other, SQLITE).acquire("n").epoch)
+
+    SqlCheckpoints(one, SQLITE).acquire("n")
+    one.set_trace_callback(another)
+    epochs.append(SqlCheckpoints(one, SQLITE).acquire("n").epoch)
+    assert len(epochs) == 1
+
+
 def test_a_row_that_was_deleted_or_restored_does_not_let_its_holder_go_on(tmp_path: Path) -> None:
     connection = sqlite_target(tmp_path / "db")
     held = SqlCheckpoints(connection, SQLITE).acquire("n")
