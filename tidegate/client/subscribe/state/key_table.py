@@ -266,14 +266,13 @@ class KeyTable:
             ) from None
 
     def _write(self, frontier: Frontier) -> None:
-        batch, before = WriteBatch(raw_mode=True), self._state
+        batch, after = WriteBatch(raw_mode=True), self._changes.state.copy()
+        after.frontier = frontier
         self._changes.put_into(batch)
-        self._state = self._changes.state
-        self._state.frontier = frontier
-        batch.put(STATE_KEY, self._state.to_bytes())
-        self._undo.add(batch, before, self._changes, frontier)
+        batch.put(STATE_KEY, after.to_bytes())
+        self._undo.add(batch, self._state, self._changes, frontier)
         self._write_synced(batch)
-        self._changes = OpeningChanges(self._state)
+        self._state, self._changes = after, OpeningChanges(after)
 
     def _write_piece(self) -> None:
         """Write rows of the first snapshot before it is complete: at the frontier zero nobody reads them."""

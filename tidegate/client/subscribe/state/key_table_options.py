@@ -21,12 +21,12 @@ class KeyTableOptions:
         filter_bits: for each key; 1 in 100 lookups of a key that is not there reads a block.
         open_files: file handles.
         wal_bytes: write-ahead logs; beyond it buffers are flushed to files.
-        info_log_files: RocksDB's own logs that are kept.
+        info_log_files, info_log_bytes: RocksDB's own logs: how many are kept, and how large one gets.
         fill_rows: rows that wait in memory while the first snapshot comes. Later an opening's rows wait
             together, since they become durable together.
         undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``. The
             last opening can always be undone, however large it is.
-        compressed: whether files are compressed (lz4): half the disk, and 4 us more for a row that is read. For
+        compressed: whether files are compressed (lz4): half the disk, 4 us more for a row that is read. For
             tables that do not fit into the memory that the system has for files.
         sync: whether each opening is on the disk when ``close_at`` returns. Without it a power failure, not a
             crash, can leave the table behind a stored token, and a new snapshot is needed.
@@ -38,6 +38,7 @@ class KeyTableOptions:
     open_files: int = 256
     wal_bytes: int = 64 << 20
     info_log_files: int = 2
+    info_log_bytes: int = 4 << 20
     fill_rows: int = 10_000
     undo_bytes: int = 64 << 20
     compressed: bool = False
@@ -52,6 +53,7 @@ class KeyTableOptions:
         options.set_max_open_files(self.open_files)
         options.set_max_total_wal_size(self.wal_bytes)
         options.set_keep_log_file_num(self.info_log_files)
+        options.set_max_log_file_size(self.info_log_bytes)
         compression = DBCompressionType.lz4() if self.compressed else DBCompressionType.none()
         options.set_compression_type(compression)
         # What a power failure cut off a log is left out, and nothing behind it is taken.
