@@ -11,6 +11,7 @@ from tests.fuzz.targets import (
     messages,
     output_records,
     rows,
+    serve,
     statements,
     stored_rows,
     whole_step,
@@ -24,6 +25,7 @@ _MODULES: Final = (
     stored_rows,
     output_records,
     files,
+    serve,
     whole_step,
 )
 TARGETS: Final[dict[str, Target]] = {target.name: target for module in _MODULES for target in module.TARGETS}

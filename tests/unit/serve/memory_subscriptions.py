@@ -15,7 +15,7 @@ from typing import Any
 from tests.unit.subscribe.topic_histories import Commit, marker_record, record_bytes
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.record import JsonDecoder
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.errors import TidegateError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.serve.stream_source import ShownType, StreamColumns

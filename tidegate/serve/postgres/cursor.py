@@ -14,7 +14,6 @@ At the subscription's end each gives what is left. Source: Materialize ``src/sql
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 
@@ -91,5 +90,4 @@ class Cursor:
             await asyncio.wait({task})
             if not task.cancelled():
                 task.exception()  # it is known to nobody, and nobody waits for it
-        with contextlib.suppress(ConnectionError):
-            await self._stream.close()
+        await self._stream.close()

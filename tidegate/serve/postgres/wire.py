@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pygwire import messages
 from pygwire.codec import FrontendMessageDecoder
@@ -221,14 +221,11 @@ def row_description(columns: StreamColumns) -> bytes:
 
 def error(fields: dict[str, str]) -> bytes:
     """An error, by the letters that the protocol has for its parts. NUL would end a text early."""
-    clean = {letter: text.replace("\0", "�") for letter, text in fields.items()}
+    clean = {
+        letter: text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+        for letter, text in fields.items()
+    }
     return messages.ErrorResponse(fields=clean).to_wire()
-
-
-def notice(fields: dict[str, str]) -> bytes:
-    """A notice, which ends nothing."""
-    clean = {letter: text.replace("\0", "�") for letter, text in fields.items()}
-    return messages.NoticeResponse(fields=clean).to_wire()
 
 
 def data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
@@ -248,8 +245,3 @@ def copy_rows(lines: Iterable[bytes]) -> bytes:
     for line in lines:
         parts += (b"d", pack(len(line) + _LENGTH_BYTES), line)
     return b"".join(parts)
-
-
-def startup_message(parameters: dict[str, Any]) -> bytes:
-    """What a client begins with; for tests, and for whoever tries the server by hand."""
-    return messages.StartupMessage(params=parameters).to_wire()

@@ -87,6 +87,8 @@ class SubscriptionAnswers:
 
     async def http(self, request: Request) -> Response:
         """``GET /subscribe``: NDJSON, or server-sent events for those that accept them."""
+        if request.method == "HEAD":
+            return Response(headers=_NO_STORE, media_type=_NDJSON)
         try:
             asked = read_request(request.query_params, request.headers)
             stream = await self._open(asked)

@@ -16,7 +16,7 @@ from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres.front import PostgresFront
 from tidegate.serve.postgres.login import Admission
-from tidegate.serve.postgres.wire import startup_message
+from tidegate.serve.postgres.wire import StartupMessage
 
 
 @dataclass(slots=True)
@@ -92,6 +92,11 @@ class RawClient:
 def frame(kind: bytes, payload: bytes) -> bytes:
     """A message with the length that it has."""
     return kind + struct.pack("!I", len(payload) + 4) + payload
+
+
+def startup_message(parameters: dict[str, str]) -> bytes:
+    """What a client begins with."""
+    return StartupMessage(params=parameters).to_wire()
 
 
 def error_of(payload: bytes) -> dict[str, str]:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, until
-from tests.unit.serve.postgres.served import Served, error_of, frame, run, serving
+from tests.unit.serve.postgres.served import Served, error_of, frame, run, serving, startup_message
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres.login import Admission
 from tidegate.serve.postgres.scram import Verifiers, make_verifier
-from tidegate.serve.postgres.wire import CancelRequest, startup_message
+from tidegate.serve.postgres.wire import CancelRequest
 
 USERS = Verifiers({"ada": make_verifier("s3cret"), "zoë": make_verifier("pässword")})
 SSL_REQUEST = struct.pack("!II", 8, 80877103)

@@ -12,10 +12,9 @@ import pytest
 from psycopg import sql
 
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, Unforeseen, until
-from tests.unit.serve.postgres.served import RawClient, error_of, frame, run, serving
+from tests.unit.serve.postgres.served import RawClient, error_of, frame, run, serving, startup_message
 from tidegate.errors import LateRow
 from tidegate.serve.limits import ServeLimits
-from tidegate.serve.postgres.wire import startup_message
 
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id)) WITH (PROGRESS)"
 

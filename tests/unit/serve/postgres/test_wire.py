@@ -78,3 +78,4 @@ def test_columns_have_the_oids_of_their_types() -> None:
 
 def test_a_nul_in_an_errors_text_does_not_cut_it() -> None:
     assert wire.error({"M": "a\0b"}).count(b"\0b") == 0
+    assert b"half: ?" in wire.error({"M": "half: \ud800"})

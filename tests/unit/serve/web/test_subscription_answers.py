@@ -58,6 +58,18 @@ def test_ndjson_has_the_columns_then_each_batch() -> None:
     run(test)
 
 
+def test_a_question_for_the_head_alone_subscribes_to_nothing() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            writer.write(b"HEAD /subscribe?statement=SUBSCRIBE+accounts HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in await reader.readline()
+            assert served.source.opened == 0
+            writer.close()
+
+    run(test)
+
+
 def test_a_bounded_subscription_ends_its_answer() -> None:
     async def test() -> None:
         async with serving_web(bank()) as served:
