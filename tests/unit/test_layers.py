@@ -98,6 +98,7 @@ LAYERS: Final = {
 CHAPTERS: Final = {
     "tidegate.changefeed": "text definition encoding lifecycle statement",
     "tidegate.changefeed.encoding": "connect json avro envelopes",
+    "tidegate.cli": "subscriptions",
     "tidegate.client": "kafka why subscribe",
     "tidegate.client.subscribe": "state",
     "tidegate.processor": "state feeds table catchup moving",

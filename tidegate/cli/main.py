@@ -9,12 +9,12 @@ import click
 from tidegate.cli.debug import debug
 from tidegate.cli.failure import Commands
 from tidegate.cli.feed import feed
-from tidegate.cli.serve import serve
 from tidegate.cli.sim import sim
 from tidegate.cli.spark import spark
 from tidegate.cli.stack import stack
 from tidegate.cli.status import status
-from tidegate.cli.subscribe import subscribe_command
+from tidegate.cli.subscriptions.serve import serve
+from tidegate.cli.subscriptions.subscribe import subscribe_command
 from tidegate.cli.tail import tail
 from tidegate.cli.verify import verify
 from tidegate.cli.why import why

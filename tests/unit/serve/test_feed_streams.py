@@ -75,7 +75,9 @@ async def test_psycopg_sees_a_table_live(feed: HandFeed) -> None:
         feed.write(0, 8, 1, row(1, 11), row(1, 10))
         feed.mark(9)
         assert [await anext(rows) for _ in range(2)] == [(8, -1, 1, 10, None), (8, 1, 1, 11, None)]
-        connection.cancel()
+        await connection.cancel_safe()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            await anext(rows)
 
 
 @in_loop

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tidegate.cli.serve import serve
+from tidegate.cli.subscriptions.serve import serve
 from tidegate.errors import SettingsError
 from tidegate.serve.postgres.users_file import read_users
 

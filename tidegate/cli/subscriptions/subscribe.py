@@ -8,8 +8,14 @@ from typing import Final
 
 import click
 
-from tidegate.cli.batch_outputs import BatchOutput, CommandOutput, CsvOutput, JsonOutput, TableOutput
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.subscriptions.batch_outputs import (
+    BatchOutput,
+    CommandOutput,
+    CsvOutput,
+    JsonOutput,
+    TableOutput,
+)
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe import LiveSubscription, subscribe
 from tidegate.subscribe import Dialect, parse_subscribe

@@ -1,0 +1,1 @@
+"""Commands for consumers of complete rows: ``tidegate subscribe`` and ``tidegate serve``."""
