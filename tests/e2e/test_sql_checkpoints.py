@@ -59,7 +59,7 @@ def committed(held: HeldCheckpoint, token: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
-@pytest.mark.parametrize("options", [{}, {"autocommit": True}, {"row_factory": dict_row}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"autocommit": True}, {"row_factory": dict_row}], ids=",".join)
 def test_a_store_in_postgres(session: Sessions, case: Any, options: dict[str, Any]) -> None:
     case(lambda: SqlCheckpoints(session(**options), POSTGRES), committed, token_at)
 

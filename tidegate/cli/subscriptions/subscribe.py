@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import click
@@ -34,6 +35,11 @@ _IDLE_S: Final = 0.25
     help="How rows are shown. [default: table on a terminal, else json]",
 )
 @click.option("--token", default="", help="Go on behind the batch that had this token.")
+@click.option(
+    "--key-table",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep rows by key in this directory: --token needs it where a feed's records lack the row before.",
+)
 @click.option("--batches", type=click.IntRange(min=1), help="Stop after so many batches.")
 @click.option(
     "--exec",
@@ -60,6 +66,7 @@ def subscribe_command(
     feed: str,
     form: str | None,
     token: str,
+    key_table: Path | None,
     batches: int | None,
     command: str | None,
     dialect: str,
@@ -83,6 +90,7 @@ def subscribe_command(
         feed=feed,
         token="" if shows_table else token,  # a table is shown whole
         dialect=Dialect(dialect),
+        key_table=key_table,
     ) as subscription:
         _deliver(subscription, _output(subscription, form, command), batches, token)
 
@@ -106,6 +114,7 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                     output.idle()
                     continue
                 output.take(batch)
+                subscription.settle(batch)
                 token = str(batch.token or "")
                 left = None if left is None else left - 1
     except KeyboardInterrupt:

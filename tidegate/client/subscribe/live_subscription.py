@@ -17,17 +17,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.durable_key_rows import open_key_rows
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
@@ -70,8 +72,8 @@ class LiveSubscription:
     """One subscription. Iterate over it, or call ``next``; close it, or use it in a ``with``.
 
     ``plan`` is of ``table``. ``token`` is the text of a batch's token: the subscription goes on behind that
-    batch. ``key_rows`` holds the rows by key where the records do not tell the row before; by default it is
-    in memory.
+    batch. ``key_table`` is a directory for the rows by key, which a subscription needs whose records do not
+    tell the row before. Without one they are in memory, and a resume is refused.
 
     Attributes:
         plan: what the statement means for the table.
@@ -87,38 +89,54 @@ class LiveSubscription:
         table: SubscribableTable,
         plan: SubscribePlan,
         token: str = "",
-        key_rows: KeyRows | None = None,
+        key_table: Path | None = None,
         *,
         track_keys: bool = False,
     ) -> None:
         history = FeedHistory.now(table)
         topics = sorted({place.topic for place in (*history.rows, *history.markers)})
-        admin = open_admin(table.connection, table.connection.timeout_s)
-        ids = admin.ids(topics)
+        ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
         name = f"{table.feed.feed_id}/{ids[table.target.topic]}"
-        source = SubscriptionSource(name, table.tells_before, key_rows)
-        if token:
-            read = read_token(token, fingerprint(plan, name))
-            history.require(read)
-            self.as_of = read.as_of
-            self._subscription, start = resumed(plan, read, source)
-        else:
-            from_beginning = plan.snapshot or needs_key_rows(plan, tells_before=table.tells_before)
-            self.as_of = history.choose_as_of(plan, from_beginning=from_beginning)
-            delivered = ZERO if from_beginning else self.as_of
-            offsets = history.starts(self.as_of, from_beginning=from_beginning)
-            start = GateStart(delivered, offsets)
-            self._subscription = Subscription(plan, self.as_of, source, start=start, track_keys=track_keys)
-        self._gate = RowGate({table.target.topic: table.decoder()}, history.rows, start)
-        side = table.feed.resolved_topic
-        self._side = SideMarkers(side, history.rows, self._gate) if side else None
-        self._pauses = PartitionPauses(self._gate, history.rows)
-        starts = {place: start.offsets.get(place, 0) for place in (*history.rows, *history.markers)}
-        self._reader = FeedReader(table.connection, starts, ids)
         self._table = table
         self.plan = plan
         self._ended = False
+        with ExitStack() as opened:  # closes what was opened if the rest fails
+            self._rows = None if key_table is None else open_key_rows(key_table, name, plan.relation)
+            if self._rows is not None:
+                opened.callback(self._rows.close)
+            source = SubscriptionSource(name, table.tells_before, self._rows)
+            if token:
+                start = self._resume(history, source, token)
+            else:
+                start = self._begin(history, source, track_keys=track_keys)
+            self._gate = RowGate({table.target.topic: table.decoder()}, history.rows, start)
+            side = table.feed.resolved_topic
+            self._side = SideMarkers(side, history.rows, self._gate) if side else None
+            self._pauses = PartitionPauses(self._gate, history.rows)
+            starts = {place: start.offsets.get(place, 0) for place in (*history.rows, *history.markers)}
+            self._reader = FeedReader(table.connection, starts, ids)
+            opened.pop_all()
         self.opening: tuple[RowValues, ...] = tuple(self._subscription.opening())
+
+    def _resume(self, history: FeedHistory, source: SubscriptionSource, token: str) -> GateStart:
+        read = read_token(token, fingerprint(self.plan, source.name))
+        history.require(read)
+        if self._rows is not None:
+            self._rows.go_back_to(read.frontier)
+        self.as_of = read.as_of
+        self._subscription, start = resumed(self.plan, read, source)
+        return start
+
+    def _begin(self, history: FeedHistory, source: SubscriptionSource, *, track_keys: bool) -> GateStart:
+        plan = self.plan
+        from_beginning = plan.snapshot or needs_key_rows(plan, tells_before=source.tells_before)
+        self.as_of = history.choose_as_of(plan, from_beginning=from_beginning)
+        offsets = history.starts(self.as_of, from_beginning=from_beginning)
+        if self._rows is not None:
+            self._rows.start_over()
+        start = GateStart(ZERO if from_beginning else self.as_of, offsets)
+        self._subscription = Subscription(plan, self.as_of, source, start=start, track_keys=track_keys)
+        return start
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -154,6 +172,11 @@ class LiveSubscription:
         while (batch := self.next()) is not None:
             yield batch
 
+    def settle(self, batch: SubscriptionBatch) -> None:
+        """Say that the batch's token is stored: a key table need not be able to go back before it."""
+        if self._rows is not None and batch.token is not None:
+            self._rows.settle(batch.token.frontier)
+
     def status(self) -> SubscriptionStatus:
         """Return how it gets on."""
         lows, offsets = self._reader.lows(), self._offsets()
@@ -166,9 +189,11 @@ class LiveSubscription:
         )
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the client and the key table."""
         self._ended = True
         self._reader.close()
+        if self._rows is not None:
+            self._rows.close()
 
     def __enter__(self) -> Self:
         return self

@@ -8,12 +8,12 @@ with subscribe("SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))", KafkaConnection(
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
 from tidegate.client.subscribe.live_subscription import LiveSubscription
-from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
@@ -30,7 +30,7 @@ def subscribe(
     feed: str = "",
     token: str = "",
     dialect: Dialect = Dialect.TIDEGATE,
-    key_rows: KeyRows | None = None,
+    key_table: Path | None = None,
     track_keys: bool = False,
 ) -> LiveSubscription:
     """Open the subscription of a statement.
@@ -43,7 +43,8 @@ def subscribe(
         feed: the id of the feed to read, where several have the table.
         token: the text of a stored token: the subscription goes on behind its batch.
         dialect: whose habits the output follows.
-        key_rows: the rows by key, where records do not tell the row before; by default in memory.
+        key_table: a directory for the rows by key, where records do not tell the row before; by default they
+            are in memory, and a resume is refused.
         track_keys: whether a key_violation lasts until the key has one row or none.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
@@ -53,4 +54,4 @@ def subscribe(
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     table = catalog.table(parsed, feed_id(feed) if feed else None)
     plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect)
-    return LiveSubscription(table, plan, token, key_rows, track_keys=track_keys)
+    return LiveSubscription(table, plan, token, key_table, track_keys=track_keys)

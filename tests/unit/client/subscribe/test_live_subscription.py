@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,6 +149,27 @@ def test_without_a_snapshot_the_rows_before_are_known_all_the_same(
         assert [each[1:] for each in next_of(subscription).rows] == [(-1, 1, 10, ""), (1, 1, 11, "")]
 
 
+def test_a_key_table_goes_on_with_a_token(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, diff=False))
+    value = '{"after": %s, "updated": "%d.0000000000"}'
+    feed.put(0, b"[1]", (value % ('{"id": 1, "balance": 10, "note": ""}', 5)).encode(), 5)
+    feed.mark(6)
+    rows = tmp_path / "rows"
+    with opened(feed, key_table=rows) as subscription:
+        stored = next_of(subscription)
+        subscription.settle(stored)
+        feed.put(0, b"[1]", (value % ('{"id": 1, "balance": 11, "note": ""}', 8)).encode(), 8)
+        feed.mark(9)
+        lost = next_of(subscription)  # its token is not stored: the consumer dies
+    for _ in range(2):
+        with opened(feed, token=str(stored.token), key_table=rows) as resumed:
+            assert next_of(resumed) == replace(lost, is_snapshot=False)
+    with pytest.raises(HistoryLost, match="rows by key are gone"):
+        opened(feed, token=str(stored.token))
+    with opened(feed, key_table=rows) as anew:
+        assert [each[1:] for each in next_of(anew).rows] == [(1, 1, 11, "")]
+
+
 def test_markers_aside_are_passed_at_offsets_without_a_record(broker: KafkaBroker, topic_prefix: str) -> None:
     side = f"{topic_prefix}resolved"
     feed = HandFeed(broker.bootstrap, topic_prefix, 1, replace(OPTIONS, resolved_topic=side))
@@ -256,9 +279,10 @@ def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None
     feed.flush()
     feed.mark(1, 1)
     with opened(feed, "SUBSCRIBE accounts AS OF 1") as subscription:
-        while subscription.next(0.5) is not None:
-            pass
-        status = subscription.status()
+        deadline = time.monotonic() + _COMES_S
+        while not (status := subscription.status()).paused:
+            assert time.monotonic() < deadline, status
+            subscription.next(0.1)
         assert [place.partition for place in status.paused] == [0]
         assert status.waiting_rows < 30_000
         feed.mark(30_000, 1)

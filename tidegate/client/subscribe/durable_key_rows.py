@@ -1,0 +1,44 @@
+"""Where a subscription keeps the rows by key that it needs: in memory, or in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from tidegate.errors import SettingsError
+from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.relation import Relation
+
+
+class DurableKeyRows(KeyRows, Protocol):
+    """Rows by key that outlive the process, with a way back to the frontier of a stored token."""
+
+    def go_back_to(self, frontier: Frontier) -> None:
+        """Undo what came behind a token's frontier. Raises ``HistoryLost`` where that is not known."""
+
+    def start_over(self) -> None:
+        """Delete all rows, for a new snapshot."""
+
+    def settle(self, frontier: Frontier) -> None:
+        """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to."""
+
+    def close(self) -> None:
+        """Close the files."""
+
+
+def open_key_rows(directory: Path, feed: str, relation: Relation) -> DurableKeyRows:
+    """Open the rows by key of a table in a directory, or create it.
+
+    ``feed`` is the feed and its topic, as in the fingerprint of tokens. Raises ``SettingsError`` without the
+    extra, ``HistoryLost`` for damaged rows, ``StateError`` for a directory of another table or in use.
+    """
+    try:
+        # Imported here: RocksDB is in an extra, which most subscriptions do not need.
+        from tidegate.client.subscribe.state.key_table import KeyTable
+        from tidegate.client.subscribe.state.table_directory import TableIdentity
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"A key table needs {error.name}, which is not installed: pip install 'tidegate[subscribe]'"
+        ) from None
+    return KeyTable(directory, TableIdentity(feed, str(relation.name), relation.columns))
