@@ -22,19 +22,25 @@ from tidegate.subscribe.gate.opened_rows import OpenedRows, differs, key_hashes
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below
 
 VERSIONS_KEPT: Final = 100_000
+#: Openings of few rows share a block of so many.
+_BLOCK_VERSIONS: Final = 1_000
 
 
-class _Delivered(NamedTuple):
-    """The versions of one opening, in the order of their timestamps."""
+class _Block(NamedTuple):
+    """Versions that were delivered one after the other, in the order of their timestamps."""
 
     walls: IntColumn
     logicals: IntColumn
     keys: IntColumn
     values: IntColumn
 
-    def behind(self, count: int) -> _Delivered:
+    def behind(self, count: int) -> _Block:
         """Those behind the first ``count``."""
-        return _Delivered(*(column[count:] for column in self))
+        return _Block(*(column[count:] for column in self))
+
+    def with_later(self, later: _Block) -> _Block:
+        """These and those of a later block."""
+        return _Block(*(np.concatenate(columns) for columns in zip(self, later, strict=True)))
 
     def up_to(self, bound: Timestamp) -> int:
         """How many are at or below a timestamp."""
@@ -48,13 +54,13 @@ class _Delivered(NamedTuple):
 class RecentVersions:
     """Remembers up to ``most`` delivered versions, in 32 bytes each."""
 
-    __slots__ = ("_count", "_delivered", "_most", "floor")
+    __slots__ = ("_blocks", "_count", "_most", "floor")
 
     def __init__(self, floor: Timestamp, most: int = VERSIONS_KEPT) -> None:
         #: At or below it nothing is remembered.
         self.floor = floor
         self._most = most
-        self._delivered: deque[_Delivered] = deque()
+        self._blocks: deque[_Block] = deque()
         self._count = 0
 
     def add(self, rows: OpenedRows) -> None:
@@ -62,7 +68,10 @@ class RecentVersions:
         if not len(rows):
             return
         values = np.fromiter(map(hash, rows.values), np.int64, len(rows))
-        self._delivered.append(_Delivered(rows.walls, rows.logicals, rows.key_hashes, values))
+        block = _Block(rows.walls, rows.logicals, rows.key_hashes, values)
+        if self._blocks and len(self._blocks[-1].walls) + len(rows) <= _BLOCK_VERSIONS:
+            block = self._blocks.pop().with_later(block)  # so that few blocks are looked through
+        self._blocks.append(block)
         self._count += len(rows)
         while self._count > self._most:
             self._forget(self._count - self._most)
@@ -88,8 +97,8 @@ class RecentVersions:
 
     def _values_of(self, updated: Timestamp, key: int) -> Sequence[int]:
         """The hashes of the values that a key was delivered with at a timestamp: one, or none."""
-        for each in self._delivered:
-            if updated <= each.time(-1):
+        for each in reversed(self._blocks):
+            if updated >= each.time(0):
                 same = (each.walls == updated.wall) & (each.logicals == updated.logical) & (each.keys == key)
                 return [int(value) for value in each.values[same]]
         return ()
@@ -99,9 +108,9 @@ class RecentVersions:
 
         A floor lies between timestamps, so all versions of a timestamp go together.
         """
-        oldest = self._delivered.popleft()
+        oldest = self._blocks.popleft()
         self.floor = oldest.time(min(too_many, len(oldest.walls)) - 1)
         gone = oldest.up_to(self.floor)
         self._count -= gone
         if gone < len(oldest.walls):
-            self._delivered.appendleft(oldest.behind(gone))
+            self._blocks.appendleft(oldest.behind(gone))

@@ -1,0 +1,120 @@
+"""A table of a feed, kept as a table of SQLite: at any moment the mirror is the table as of one time.
+
+    python -m examples.sqlite_mirror --database mirror.db --key origin,time_hour weather
+
+Each batch is complete up to one time. Its rows and its token are stored in one transaction, so the mirror
+goes on behind the last batch that it has, whenever it was killed. Two mirrors of one name never mix: the
+checkpoint takes a token only from the process that acquired it last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe.state.sql_checkpoints import SqlCheckpoints
+from tidegate.client.subscribe.state.sql_dialect import SQLITE
+from tidegate.subscribe import SubscriptionBatch, subscribe_statement
+from tidegate.subscribe.outputs.keyed_rows import DELETE
+from tidegate.subscribe.outputs.row_text import plain_text
+
+#: The columns of a row before the table's own: mz_timestamp and mz_state.
+_OWN = 2
+
+
+class Mirror:
+    """One table of a SQLite database; ``columns`` are the table's, those of its ``key`` first."""
+
+    def __init__(self, database: sqlite3.Connection, table: str, columns: Sequence[str], key: int) -> None:
+        self._database = database
+        self._table = _quoted(table)
+        names, keys = list(map(_quoted, columns)), list(map(_quoted, columns[:key]))
+        self._key = key
+        self._put = f"INSERT OR REPLACE INTO {self._table} VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - quoted
+        is_key = " AND ".join(f"{name} = ?" for name in keys)
+        self._drop = f"DELETE FROM {self._table} WHERE {is_key}"  # noqa: S608 - quoted
+        database.execute(
+            f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(names)}, PRIMARY KEY ({', '.join(keys)}))"
+        )
+
+    def apply(self, batch: SubscriptionBatch) -> None:
+        """Apply a batch within the transaction that is open; a snapshot replaces what is there."""
+        if batch.is_snapshot:
+            self._database.execute(f"DELETE FROM {self._table}")  # noqa: S608 - quoted
+        for _, state, *values in batch.rows:
+            row = [_stored(value) for value in values]
+            if state == DELETE:
+                self._database.execute(self._drop, row[: self._key])
+            else:
+                self._database.execute(self._put, row)
+
+
+def mirror(
+    database: sqlite3.Connection,
+    table: str,
+    key: Sequence[str],
+    connection: KafkaConnection,
+    batches: int | None = None,
+    **feed: Any,
+) -> None:
+    """Keep the mirror up to date, until interrupted or for so many batches; ``feed`` is given to
+    ``subscribe``."""
+    held = SqlCheckpoints(database, SQLITE).acquire(f"mirror of {table}")
+    statement = subscribe_statement(table, envelope="upsert", key=key)
+    with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
+        target = Mirror(database, table, subscription.header[_OWN:], len(key))
+        for batch in _first(subscription, batches):
+            with database:  # commits both, or neither
+                held.commit(str(batch.token))
+                target.apply(batch)
+
+
+def _first(subscription: LiveSubscription, batches: int | None) -> Any:
+    """The batches to apply: all, or so many."""
+    while batches != 0 and (batch := subscription.next()) is not None:
+        yield batch
+        batches = None if batches is None else batches - 1
+
+
+def _stored(value: Any) -> Any:
+    """A value as SQLite keeps it: what it has no exact form for is a text."""
+    if value is None or isinstance(value, str | bytes) or (type(value) is int and abs(value) < 2**63):
+        return value
+    return int(value) if isinstance(value, bool) else plain_text(value)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def main() -> None:
+    """Read the command line and mirror."""
+    parser = argparse.ArgumentParser(description="Keep a table of a feed as a table of SQLite.")
+    parser.add_argument("-b", "--bootstrap-servers", default="127.0.0.1:9092")
+    parser.add_argument("--app-id", default="tidegate")
+    parser.add_argument("--topic-prefix", default="", help="prefix of the log topic")
+    parser.add_argument("--database", type=Path, default=Path("mirror.db"))
+    parser.add_argument("--key", required=True, help="the columns of the primary key, with commas between")
+    parser.add_argument("table")
+    given = parser.parse_args()
+    connection = KafkaConnection(given.bootstrap_servers)
+    # Ctrl-C ends it; the next start goes on behind the last batch.
+    with closing(sqlite3.connect(given.database)) as database, suppress(KeyboardInterrupt):
+        mirror(
+            database,
+            given.table,
+            given.key.split(","),
+            connection,
+            app_id=given.app_id,
+            topic_prefix=given.topic_prefix,
+        )
+
+
+if __name__ == "__main__":
+    main()
