@@ -168,10 +168,12 @@ def _fill(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool
         value = f'{{{members}, "updated": "{Timestamp(wall).decimal()}"}}'
         producer.put(b"[%d]" % key, value, key % _PARTITIONS, wall)
         if number % _MARKED_ROWS == _MARKED_ROWS - 1 or number == rows - 1:
-            wall += 1_000
-            written.clear()
+            wall += 1_000  # above all rows before it
             for partition in range(_PARTITIONS):
                 producer.put(None, f'{{"resolved":"{Timestamp(wall).decimal()}"}}', partition, wall)
+            if number < rows - 1:
+                wall += 1_000  # and below all rows behind it
+                written.clear()
     producer.finish()
     return Timestamp(wall)
 
