@@ -79,6 +79,25 @@ def test_a_damaged_row_ends_the_subscription_for_good() -> None:
             subscription.advance(opening, gate.offsets())
 
 
+def test_values_that_fit_together_like_others_are_refused() -> None:
+    """Three damaged values that are three good ones if they are read as one text."""
+    row = b'{"after": {"id": 1, "balance": 666, "note": null}, "updated": "7.0000000000"}'
+    values = (
+        row + b", " + row,
+        b'{"after": null, "more": [{"updated": "8.0000000000"}',
+        b'{}], "updated": "9.0000000000"}',
+    )
+    gate = RowGate(DECODERS, [PLACE])
+    for offset, value in enumerate(values):
+        gate.take(PLACE, FeedRecord(offset, b"[%d]" % offset, value))
+    gate.take(PLACE, marker_record(3, Timestamp(10)))
+    opening = gate.open()
+    assert opening is not None
+    assert len(opening.rows) == 3
+    with pytest.raises(UnreadableRow, match="offset 0"):
+        Subscription(plan_of("SUBSCRIBE accounts"), Timestamp(6), TELLS).advance(opening, {})
+
+
 def test_a_number_and_a_truth_value_are_two_rows() -> None:
     commits = [
         Commit(Timestamp(5), 1, (1, 1, None), None),

@@ -70,7 +70,8 @@ class PlainChanges:
         if not any(opened.records):
             try:
                 values: Any = opened.values  # one without a value is refused, as all damage is
-                wrapped = self._decoder.decode(b"".join((b"[", b",".join(values), b"]")))
+                # A line each: within one array, damaged values could complete each other.
+                wrapped = self._decoder.decode_lines(b"\n".join(values))
             except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
                 wrapped = []  # they are decoded the other way: it tells what is wrong, if anything is
             if len(wrapped) == len(opened):
@@ -91,7 +92,7 @@ class PlainChanges:
 
 
 def _decoder(relation: Relation) -> Any:
-    """A decoder of lists of wrapped values; columns of older versions' rows stand behind the others."""
+    """A decoder of wrapped values; columns of older versions' rows stand behind the others."""
     names = [*relation.columns, *sorted(relation.removed)]
     fields: list[Any] = []
     for at, name in enumerate(names):
@@ -106,4 +107,4 @@ def _decoder(relation: Relation) -> Any:
         gc=False,
     )
     wrapped = msgspec.defstruct("Wrapped", [("after", row | None), ("before", row | None, None)], gc=False)
-    return msgspec.json.Decoder(list[wrapped], float_hook=Decimal)  # type: ignore[valid-type]
+    return msgspec.json.Decoder(wrapped, float_hook=Decimal)
