@@ -7,18 +7,9 @@ partitions is above A. Then the segment is looked at, once. Rows above the minim
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
-
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.row_chunk import RowChunk
-
-
-class Segment(NamedTuple):
-    """Rows between two markers: none of them is at or below ``after``."""
-
-    after: Timestamp
-    chunks: list[RowChunk]
+from tidegate.subscribe.gate.segment_queue import SegmentQueue
 
 
 class WaitingRows:
@@ -28,49 +19,40 @@ class WaitingRows:
         marker: its last marker; zero before the first.
         bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
         next_offset: the offset behind the last record that was read.
-        rows: how many rows wait.
     """
 
-    __slots__ = (
-        "_carried",
-        "_marker_offset",
-        "_open",
-        "_segments",
-        "bound",
-        "marker",
-        "next_offset",
-        "rows",
-    )
+    __slots__ = ("_carried", "_carried_rows", "_marker_offset", "_segments", "bound", "marker", "next_offset")
 
     def __init__(self, begin: Timestamp, next_offset: int) -> None:
         self.marker = ZERO
         self.bound = begin
         self.next_offset = next_offset
-        self.rows = 0
-        self._open: list[RowChunk] = []
-        self._segments: deque[Segment] = deque()
+        self._segments = SegmentQueue()
         self._carried: list[RowChunk] = []
+        self._carried_rows = 0
         self._marker_offset: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
+        return self._segments.rows + self._carried_rows
 
     def add(self, chunk: RowChunk) -> None:
         """Take rows above ``bound``."""
-        self._open.append(chunk)
-        self.rows += chunk.rows
+        self._segments.add(chunk)
 
     def add_below_bound(self, chunk: RowChunk) -> None:
         """Take rows at or below the partition's own marker, and above what was delivered: they are not
         dropped."""
         self._carried.append(chunk)
-        self.rows += chunk.rows
+        self._carried_rows += chunk.rows
 
     def pass_marker(self, marker: Timestamp) -> None:
         """End the segment. The caller has seen that markers do not fall."""
         self.marker = marker
         if marker <= self.bound:
             return
-        if self._open:
-            self._segments.append(Segment(self.bound, self._open))
-            self._open = []
+        self._segments.end(self.bound)
         self.bound = marker
 
     def stand_at_marker(self, offset: int) -> None:
@@ -79,9 +61,7 @@ class WaitingRows:
 
     def take_up_to(self, minimum: Timestamp) -> list[RowChunk]:
         """The rows at or below a minimum, which is not above ``bound``."""
-        looked_at = self._carried
-        while self._segments and self._segments[0].after < minimum:
-            looked_at = looked_at + self._segments.popleft().chunks
+        looked_at = self._carried + self._segments.take_below(minimum)
         complete, self._carried = [], []
         for chunk in looked_at:
             below = chunk.up_to(minimum)
@@ -92,7 +72,7 @@ class WaitingRows:
                 self._carried.append(chunk.where(~below))
             else:
                 self._carried.append(chunk)
-        self.rows -= sum(chunk.rows for chunk in complete)
+        self._carried_rows = sum(chunk.rows for chunk in self._carried)
         return complete
 
     def first_offset(self, delivered: Timestamp) -> int:
@@ -101,10 +81,8 @@ class WaitingRows:
         Without the marker a partition that is ahead would seem to stand still until the next one.
         """
         first = [chunk.first_offset for chunk in self._carried]
-        for chunks in (*(segment.chunks for segment in self._segments), self._open):
-            if chunks:
-                first.append(chunks[0].first_offset)
-                break
+        if (in_segments := self._segments.first_offset()) is not None:
+            first.append(in_segments)
         if self.bound > delivered and self._marker_offset is not None:
             first.append(self._marker_offset)
         return min(first, default=self.next_offset)

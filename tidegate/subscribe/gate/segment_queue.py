@@ -1,0 +1,60 @@
+"""The segments of one partition's waiting rows, the oldest first."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.row_chunk import RowChunk
+
+
+class _Segment(NamedTuple):
+    """Rows between two markers: none of them is at or below ``after``."""
+
+    after: Timestamp
+    chunks: list[RowChunk]
+
+
+class SegmentQueue:
+    """Holds segments until the minimum of all partitions is above the marker that each begins with.
+
+    Rows are added to the open segment, which has no end yet. Most rows that wait are here.
+
+    Attributes:
+        rows: how many rows it holds.
+    """
+
+    __slots__ = ("_ended", "_open", "rows")
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._ended: deque[_Segment] = deque()
+        self._open: list[RowChunk] = []
+
+    def add(self, chunk: RowChunk) -> None:
+        """Add rows to the open segment."""
+        self._open.append(chunk)
+        self.rows += chunk.rows
+
+    def end(self, after: Timestamp) -> None:
+        """End the open segment, which began after a marker at ``after``. One without rows is left out."""
+        if self._open:
+            self._ended.append(_Segment(after, self._open))
+            self._open = []
+
+    def take_below(self, minimum: Timestamp) -> list[RowChunk]:
+        """Remove the ended segments that begin below a minimum, and return their rows.
+
+        Some of the rows may be above it.
+        """
+        taken: list[RowChunk] = []
+        while self._ended and self._ended[0].after < minimum:
+            taken += self._ended.popleft().chunks
+        self.rows -= sum(chunk.rows for chunk in taken)
+        return taken
+
+    def first_offset(self) -> int | None:
+        """Return the lowest offset of a row; ``None`` without rows."""
+        chunks = self._ended[0].chunks if self._ended else self._open
+        return chunks[0].first_offset if chunks else None
