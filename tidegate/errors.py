@@ -10,6 +10,7 @@
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
     │   ├── SpoolLost                rows that waited on disk for a sink: they are scanned for again
+    │   ├── SpillLost                rows that waited on disk for a subscription: resume from its token
     │   ├── StreamInterrupted        a subscription's connection ended: resume from its token
     │   ├── CredentialsExpired       the same, after a login with new credentials
     │   └── FellBehind               a reader was too slow for its server: resume, and read faster
@@ -124,6 +125,13 @@ class SecretMissing(RetryError):
 
 class SpoolLost(RetryError):
     """Rows that wait for their sink cannot be kept on disk; the source is asked for them again."""
+
+
+class SpillLost(RetryError):
+    """Rows of a subscription that wait beyond its memory cannot be kept on disk, or read back whole."""
+
+    code: ClassVar[str] = "spill_lost"
+    sqlstate: ClassVar[str] = "58030"
 
 
 class StreamInterrupted(RetryError):

@@ -71,7 +71,7 @@ LAYERS: Final = {
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     # rocksdict is in extras: only tidegate/client/subscribe/state imports it, and nothing else imports that.
-    "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic rocksdict tenacity"),
+    "tidegate.client": layer("library", "confluent_kafka cramjam httpx2 pydantic rocksdict tenacity"),
     "tidegate.serve": layer("library", "pygwire starlette uvicorn"),
     "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
     "tidegate.worker": layer(

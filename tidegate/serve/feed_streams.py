@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe import LiveSubscription
+from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
 from tidegate.errors import RetryError
 from tidegate.serve.shown_types import stream_columns
@@ -37,16 +37,22 @@ class FeedSubscriptions:
     """All tables of an application's feeds. It has to be made and used in one event loop.
 
     ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. At most ``most_streams``
-    are open at a time.
+    are open at a time. ``spill`` is what each keeps of rows that wait.
     """
 
     def __init__(
-        self, connection: KafkaConnection, app_id: str, topic_prefix: str = "", most_streams: int = 1_000
+        self,
+        connection: KafkaConnection,
+        app_id: str,
+        topic_prefix: str = "",
+        most_streams: int = 1_000,
+        spill: SpillSettings | None = None,
     ) -> None:
         self._connection = connection
         self._app_id = app_id
         self._topic_prefix = topic_prefix
         self._most_streams = most_streams
+        self._spill = spill
         self._catalog: FeedCatalog | None = None
         self._relations = Relations(())
         self._read_at = 0.0
@@ -74,7 +80,9 @@ class FeedSubscriptions:
                 f"{self._most_streams} subscriptions are open, and no more are served; try later"
             )
         planned = await self._planned(statement, dialect)
-        live = await self._in_thread(lambda: LiveSubscription(planned.table, planned.plan, token))
+        live = await self._in_thread(
+            lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill)
+        )
         stream = FeedStream(live, stream_columns(planned.plan), self._threads, self._streams.discard)
         self._streams.add(stream)
         return stream

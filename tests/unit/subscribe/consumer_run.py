@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tests.unit.subscribe.topic_histories import RELATION, TOPICS, TopicHistory, reread
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
@@ -20,6 +21,7 @@ from tidegate.subscribe.client.consumer_state import ConsumerState
 from tidegate.subscribe.client.resume_token import ResumeToken, read_token
 from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
@@ -59,14 +61,15 @@ def consume(
     tells_before: bool = True,
     crashes: Sequence[int] = (),
     contents: TableContents | None = None,
+    memory_bytes: int | None = None,
 ) -> Target:
     """Read the history to its end; ``crashes`` are numbers of records after which everything but the target
-    is lost."""
+    is lost. Rows that wait beyond ``memory_bytes`` go to a store."""
     shape = plan.shape
     target = Target(contents or TableContents(len(shape.key), len(shape.rest)))
     position = 0
     for crash in (*sorted(crashes), len(history.records)):
-        _Run(history, plan, target, tells_before).read(position, crash)
+        _Run(history, plan, target, tells_before, memory_bytes).read(position, crash)
         position = crash
     return target
 
@@ -81,7 +84,12 @@ class _Run:
     """One process."""
 
     def __init__(
-        self, history: TopicHistory, plan: SubscribePlan, target: Target, tells_before: bool
+        self,
+        history: TopicHistory,
+        plan: SubscribePlan,
+        target: Target,
+        tells_before: bool,
+        memory_bytes: int | None = None,
     ) -> None:
         self._history = history
         self._target = target
@@ -93,7 +101,8 @@ class _Run:
             token: ResumeToken = read_token(target.token, self._subscription.fingerprint)
             self._subscription, start = resumed(plan, token, source)
         self._offsets = dict(start.offsets)
-        self._gate = RowGate(DECODERS, history.partitions, start)
+        spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes)
+        self._gate = RowGate(DECODERS, history.partitions, start, spill=spill)
         self._state = ConsumerState(
             self._subscription.header, resumed=bool(target.token) or not plan.snapshot
         )
@@ -106,12 +115,18 @@ class _Run:
         records = list(reread(self._history, position, self._offsets))
         for place, record in records[: len(records) - count]:
             self._gate.take(place, record)
-            opening = self._gate.open()
-            if opening is None:
-                continue
-            batch = self._subscription.advance(opening, self._gate.offsets())
-            if batch is not None:
-                self._store(batch)
+            self._open()  # one step at a time: a crash may come before the next one
+        while not count and self._open():
+            pass
+
+    def _open(self) -> bool:
+        opening = self._gate.open()
+        if opening is None:
+            return False
+        batch = self._subscription.advance(opening, self._gate.offsets())
+        if batch is not None:
+            self._store(batch)
+        return True
 
     def _store(self, batch: SubscriptionBatch) -> None:
         target = self._target

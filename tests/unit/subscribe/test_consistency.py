@@ -84,6 +84,30 @@ def test_a_resume_loses_and_repeats_nothing(
     )
 
 
+@ALL_MODES
+@SOURCES
+@given(
+    history=topic_histories(),
+    as_of=times(),
+    crash_at=crashes,
+    memory_bytes=st.sampled_from([0, 300, 1_000, 2_500]),
+)
+def test_rows_that_do_not_fit_into_memory_change_nothing(
+    mode: str,
+    tells_before: bool,
+    history: TopicHistory,
+    as_of: Timestamp,
+    crash_at: list[int],
+    memory_bytes: int,
+) -> None:
+    plan = plan_of(statement(mode, f"AS OF {as_of}"))
+    within = [at for at in crash_at if at < len(history.records)]
+    target = consume(history, plan, tells_before=tells_before, crashes=within, memory_bytes=memory_bytes)
+    require_true_states(history, target)
+    assert target.frontiers[-1] == END.next()
+    assert target.rows == consume(history, plan, tells_before=tells_before).rows
+
+
 @given(history=topic_histories(), as_of=times(), up_to=times(), crash_at=crashes)
 def test_a_bounded_subscription_ends_at_its_bound(
     history: TopicHistory, as_of: Timestamp, up_to: Timestamp, crash_at: list[int]

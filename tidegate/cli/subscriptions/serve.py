@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidegate.cli.kafka_options import app_id_option, kafka_options
+from tidegate.cli.subscriptions.spill_options import spill_options
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe import SpillSettings
 from tidegate.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--print-user", metavar="NAME", help="Ask for a password, print NAME's line for --users, and end."
 )
+@spill_options
 @app_id_option
 @kafka_options
 def serve(
@@ -62,6 +65,7 @@ def serve(
     allow_host: tuple[str, ...],
     topic_prefix: str,
     print_user: str | None,
+    spill: SpillSettings,
 ) -> None:
     """Serve SUBSCRIBE over the output topics of an application's feeds.
 
@@ -90,17 +94,21 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allow_host),
     )
     checked = check_settings(settings)
-    asyncio.run(_serve(connection, app_id, topic_prefix, checked))
+    asyncio.run(_serve(connection, app_id, topic_prefix, spill, checked))
 
 
 async def _serve(
-    connection: KafkaConnection, app_id: str, topic_prefix: str, checked: CheckedSettings
+    connection: KafkaConnection,
+    app_id: str,
+    topic_prefix: str,
+    spill: SpillSettings,
+    checked: CheckedSettings,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     from tidegate.serve.feed_streams import FeedSubscriptions
     from tidegate.serve.server import serving
 
-    subscriptions = FeedSubscriptions(connection, app_id, topic_prefix)
+    subscriptions = FeedSubscriptions(connection, app_id, topic_prefix, spill=spill)
     await subscriptions.refresh()  # what is wrong with the application is said before anything listens
     ended = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):

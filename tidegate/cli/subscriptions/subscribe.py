@@ -17,8 +17,9 @@ from tidegate.cli.subscriptions.batch_outputs import (
     JsonOutput,
     TableOutput,
 )
+from tidegate.cli.subscriptions.spill_options import spill_options
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe import LiveSubscription, SpillSettings, subscribe
 from tidegate.subscribe import Dialect, parse_subscribe
 
 _JSON, _CSV, _TABLE = "json", "csv", "table"
@@ -55,6 +56,7 @@ _IDLE_S: Final = 0.25
     show_default=True,
     help="Whose habits the output follows.",
 )
+@spill_options
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -70,6 +72,7 @@ def subscribe_command(
     batches: int | None,
     command: str | None,
     dialect: str,
+    spill: SpillSettings,
 ) -> None:
     """Print the rows of a SUBSCRIBE statement, batch by batch. Each batch is complete up to one time.
 
@@ -91,6 +94,7 @@ def subscribe_command(
         token="" if shows_table else token,  # a table is shown whole
         dialect=Dialect(dialect),
         key_table=key_table,
+        spill=spill,
     ) as subscription:
         _deliver(subscription, _output(subscription, form, command), batches, token)
 

@@ -4,7 +4,7 @@
 2. AS OF is chosen from what the topic can still answer (`feed_history`), or from a token, whose offsets must
    still be there.
 3. Records are read partition by partition (`feed_reader`) and given to the gate. Partitions that are far
-   ahead are paused (`partition_pauses`).
+   ahead are paused (`partition_pauses`). Rows that wait beyond a budget of memory go to disk (`spill_files`).
 4. When the gate opens, the subscription makes a batch of what it lets through.
 5. The batch's token has the offsets of the gate, so a resume reads what waits again.
 
@@ -29,12 +29,14 @@ from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
+from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
 from tidegate.subscribe.gate.side_markers import SideMarkers
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.subscription import (
     Subscription,
@@ -57,6 +59,8 @@ class SubscriptionStatus:
         waiting_rows: rows that wait for other partitions.
         paused: partitions that are not read while others catch up.
         repeats: rows that came again and were dropped.
+        spilled_rows: how many rows have waited on disk so far.
+        spill_bytes: bytes of the disk that rows take now.
         retention_margin: how many records lie between what a resume would read and what is deleted, in the
             partition where they are fewest.
     """
@@ -65,6 +69,8 @@ class SubscriptionStatus:
     waiting_rows: int
     paused: tuple[FeedPartition, ...]
     repeats: int
+    spilled_rows: int
+    spill_bytes: int
     retention_margin: int
 
 
@@ -73,7 +79,8 @@ class LiveSubscription:
 
     ``plan`` is of ``table``. ``token`` is the text of a batch's token: the subscription goes on behind that
     batch. ``key_table`` is a directory for the rows by key, which a subscription needs whose records do not
-    tell the row before. Without one they are in memory, and a resume is refused.
+    tell the row before. Without one they are in memory, and a resume is refused. ``spill`` is what becomes of
+    rows that wait.
 
     Attributes:
         plan: what the statement means for the table.
@@ -92,6 +99,7 @@ class LiveSubscription:
         key_table: Path | None = None,
         *,
         track_keys: bool = False,
+        spill: SpillSettings | None = None,
     ) -> None:
         history = FeedHistory.now(table)
         topics = sorted({place.topic for place in (*history.rows, *history.markers)})
@@ -109,7 +117,14 @@ class LiveSubscription:
                 start = self._resume(history, source, token)
             else:
                 start = self._begin(history, source, track_keys=track_keys)
-            self._gate = RowGate({table.target.topic: table.decoder()}, history.rows, start)
+            spill = spill or SpillSettings()
+            self._spill = SpillFiles(spill.directory)
+            self._gate = RowGate(
+                {table.target.topic: table.decoder()},
+                history.rows,
+                start,
+                spill=Spill(self._spill, spill.memory_bytes),
+            )
             side = table.feed.resolved_topic
             self._side = SideMarkers(side, history.rows, self._gate) if side else None
             self._pauses = PartitionPauses(self._gate, history.rows)
@@ -185,13 +200,16 @@ class LiveSubscription:
             self._gate.waiting_rows,
             tuple(sorted(self._reader.paused)),
             self._gate.repeats,
+            self._gate.spilled_rows,
+            self._spill.disk_bytes,
             min(offset - lows.get(place, 0) for place, offset in offsets.items()),
         )
 
     def close(self) -> None:
-        """Close the client and the key table."""
+        """Close the client, the key table and the files of rows that wait."""
         self._ended = True
         self._reader.close()
+        self._spill.close()
         if self._rows is not None:
             self._rows.close()
 

@@ -14,6 +14,7 @@ from tidegate.changefeed.definition.feed import feed_id
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
 from tidegate.client.subscribe.live_subscription import LiveSubscription
+from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
@@ -32,6 +33,7 @@ def subscribe(
     dialect: Dialect = Dialect.TIDEGATE,
     key_table: Path | None = None,
     track_keys: bool = False,
+    spill: SpillSettings | None = None,
 ) -> LiveSubscription:
     """Open the subscription of a statement.
 
@@ -46,6 +48,7 @@ def subscribe(
         key_table: a directory for the rows by key, where records do not tell the row before; by default they
             are in memory, and a resume is refused.
         track_keys: whether a key_violation lasts until the key has one row or none.
+        spill: how much memory rows may take that wait for other partitions, and where the rest of them goes.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
     `LiveSubscription` do.
@@ -54,4 +57,4 @@ def subscribe(
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     table = catalog.table(parsed, feed_id(feed) if feed else None)
     plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect)
-    return LiveSubscription(table, plan, token, key_table, track_keys=track_keys)
+    return LiveSubscription(table, plan, token, key_table, track_keys=track_keys, spill=spill)

@@ -7,7 +7,7 @@ two columns of numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,17 @@ from tidegate.hlc import Timestamp
 IntColumn: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
+#: About what a row takes in memory beside the bytes of its key and value: objects, and numbers of columns.
+_ROW_BYTES: Final = 160
+#: A decoded row takes about so many times the bytes of its value.
+_DECODED: Final = 10
+
 
 class RowChunk(NamedTuple):
     """Some rows of one partition, in the order of their offsets.
 
     ``records`` has the rows that had to be decoded when they came, because their timestamps cannot be seen
-    otherwise; ``None`` for each of the others.
+    otherwise; ``None`` for each of the others. ``memory_bytes`` is about what all of it takes in memory.
     """
 
     offsets: IntColumn
@@ -32,6 +37,7 @@ class RowChunk(NamedTuple):
     keys: list[bytes]
     values: list[bytes | None]
     records: list[RowRecord | None]
+    memory_bytes: int
 
     @property
     def rows(self) -> int:
@@ -47,6 +53,18 @@ class RowChunk(NamedTuple):
         """Which rows are at or below a timestamp."""
         return at_or_below(self.walls, self.logicals, bound)
 
+    def part(self, begin: int, end: int) -> RowChunk:
+        """The rows from one position up to another."""
+        return RowChunk(
+            self.offsets[begin:end],
+            self.walls[begin:end],
+            self.logicals[begin:end],
+            self.keys[begin:end],
+            self.values[begin:end],
+            self.records[begin:end],
+            self._share(end - begin),
+        )
+
     def where(self, mask: Mask) -> RowChunk:
         """The rows of a mask."""
         at = np.flatnonzero(mask)
@@ -61,7 +79,24 @@ class RowChunk(NamedTuple):
             [keys[each] for each in places],
             [values[each] for each in places],
             [records[each] for each in places],
+            self._share(len(places)),
         )
+
+    def _share(self, rows: int) -> int:
+        """About what so many of its rows take in memory."""
+        return self.memory_bytes * rows // max(self.rows, 1)
+
+
+def memory_of(keys: Sequence[bytes], values: Sequence[bytes | None], decoded: int) -> int:
+    """About what rows take in memory, of which so many are decoded."""
+    value_bytes = sum(map(len, filter(None, values)))
+    rows = len(keys)
+    return (
+        rows * _ROW_BYTES
+        + sum(map(len, keys))
+        + value_bytes
+        + value_bytes * _DECODED * decoded // max(rows, 1)
+    )
 
 
 def at_or_below(walls: IntColumn, logicals: IntColumn, bound: Timestamp) -> Mask:

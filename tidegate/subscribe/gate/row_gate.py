@@ -7,6 +7,9 @@
 2. A marker ends its partition's segment. The *minimum* is the lowest marker of all partitions.
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
    dropped. Everything up to M is complete: the frontier is ``M.next()``.
+4. If the rows that wait take more memory than they may, all rows of the partition that has most of them are
+   moved to a store. They are taken back in step 3. If more of them are complete than fit into the memory,
+   the gate opens in several steps, each up to a timestamp below M.
 
 Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a higher watermark had lost data.
 """
@@ -23,10 +26,11 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns, RowVersion
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows, opened_rows
 from tidegate.subscribe.gate.recent_versions import VERSIONS_KEPT, RecentVersions
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.gate.version_reader import VersionReader
 from tidegate.subscribe.gate.waiting_rows import WaitingRows
 from tidegate.subscribe.updates.first_error import FirstError
-from tidegate.subscribe.updates.frontier import Frontier, frontier_after
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume_as_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,13 @@ class RowGate:
     Attributes:
         delivered: everything at or below it was let through.
         repeats: how many rows were dropped because they came before.
+        spilled_rows: how many rows were moved out of memory.
     """
 
-    __slots__ = ("_first_error", "_reader", "_recent", "_waits", "delivered", "repeats")
+    __slots__ = (
+        *("_counted_bytes", "_first_error", "_reader", "_recent", "_spill", "_waits"),
+        *("delivered", "repeats", "spilled_rows"),
+    )
 
     def __init__(
         self,
@@ -74,17 +82,23 @@ class RowGate:
         partitions: Iterable[FeedPartition],
         start: GateStart | None = None,
         versions_kept: int = VERSIONS_KEPT,
+        spill: Spill | None = None,
     ) -> None:
-        """``decoders`` by topic; ``partitions`` are all that rows stand in. ``ValueError`` for no
-        partitions."""
+        """``decoders`` by topic; ``partitions`` are all that rows stand in; ``spill`` is where rows go that
+        have no room in memory, which has no bound without it. ``ValueError`` for no partitions."""
         start = start or GateStart()
         self._reader = VersionReader(decoders)
         self.delivered = start.delivered
         self.repeats = 0
+        self.spilled_rows = 0
+        self._spill = spill
+        #: The memory that rows took when it was counted last, and that of all that were added since.
+        self._counted_bytes = 0
         self._first_error = FirstError()
         self._recent = RecentVersions(start.delivered, versions_kept)
+        store = None if spill is None else spill.store
         self._waits = {
-            place: WaitingRows(start.delivered, start.offsets.get(place, 0)) for place in partitions
+            place: WaitingRows(start.delivered, start.offsets.get(place, 0), store) for place in partitions
         }
         if not self._waits:
             raise ValueError("a gate without partitions would never open")
@@ -114,6 +128,7 @@ class RowGate:
                 self._take_marker(place, records.record(marker), wait)
                 begin = marker + 1
             self._take_rows(place, records.part(begin, end), wait)
+            self._move_out_of_memory()
 
     @property
     def minimum(self) -> Timestamp:
@@ -149,7 +164,8 @@ class RowGate:
     def open(self) -> GateOpening | None:
         """What is complete since the last time; ``None`` where the minimum did not rise.
 
-        Raises ``RepeatDiffers``.
+        Call it until it gives ``None``: what was moved out of memory may come in several steps. Raises
+        ``RepeatDiffers``, and ``SpillLost`` where rows do not come back.
         """
         with self._first_error:
             return self._open()
@@ -158,13 +174,40 @@ class RowGate:
         minimum = self.minimum
         if minimum <= self.delivered:
             return None
+        up_to = minimum if self._spill is None else self._step_towards(minimum, self._spill.budget_bytes)
         rows, copies = opened_rows(
-            [(place, chunk) for place, wait in self._waits.items() for chunk in wait.take_up_to(minimum)]
+            [(place, chunk) for place, wait in self._waits.items() for chunk in wait.take_up_to(up_to)]
         )
         self.repeats += copies
         self._recent.add(rows)
-        self.delivered = minimum
-        return GateOpening(frontier_after(minimum), rows, self._reader.row)
+        self.delivered = up_to
+        self._counted_bytes = self._memory_bytes()  # with what was taken back and is carried over
+        return GateOpening(frontier_after(up_to), rows, self._reader.row)
+
+    def _step_towards(self, minimum: Timestamp, budget_bytes: int) -> Timestamp:
+        """The highest timestamp up to a minimum whose rows fit into memory when they are taken back.
+
+        Rows of one timestamp are never parted, so these may be more than fit.
+        """
+        blocks = [block for wait in self._waits.values() for block in wait.spilled_up_to(minimum)]
+        blocks.sort(key=lambda each: each.lowest)
+        taken = 0
+        for block in blocks:
+            taken += block.memory_bytes
+            if taken > budget_bytes and block.lowest > blocks[0].lowest:
+                return resume_as_of(Frontier(block.lowest))
+        return minimum
+
+    def _move_out_of_memory(self) -> None:
+        if self._spill is None or self._counted_bytes <= self._spill.budget_bytes:
+            return
+        while (taken := self._memory_bytes()) > self._spill.budget_bytes:
+            largest = max(self._waits.values(), key=lambda wait: wait.memory_bytes)
+            self.spilled_rows += largest.move_out()
+        self._counted_bytes = taken
+
+    def _memory_bytes(self) -> int:
+        return sum(wait.memory_bytes for wait in self._waits.values())
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Where to read each partition from, to have all that is above ``delivered`` again."""
@@ -186,6 +229,7 @@ class RowGate:
         chunk = self._reader.chunk(place, records)
         if chunk is None:
             return
+        self._counted_bytes += chunk.memory_bytes
         below = chunk.up_to(wait.bound)
         if not below.any():
             wait.add(chunk)

@@ -54,6 +54,14 @@ class SegmentQueue:
         self.rows -= sum(chunk.rows for chunk in taken)
         return taken
 
+    def take_all(self) -> list[RowChunk]:
+        """Remove all rows, those of the open segment as well, and return them in their order."""
+        taken = [*(chunk for segment in self._ended for chunk in segment.chunks), *self._open]
+        self._ended.clear()
+        self._open = []
+        self.rows = 0
+        return taken
+
     def first_offset(self) -> int | None:
         """Return the lowest offset of a row; ``None`` without rows."""
         chunks = self._ended[0].chunks if self._ended else self._open

@@ -11,7 +11,7 @@ from tidegate.changefeed.encoding.record import MarkerRecord, Record, RecordDeco
 from tidegate.errors import MalformedRecord, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
-from tidegate.subscribe.gate.row_chunk import RowChunk, int_column
+from tidegate.subscribe.gate.row_chunk import RowChunk, int_column, memory_of
 from tidegate.subscribe.gate.stamps import has_stamp, stamp, usual_stamps
 
 
@@ -51,7 +51,8 @@ class VersionReader:
                 updated = timestamp_of(row)
             walls[at], logicals[at] = updated
         keys: Any = records.keys  # a record without one is a marker
-        return RowChunk(int_column(records.offsets), walls, logicals, keys, values, decoded)
+        memory_bytes = memory_of(keys, values, len(others))
+        return RowChunk(int_column(records.offsets), walls, logicals, keys, values, decoded, memory_bytes)
 
     def row(self, place: FeedPartition, record: FeedRecord) -> RowRecord:
         """Decode a row. Raises ``UnreadableRow`` for what is none, or lacks its timestamp or values."""

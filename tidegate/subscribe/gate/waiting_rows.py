@@ -3,13 +3,18 @@
 The rows between two markers are a *segment*; they wait as bytes where they can. A segment begins after marker
 A and ends with marker M, so all of its rows are above A. None of them is complete before the minimum of all
 partitions is above A. Then the segment is looked at, once. Rows above the minimum are carried over.
+
+What is moved out of memory is no segment any more: each block of it is taken back by its lowest timestamp.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.row_chunk import RowChunk
 from tidegate.subscribe.gate.segment_queue import SegmentQueue
+from tidegate.subscribe.gate.spilled_rows import BlockStore, SpilledBlock, move_out, take_back
 
 
 class WaitingRows:
@@ -19,33 +24,44 @@ class WaitingRows:
         marker: its last marker; zero before the first.
         bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
         next_offset: the offset behind the last record that was read.
+        memory_bytes: about how much memory the rows take that wait in memory.
     """
 
-    __slots__ = ("_carried", "_carried_rows", "_marker_offset", "_segments", "bound", "marker", "next_offset")
+    __slots__ = (
+        *("_carried", "_carried_rows", "_marker_offset", "_segments", "_spilled", "_spilled_rows", "_store"),
+        *("bound", "marker", "memory_bytes", "next_offset"),
+    )
 
-    def __init__(self, begin: Timestamp, next_offset: int) -> None:
+    def __init__(self, begin: Timestamp, next_offset: int, store: BlockStore | None = None) -> None:
+        """``store`` is where ``move_out`` moves rows to."""
         self.marker = ZERO
         self.bound = begin
         self.next_offset = next_offset
         self._segments = SegmentQueue()
         self._carried: list[RowChunk] = []
         self._carried_rows = 0
+        self.memory_bytes = 0
+        self._store = store
+        self._spilled: list[SpilledBlock] = []
+        self._spilled_rows = 0
         self._marker_offset: int | None = None
 
     @property
     def rows(self) -> int:
         """How many rows wait."""
-        return self._segments.rows + self._carried_rows
+        return self._segments.rows + self._carried_rows + self._spilled_rows
 
     def add(self, chunk: RowChunk) -> None:
         """Take rows above ``bound``."""
         self._segments.add(chunk)
+        self.memory_bytes += chunk.memory_bytes
 
     def add_below_bound(self, chunk: RowChunk) -> None:
         """Take rows at or below the partition's own marker, and above what was delivered: they are not
         dropped."""
         self._carried.append(chunk)
         self._carried_rows += chunk.rows
+        self.memory_bytes += chunk.memory_bytes
 
     def pass_marker(self, marker: Timestamp) -> None:
         """End the segment. The caller has seen that markers do not fall."""
@@ -59,11 +75,26 @@ class WaitingRows:
         """Say that the last marker stands among the rows, at an offset: it has to be read again with them."""
         self._marker_offset = offset
 
+    def move_out(self) -> int:
+        """Move all rows that are in memory to the store; returns how many. Raises ``SpillLost``."""
+        assert self._store is not None
+        chunks = self._carried + self._segments.take_all()
+        rows = sum(chunk.rows for chunk in chunks)
+        self._carried, self._carried_rows, self.memory_bytes = [], 0, 0
+        self._spilled += move_out(chunks, self._store)
+        self._spilled_rows += rows
+        return rows
+
+    def spilled_up_to(self, minimum: Timestamp) -> list[SpilledBlock]:
+        """The blocks outside of memory that have rows at or below a minimum."""
+        return [block for block in self._spilled if block.lowest <= minimum]
+
     def take_up_to(self, minimum: Timestamp) -> list[RowChunk]:
-        """The rows at or below a minimum, which is not above ``bound``."""
+        """The rows at or below a minimum, which is not above ``bound``. Raises ``SpillLost``."""
         looked_at = self._carried + self._segments.take_below(minimum)
+        self.memory_bytes -= sum(chunk.memory_bytes for chunk in looked_at)
         complete, self._carried = [], []
-        for chunk in looked_at:
+        for chunk in (*looked_at, *self._taken_back(minimum)):
             below = chunk.up_to(minimum)
             if below.all():
                 complete.append(chunk)
@@ -73,7 +104,19 @@ class WaitingRows:
             else:
                 self._carried.append(chunk)
         self._carried_rows = sum(chunk.rows for chunk in self._carried)
+        self.memory_bytes += sum(chunk.memory_bytes for chunk in self._carried)
         return complete
+
+    def _taken_back(self, minimum: Timestamp) -> Iterator[RowChunk]:
+        """Take the blocks back from the store that have rows at or below a minimum."""
+        if not self._spilled or self._store is None:
+            return
+        blocks = self.spilled_up_to(minimum)
+        self._spilled = [block for block in self._spilled if block.lowest > minimum]
+        for block in blocks:
+            chunk = take_back(block, self._store)
+            self._spilled_rows -= chunk.rows
+            yield chunk
 
     def first_offset(self, delivered: Timestamp) -> int:
         """Where to read from to have again every row that waits, and a marker above what was delivered.
@@ -81,6 +124,7 @@ class WaitingRows:
         Without the marker a partition that is ahead would seem to stand still until the next one.
         """
         first = [chunk.first_offset for chunk in self._carried]
+        first += [block.first_offset for block in self._spilled]
         if (in_segments := self._segments.first_offset()) is not None:
             first.append(in_segments)
         if self.bound > delivered and self._marker_offset is not None:

@@ -16,7 +16,7 @@ from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import ACCOUNTS, OPTIONS, HandFeed
 from tests.unit.client.topics import create_topic, wait_until_forgotten
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe import LiveSubscription, SpillSettings, subscribe
 from tidegate.errors import HistoryLost, InputError, ObjectDropped, PromiseBroken, TokenRefused
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import SubscriptionBatch
@@ -290,6 +290,25 @@ def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None
             next_of(subscription)
             status = subscription.status()
         assert status.waiting_rows == 0
+
+
+def test_rows_that_wait_on_disk_come_in_their_time(feed: HandFeed, tmp_path: Path) -> None:
+    for wall in range(1, 201):
+        feed.write(0, wall, wall, row(wall, wall))
+    feed.mark(1, 1)
+    with opened(feed, "SUBSCRIBE accounts AS OF 1", spill=SpillSettings(10_000, tmp_path)) as subscription:
+        deadline = time.monotonic() + _COMES_S
+        while (status := subscription.status()).waiting_rows < 200:
+            assert time.monotonic() < deadline, status
+            assert subscription.next(0.1) is None
+        assert status.spilled_rows > 100
+        assert status.spill_bytes > 0
+        feed.mark(300)
+        seen: list[int] = []
+        while subscription.status().delivered < Timestamp(300):
+            seen += [each[2] for each in next_of(subscription).rows]
+        assert seen == list(range(1, 201))
+        assert subscription.status().spill_bytes == 0
 
 
 def test_rows_of_older_versions_of_the_table_have_null_in_new_columns(

@@ -34,11 +34,20 @@ def test_the_first_offset_is_that_of_the_oldest_row() -> None:
     assert queue.first_offset() == 21
 
 
+def test_all_rows_can_be_taken_at_once() -> None:
+    queue = SegmentQueue()
+    queue.add(_chunk(11))
+    queue.end(Timestamp(10))
+    queue.add(_chunk(21, 22))
+    assert _walls(queue.take_all()) == [11, 21, 22]
+    assert (queue.rows, queue.take_all(), queue.take_below(Timestamp(99))) == (0, [], [])
+
+
 def _chunk(*walls: int) -> RowChunk:
     """Rows whose offsets are their walls."""
     column = int_column(walls)
     none = [None] * len(walls)
-    return RowChunk(column, column, int_column([0] * len(walls)), [b"[1]"] * len(walls), [*none], [*none])
+    return RowChunk(column, column, int_column([0] * len(walls)), [b"[1]"] * len(walls), [*none], [*none], 0)
 
 
 def _walls(chunks: list[RowChunk]) -> list[int]:

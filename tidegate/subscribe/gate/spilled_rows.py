@@ -1,0 +1,139 @@
+"""Rows that wait outside of memory, in a store that the gate is given.
+
+Rows of one partition are moved out in *blocks*. Of a block only its lowest timestamp, its first offset and
+its ticket stay in memory. It is written once, and taken back once: when the minimum reaches its lowest
+timestamp. Rows that were decoded already are decoded again then.
+
+A block is, in this order: how many rows it has (4 bytes); offsets, walls and logical parts (8 bytes each);
+the lengths of keys, then of values (4 bytes each, -1 for no value); the keys; the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, memory_of
+
+#: Rows of a block take about so much memory: reading one back must not fill the memory again.
+BLOCK_BYTES: Final = 2 << 20
+BUDGET_BYTES: Final = 64 << 20
+_LITTLE: Final = "<i4"
+_LONG: Final = "<i8"
+
+
+class BlockStore(Protocol):
+    """Keeps blocks outside of memory. Raises ``SpillLost`` where it cannot, or cannot give one back whole."""
+
+    def put(self, block: bytes) -> int:
+        """Keep a block; returns its ticket."""
+        ...
+
+    def take(self, ticket: int) -> bytes:
+        """Give a block back, and forget it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """Where rows beyond ``budget_bytes`` of memory go. The budget is of all partitions of a gate together."""
+
+    store: BlockStore
+    budget_bytes: int = BUDGET_BYTES
+
+
+class SpilledBlock(NamedTuple):
+    """A block in the store. ``memory_bytes`` is about what its rows take in memory."""
+
+    ticket: int
+    first_offset: int
+    lowest: Timestamp
+    memory_bytes: int
+
+
+def move_out(chunks: Iterable[RowChunk], store: BlockStore) -> Iterator[SpilledBlock]:
+    """Move the rows of some chunks to a store, in blocks. Raises ``SpillLost``."""
+    gathered: list[RowChunk] = []
+    size = 0
+    for chunk in chunks:
+        for part in _parts(chunk):
+            if gathered and size + part.memory_bytes > BLOCK_BYTES:
+                yield _put(gathered, store)
+                gathered, size = [], 0
+            gathered.append(part)
+            size += part.memory_bytes
+    if gathered:
+        yield _put(gathered, store)
+
+
+def take_back(block: SpilledBlock, store: BlockStore) -> RowChunk:
+    """The rows of a block. Raises ``SpillLost``."""
+    return unpacked(store.take(block.ticket))
+
+
+def packed(chunks: Sequence[RowChunk]) -> bytes:
+    """The bytes of a block with the rows of some chunks of one partition."""
+    keys = [key for chunk in chunks for key in chunk.keys]
+    values = [value for chunk in chunks for value in chunk.values]
+    columns = [
+        np.concatenate(column).astype(_LONG).tobytes()
+        for column in zip(*((chunk.offsets, chunk.walls, chunk.logicals) for chunk in chunks), strict=True)
+    ]
+    key_lengths = np.fromiter(map(len, keys), _LITTLE, len(keys)).tobytes()
+    value_lengths = np.fromiter(
+        (-1 if value is None else len(value) for value in values), _LITTLE, len(values)
+    ).tobytes()
+    count = len(keys).to_bytes(4, "little")
+    return b"".join((count, *columns, key_lengths, value_lengths, *keys, *filter(None, values)))
+
+
+def unpacked(block: bytes) -> RowChunk:
+    """The rows of a block, none of them decoded."""
+    count = int.from_bytes(block[:4], "little")
+    offsets, walls, logicals = (_longs(block, 4 + 8 * count * at, count) for at in range(3))
+    key_lengths, value_lengths = (_lengths(block, 4 + 24 * count + 4 * count * at, count) for at in range(2))
+    begin = 4 + 32 * count
+    key_ends = list(accumulate(key_lengths.tolist(), initial=begin))
+    keys = [block[start:end] for start, end in pairwise(key_ends)]
+    value_ends = list(accumulate(np.maximum(value_lengths, 0).tolist(), initial=key_ends[-1]))
+    values: list[bytes | None] = [block[start:end] for start, end in pairwise(value_ends)]
+    for at in np.flatnonzero(value_lengths < 0).tolist():
+        values[at] = None
+    return RowChunk(offsets, walls, logicals, keys, values, [None] * count, memory_of(keys, values, 0))
+
+
+def _put(chunks: list[RowChunk], store: BlockStore) -> SpilledBlock:
+    return SpilledBlock(
+        store.put(packed(chunks)),
+        min(chunk.first_offset for chunk in chunks),
+        min(map(_lowest, chunks)),
+        sum(chunk.memory_bytes for chunk in chunks),
+    )
+
+
+def _parts(chunk: RowChunk) -> Iterator[RowChunk]:
+    """A chunk in parts of a block at most, where rows are about equally large."""
+    rows = max(1, chunk.rows * BLOCK_BYTES // max(chunk.memory_bytes, 1))
+    for begin in range(0, chunk.rows, rows):
+        yield chunk if rows >= chunk.rows else chunk.part(begin, begin + rows)
+
+
+def _lowest(chunk: RowChunk) -> Timestamp:
+    wall = chunk.walls.min()
+    return Timestamp(int(wall), int(chunk.logicals[chunk.walls == wall].min()))
+
+
+def _longs(block: bytes, begin: int, count: int) -> IntColumn:
+    column: IntColumn = np.frombuffer(block, _LONG, count, begin).astype(np.int64)
+    return column
+
+
+def _lengths(block: bytes, begin: int, count: int) -> NDArray[np.int32]:
+    column: NDArray[np.int32] = np.frombuffer(block, _LITTLE, count, begin)
+    return column
