@@ -7,58 +7,23 @@ that its partition has shown every row up to T; the lowest marker over all parti
 of them. So rows are kept back until that minimum has passed them, and then applied in the order of their
 timestamps: what the tables hold after that is what they held in the store at that timestamp.
 
-A row at or below the marker of its own partition is not dropped for that: it is kept and sorted in. Only at
-or below the minimum that was already applied is it known to be a repeat. (The rule is that of TiCDC's
-reference consumer, cmd/kafka-consumer; dropping rows by a higher watermark lost data there.)
+Which row is new and what is complete is the answer of tidegate's `RowGate` (docs/subscribe.md). The rest of a
+consumer is here: assignment, tables, and what is shown. `tidegate subscribe` does all of it for one table.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from confluent_kafka import Consumer
 
-from tidegate.changefeed.encoding.json_decoder import parse_record
-from tidegate.changefeed.encoding.record import MarkerRecord
-from tidegate.hlc import ZERO, Timestamp
-
-#: (topic, partition)
-Place: TypeAlias = tuple[str, int]
-
-
-class Change(NamedTuple):
-    """A row version; ``row`` is ``None`` for a deletion. Changes sort by timestamp first."""
-
-    timestamp: Timestamp
-    topic: str
-    key: bytes
-    row: Mapping[str, Any] | None
-
-
-class Gate:
-    """Keeps changes back until every partition is complete up to their timestamp."""
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self._markers = dict.fromkeys(places, ZERO)
-        self._waiting: dict[tuple[Timestamp, str, bytes], Change] = {}
-        self.opened = ZERO
-
-    def add(self, change: Change) -> None:
-        """Take a change; a repeat of one that waits, or was let through, changes nothing."""
-        if change.timestamp > self.opened:
-            self._waiting[change[:3]] = change
-
-    def marker(self, place: Place, resolved: Timestamp) -> list[Change]:
-        """Take a marker; returns the changes that are complete now, in the order of their timestamps."""
-        self._markers[place] = max(self._markers[place], resolved)
-        lowest = min(self._markers.values())
-        if lowest <= self.opened:
-            return []
-        self.opened = lowest
-        complete = sorted(version for version in self._waiting if version[0] <= lowest)
-        return [self._waiting.pop(version) for version in complete]
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.errors import TidegateError
+from tidegate.subscribe import FeedPartition, FeedRecord, RowGate
+from tidegate.subscribe.gate.feed_record import RowVersion
 
 
 class Tables:
@@ -67,14 +32,14 @@ class Tables:
     def __init__(self) -> None:
         self.rows: dict[str, dict[bytes, Mapping[str, Any]]] = {}
 
-    def apply(self, changes: Iterable[Change]) -> None:
-        """Apply changes in their order."""
-        for change in changes:
-            table = self.rows.setdefault(change.topic, {})
-            if change.row is None:
-                table.pop(change.key, None)
+    def apply(self, versions: Iterable[RowVersion]) -> None:
+        """Apply row versions in their order; one without a row is a deletion."""
+        for version in versions:
+            table = self.rows.setdefault(version.topic, {})
+            if version.record.row is None:
+                table.pop(version.key, None)
             else:
-                table[change.key] = change.row
+                table[version.key] = version.record.row
 
     def summary(self, column: str | None) -> str:
         """The number of rows of each table, and the sum of a column."""
@@ -100,11 +65,11 @@ def consume(bootstrap_servers: str, group: str, topics: list[str], column: str |
             "isolation.level": "read_committed",
         }
     )
-    gate, tables = Gate(()), Tables()
+    gate, tables = None, Tables()
 
     def assigned(_: Consumer, partitions: list[Any]) -> None:
         nonlocal gate, tables
-        gate, tables = Gate((each.topic, each.partition) for each in partitions), Tables()
+        gate, tables = gate_over(FeedPartition(each.topic, each.partition) for each in partitions), Tables()
 
     consumer.subscribe(topics, on_assign=assigned)
     try:
@@ -112,30 +77,34 @@ def consume(bootstrap_servers: str, group: str, topics: list[str], column: str |
             for message in consumer.consume(1_000, timeout=0.5):
                 if message.error() is not None:
                     raise SystemExit(message.error().str())
-                complete = take(gate, message)
-                if complete:
-                    tables.apply(complete)
-                    print(f"{gate.opened}: {tables.summary(column)}")
+                if gate is not None and take(gate, tables, message):
+                    print(f"{gate.delivered}: {tables.summary(column)}")
+    except TidegateError as error:
+        raise SystemExit(str(error)) from None
     except KeyboardInterrupt:
         pass
     finally:
         consumer.close()
 
 
-def take(gate: Gate, message: Any) -> list[Change]:
-    """Give a message to the gate; returns the changes that it completes."""
-    record = parse_record(message.key(), message.value(), headers=message.headers() or ())
-    if isinstance(record, MarkerRecord):
-        return gate.marker((message.topic(), message.partition()), record.resolved)
-    if record.oversize_bytes:
-        raise SystemExit(
-            f"The row {message.key()!r} was too large for its topic, and is not in its record: fetch the "
-            f"version {record.mvcc_timestamp} from the source, or raise the feed's max_row_bytes."
-        )
-    if record.updated is None:
-        raise SystemExit("The rows have no timestamp: create the feed WITH updated.")
-    gate.add(Change(record.updated, message.topic(), message.key(), record.row))
-    return []
+def gate_over(places: Iterable[FeedPartition]) -> RowGate | None:
+    """A gate over these partitions, of feeds in the wrapped envelope; ``None`` for no partitions."""
+    partitions = list(places)
+    decoders = dict.fromkeys((each.topic for each in partitions), JsonDecoder(Envelope.WRAPPED))
+    return RowGate(decoders, partitions) if partitions else None
+
+
+def take(gate: RowGate, tables: Tables, message: Any) -> bool:
+    """Give a message to the gate, and apply what it completes. Returns whether there is a new snapshot.
+
+    Raises ``PromiseBroken`` and ``UnreadableRow``, with the place of the record.
+    """
+    place = FeedPartition(message.topic(), message.partition())
+    gate.take(place, FeedRecord(message.offset(), message.key(), message.value(), message.headers() or ()))
+    opening = gate.open()
+    if opening is not None:
+        tables.apply(opening.versions)
+    return opening is not None
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The example's gate: whatever the order of arrival, what is let through is a snapshot."""
+"""The example's consumer: whatever the order of arrival, its tables are a snapshot."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.consistent_consumer import Change, Gate, Tables, take
-from tests.unit.verify.streams import Stream, at, correct_streams
+from examples.consistent_consumer import Tables, gate_over, take
+from tests.unit.verify.streams import Stream, at, correct_streams, marker, row
 from tidegate.changefeed.definition.oversize import Oversize
 from tidegate.changefeed.encoding.json_decoder import parse_record
-from tidegate.changefeed.encoding.record import MarkerRecord
+from tidegate.errors import MarkerFell, UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe import FeedPartition, RowGate
 from tidegate.verify import TopicRecord
 
-PLACES = [("accounts", 0), ("accounts", 1)]
-
-
-def change(ms: int, key: int = 1, topic: str = "accounts") -> Change:
-    return Change(at(ms), topic, b"[%d]" % key, {"v": ms})
+PLACES = [FeedPartition("accounts", 0), FeedPartition("accounts", 1)]
 
 
 class Message(NamedTuple):
@@ -36,6 +33,9 @@ class Message(NamedTuple):
     def partition(self) -> int:
         return self.record.partition
 
+    def offset(self) -> int:
+        return self.record.offset
+
     def key(self) -> bytes | None:
         return self.record.key
 
@@ -46,56 +46,97 @@ class Message(NamedTuple):
         return list(self.record.headers) or None
 
 
+class Reader:
+    """A consumer of some partitions, as the example has it, and how many records each has given."""
+
+    def __init__(self, places: Sequence[FeedPartition] = PLACES) -> None:
+        gate = gate_over(places)
+        assert gate is not None
+        self.gate: RowGate = gate
+        self.tables = Tables()
+        self._ends = dict.fromkeys(places, 0)
+
+    def take(self, record: TopicRecord) -> bool:
+        """Take a record as the next one of its partition."""
+        place = FeedPartition(record.topic, record.partition)
+        self._ends[place] += 1
+        return take(self.gate, self.tables, Message(record._replace(offset=self._ends[place] - 1)))
+
+    def balances(self) -> dict[bytes, object]:
+        """The keys that the table has, with the values that tell its versions apart."""
+        return {key: found["v"] for key, found in self.tables.rows.get("accounts", {}).items()}
+
+
+def mark(ms: int, partition: int = 0) -> TopicRecord:
+    return marker(at(ms), "accounts", partition)
+
+
+def change(ms: int, key: int = 1) -> TopicRecord:
+    return row(key, at(ms), count=1)
+
+
 def test_a_row_whose_value_was_left_out_ends_the_consumer_and_is_taken_for_no_deletion() -> None:
     header = Oversize(1_234_567, False, at(5), at(5)).header()
-    message = Message(TopicRecord("accounts", 0, 3, b"[1]", b"", 5, [header]))
-    with pytest.raises(SystemExit, match=r"too large for its topic.* fetch the version 5000000"):
-        take(Gate(PLACES), message)
+    with pytest.raises(UnreadableRow, match=r"too large for its topic.* fetch the version 5000000"):
+        Reader().take(TopicRecord("accounts", 0, 3, b"[1]", b"", 5, [header]))
 
 
 def test_a_row_waits_for_the_markers_of_all_partitions() -> None:
-    gate = Gate(PLACES)
-    gate.add(change(5))
-    assert gate.marker(PLACES[0], at(9)) == []
-    assert gate.marker(PLACES[1], at(6)) == [change(5)]
-    assert gate.opened == at(6)
+    reader = Reader()
+    reader.take(change(5))
+    assert not reader.take(mark(9))
+    assert reader.balances() == {}
+    assert reader.take(mark(6, 1))
+    assert reader.balances() == {b"[1]": hash(at(5))}
+    assert reader.gate.delivered == at(6)
 
 
 def test_a_row_below_the_marker_of_its_own_partition_is_kept() -> None:
-    gate = Gate(PLACES)
-    gate.marker(PLACES[0], at(9))
-    gate.add(change(5))
-    assert gate.marker(PLACES[1], at(9)) == [change(5)]
+    reader = Reader()
+    reader.take(mark(9))
+    reader.take(change(5))
+    assert reader.take(mark(9, 1))
+    assert reader.balances() == {b"[1]": hash(at(5))}
 
 
 def test_a_row_at_or_below_what_was_let_through_is_a_repeat() -> None:
-    gate = Gate(PLACES[:1])
-    gate.add(change(5))
-    assert gate.marker(PLACES[0], at(5)) == [change(5)]
-    gate.add(change(5))
-    assert gate.marker(PLACES[0], at(9)) == []
+    reader = Reader(PLACES[:1])
+    for record in (change(5), mark(5), change(6), mark(6), change(5), mark(9)):
+        reader.take(record)
+    assert reader.balances() == {b"[1]": hash(at(6))}
+    assert reader.gate.repeats == 1
 
 
 def test_repeats_that_wait_are_let_through_once_and_in_order() -> None:
-    gate = Gate(PLACES[:1])
+    reader = Reader(PLACES[:1])
     for ms in (7, 5, 7, 5):
-        gate.add(change(ms))
-    assert gate.marker(PLACES[0], at(9)) == [change(5), change(7)]
+        reader.take(change(ms))
+    assert reader.take(mark(9))
+    assert reader.balances() == {b"[1]": hash(at(7))}
+    assert reader.gate.repeats == 2
 
 
-def test_a_marker_that_is_repeated_or_lower_opens_nothing() -> None:
-    gate = Gate(PLACES[:1])
-    gate.marker(PLACES[0], at(9))
-    gate.add(change(10))
-    assert gate.marker(PLACES[0], at(9)) == gate.marker(PLACES[0], at(3)) == []
-    assert gate.opened == at(9)
+def test_a_marker_that_is_repeated_opens_nothing_and_a_lower_one_ends_the_consumer() -> None:
+    reader = Reader(PLACES[:1])
+    reader.take(mark(9))
+    reader.take(change(10))
+    assert not reader.take(mark(9))
+    assert reader.gate.delivered == at(9)
+    with pytest.raises(MarkerFell):
+        reader.take(mark(3))
 
 
 def test_tables_take_changes_and_deletions() -> None:
-    tables = Tables()
-    tables.apply([change(1, 1), change(2, 2), change(3, 1), Change(at(4), "accounts", b"[2]", None)])
-    assert tables.rows == {"accounts": {b"[1]": {"v": 3}}}
-    assert tables.summary("v") == "accounts: 1 rows, sum(v) = 3"
+    reader = Reader(PLACES[:1])
+    deletion = change(4, 2)._replace(value=b'{"after": null, "updated": "4000000.0000000000"}')
+    for record in (change(1), change(2, 2), change(3), deletion, mark(9)):
+        reader.take(record)
+    assert reader.tables.rows == {"accounts": {b"[1]": {"k": 1, "v": hash(at(3))}}}
+    assert reader.tables.summary("v") == f"accounts: 1 rows, sum(v) = {hash(at(3))}"
+
+
+def test_no_partitions_have_no_gate() -> None:
+    assert gate_over([]) is None
 
 
 def interleaved(stream: Stream, seed: int) -> list[TopicRecord]:
@@ -121,24 +162,19 @@ def snapshot(stream: Stream, moment: Timestamp) -> dict[tuple[str, bytes], bytes
 
 
 def replay(stream: Stream, arrived: Sequence[TopicRecord]) -> Timestamp:
-    """Feed the gate; after every opening the tables must be the source's snapshot at that moment."""
-    gate = Gate((topic, i) for topic, count in stream.topics.items() for i in range(count))
-    rows: dict[tuple[str, bytes], object] = {}
+    """Read; after every opening the tables must be the source's snapshot at that moment."""
+    reader = Reader([FeedPartition(topic, i) for topic, count in stream.topics.items() for i in range(count)])
     for record in arrived:
-        decoded = parse_record(record.key, record.value)
-        if isinstance(decoded, MarkerRecord):
-            for let in gate.marker((record.topic, record.partition), decoded.resolved):
-                rows[let.topic, let.key] = let.row
+        if reader.take(record):
             wanted = {
                 place: parse_record(place[1], value).row  # type: ignore[union-attr]
-                for place, value in snapshot(stream, gate.opened).items()
+                for place, value in snapshot(stream, reader.gate.delivered).items()
             }
-            assert rows == wanted
-        else:
-            assert decoded.updated is not None
-            assert record.key is not None
-            gate.add(Change(decoded.updated, record.topic, record.key, decoded.row))
-    return gate.opened
+            found = {
+                (topic, key): row for topic, rows in reader.tables.rows.items() for key, row in rows.items()
+            }
+            assert found == wanted
+    return reader.gate.delivered
 
 
 @given(correct_streams, st.integers(0, 2**32))

@@ -63,7 +63,8 @@ class VersionReader:
             raise _unreadable(
                 place,
                 record,
-                f"its row of {row.oversize_bytes} bytes was left out: raise the feed's max_row_bytes",
+                f"its row of {row.oversize_bytes} bytes was too large for its topic and left out: fetch the "
+                f"version {row.mvcc_timestamp} from the source, or raise the feed's max_row_bytes",
             )
         if row.updated is None:
             raise _unreadable(place, record, "its row tells no timestamp: create the feed WITH updated")
