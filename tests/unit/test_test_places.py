@@ -29,7 +29,7 @@ SUBJECTS: Final = {
     """,
     "random histories of topics, and consumers that crash anywhere": """
         client/subscribe/state/subscriptions_over_a_key_table
-        subscribe/consistency subscribe/gate/gate_histories
+        subscribe/consistency subscribe/gate/gate_histories subscribe/hostile_topics
     """,
     "the whole site, as `make docs` builds it": "docsite/site",
     "what the tests themselves run on": "class_archive dealing shared_broker",

@@ -15,11 +15,23 @@ _TRUTHS: Final = {
 }
 
 
+#: Digits that PostgreSQL's numeric has at most on either side of the point.
+_MOST_DIGITS: Final = 131_072
+
+
+def _written_out(value: Decimal) -> Decimal:
+    """A number whose digits can all be written. Raises ``OverflowError``: 1E+999999999 has a gigabyte of
+    them."""
+    if value.is_finite() and value and max(value.adjusted(), -int(value.as_tuple().exponent)) > _MOST_DIGITS:
+        raise OverflowError
+    return value
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, float):
         return int(Decimal(value).to_integral_value(ROUND_HALF_EVEN))
     if isinstance(value, Decimal):
-        return int(value.to_integral_value(ROUND_HALF_UP))
+        return int(_written_out(value).to_integral_value(ROUND_HALF_UP))
     return int(value)
 
 
@@ -32,7 +44,7 @@ def _text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case Decimal():
-            return format(value, "f")
+            return format(_written_out(value), "f")
     return str(value)
 
 

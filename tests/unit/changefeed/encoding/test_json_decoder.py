@@ -231,6 +231,12 @@ def test_every_member_of_a_change_is_asked_for_and_no_other(options: FeedOptions
             decoder.decode(key, json.dumps(each).encode())
 
 
+def test_characters_that_are_written_as_surrogate_pairs_are_read() -> None:
+    record = parse_record(rb'["\ud83d\ude00"]', rb'{"after": {"a": "\uD83D\uDE00"}}')
+    assert isinstance(record, RowRecord)
+    assert (record.key, record.row) == (("\U0001f600",), {"a": "\U0001f600"})
+
+
 def test_numbers_keep_their_digits() -> None:
     record = parse_record(b"[9223372036854775807]", b'{"after": {"d": 26.30, "f": 1E+2}}')
     assert isinstance(record, RowRecord)
@@ -261,6 +267,9 @@ def test_numbers_keep_their_digits() -> None:
         (b"[1]", b'{"after": null, "junk": 1}', Envelope.WRAPPED),
         (b"[1]", b'{"after": null, "after": null}', Envelope.WRAPPED),
         (b"[1]", b'{"after": {"a": NaN}}', Envelope.WRAPPED),
+        (b"[1]", rb'{"after": {"a": "\ud800"}}', Envelope.WRAPPED),
+        (b"[1]", rb'{"after": {"\uDfff": 1}}', Envelope.WRAPPED),
+        (rb'["\ude00\ud83d"]', b'{"after": null}', Envelope.WRAPPED),
         (None, b'{"resolved":"1.0000000002","junk":1}', Envelope.WRAPPED),
         (b"[1]", b"", Envelope.BARE),
         (b"[1]", b"[]", Envelope.BARE),

@@ -95,7 +95,9 @@ def test_a_value_is_that_of_postgresql(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1 / 0", "1.5 % 0", "1 < 'a'", "NOT 3", "1 AND TRUE", "'a' + 1", "lower(1)", "'x'::int", "TRUE < 1"],
+    ["1 / 0", "1.5 % 0", "1 < 'a'", "NOT 3", "1 AND TRUE", "'a' + 1", "lower(1)", "'x'::int", "TRUE < 1"]
+    + [f"'1e{exponent}'::numeric::{kind}" for exponent in ("999999999", "131073") for kind in ("int", "text")]
+    + ["'1e-999999999'::numeric::text"],
 )
 def test_what_has_no_value_is_an_error_of_the_row(text: str) -> None:
     with pytest.raises(EvaluationError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
@@ -12,6 +13,8 @@ from tidegate.changefeed.encoding.record_members import Stamps, expect, stamps_o
 from tidegate.changefeed.encoding.value_members import Members, ValueMembers
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
+#: What a JSON text may write half a character with: ``"\\ud800"``.
+_SURROGATE: Final = re.compile(rb"\\u[dD]")
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 
 
@@ -53,4 +56,12 @@ def parse(text: bytes | None, kind: type[_T]) -> _T:
     """Return the value of a JSON text. Raises ``ValueError`` or ``TypeError`` for a text of another kind."""
     if not text:
         raise ValueError("nothing there")
-    return expect(_JSON.decode(text.decode()), kind)
+    value = _JSON.decode(text.decode())
+    if _SURROGATE.search(text):
+        _require_unicode(value)
+    return expect(value, kind)
+
+
+def _require_unicode(value: Value) -> None:
+    """Raise ``ValueError`` for half of a surrogate pair: Python takes it for text, and UTF-8 has none."""
+    json.dumps(value, ensure_ascii=False, default=str).encode()
