@@ -5,6 +5,7 @@ from tidegate.subscribe.client.cohort import Cohort, JointRelease
 from tidegate.subscribe.client.consumer_state import ConsumerState, ReleasedBatch
 from tidegate.subscribe.client.resume_token import ResumeToken, read_token
 from tidegate.subscribe.client.table_contents import TableContents
+from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
 from tidegate.subscribe.outputs.dialect import Dialect
@@ -32,6 +33,7 @@ __all__ = [
     "SubscribePlan",
     "Subscription",
     "SubscriptionBatch",
+    "SubscriptionFigures",
     "SubscriptionSource",
     "TableContents",
     "parse_subscribe",

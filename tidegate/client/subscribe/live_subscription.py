@@ -3,8 +3,7 @@
 1. The table's columns come from the log's descriptors, its topic from the feed (`feed_catalog`).
 2. AS OF is chosen from what the topic can still answer (`feed_history`), or from a token, whose offsets must
    still be there.
-3. Records are read partition by partition (`feed_reader`) and given to the gate. Partitions that are far
-   ahead are paused (`partition_pauses`).
+3. Records are read partition by partition (`feed_reader`) and given to the gate (`feed_gate`).
 4. When the gate opens, the subscription makes a batch of what it lets through.
 5. The batch's token has the offsets of the gate, so a resume reads what waits again.
 
@@ -18,7 +17,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -26,15 +24,13 @@ from typing import Final, Self
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.subscribe.durable_key_rows import open_key_rows
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
-from tidegate.client.subscribe.feed_reader import FeedReader
-from tidegate.client.subscribe.partition_pauses import PartitionPauses
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import ZERO
 from tidegate.subscribe.client.resume_token import read_token
+from tidegate.subscribe.figures import SubscriptionFigures, lag_s
 from tidegate.subscribe.fingerprint import fingerprint
-from tidegate.subscribe.gate.feed_record import FeedPartition
-from tidegate.subscribe.gate.row_gate import GateStart, RowGate
-from tidegate.subscribe.gate.side_markers import SideMarkers
+from tidegate.subscribe.gate.row_gate import GateStart
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.subscription import (
     Subscription,
@@ -46,26 +42,6 @@ from tidegate.subscribe.subscription import (
 from tidegate.subscribe.updates.update import RowValues
 
 _POLL_S: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionStatus:
-    """How a subscription gets on.
-
-    Attributes:
-        delivered: every row at or below it was delivered.
-        waiting_rows: rows that wait for other partitions.
-        paused: partitions that are not read while others catch up.
-        repeats: rows that came again and were dropped.
-        retention_margin: how many records lie between what a resume would read and what is deleted, in the
-            partition where they are fewest.
-    """
-
-    delivered: Timestamp
-    waiting_rows: int
-    paused: tuple[FeedPartition, ...]
-    repeats: int
-    retention_margin: int
 
 
 class LiveSubscription:
@@ -100,6 +76,7 @@ class LiveSubscription:
         self._table = table
         self.plan = plan
         self._ended = False
+        self._batches = self._delivered_rows = 0
         with ExitStack() as opened:  # closes what was opened if the rest fails
             self._rows = None if key_table is None else open_key_rows(key_table, name, plan.relation)
             if self._rows is not None:
@@ -109,12 +86,7 @@ class LiveSubscription:
                 start = self._resume(history, source, token)
             else:
                 start = self._begin(history, source, track_keys=track_keys)
-            self._gate = RowGate({table.target.topic: table.decoder()}, history.rows, start)
-            side = table.feed.resolved_topic
-            self._side = SideMarkers(side, history.rows, self._gate) if side else None
-            self._pauses = PartitionPauses(self._gate, history.rows)
-            starts = {place: start.offsets.get(place, 0) for place in (*history.rows, *history.markers)}
-            self._reader = FeedReader(table.connection, starts, ids)
+            self._gate = FeedGate(table.connection, [history], ids, start)
             opened.pop_all()
         self.opening: tuple[RowValues, ...] = tuple(self._subscription.opening())
 
@@ -158,14 +130,16 @@ class LiveSubscription:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended:
             opening = self._gate.open()
-            batch = None if opening is None else self._subscription.advance(opening, self._offsets())
+            batch = None if opening is None else self._subscription.advance(opening, self._gate.offsets())
             if batch is not None:
                 self._ended = batch.is_last
+                self._batches += 1
+                self._delivered_rows += len(batch.rows)
                 return batch
             left = _POLL_S if until is None else min(_POLL_S, until - time.monotonic())
             if left < 0:
                 return None
-            self._read(left)
+            self._gate.read(left)
         return None
 
     def __iter__(self) -> Iterator[SubscriptionBatch]:
@@ -177,21 +151,26 @@ class LiveSubscription:
         if self._rows is not None and batch.token is not None:
             self._rows.settle(batch.token.frontier)
 
-    def status(self) -> SubscriptionStatus:
+    def figures(self) -> SubscriptionFigures:
         """Return how it gets on."""
-        lows, offsets = self._reader.lows(), self._offsets()
-        return SubscriptionStatus(
-            self._gate.delivered,
-            self._gate.waiting_rows,
-            tuple(sorted(self._reader.paused)),
-            self._gate.repeats,
-            min(offset - lows.get(place, 0) for place, offset in offsets.items()),
+        gate = self._gate.gate
+        return SubscriptionFigures(
+            output=self.plan.shape.mode.value,
+            batches=self._batches,
+            rows=self._delivered_rows,
+            repeats=gate.repeats,
+            delivered=gate.delivered,
+            lag_s=lag_s(gate.delivered, time.time_ns()),
+            waiting_rows=gate.waiting_rows,
+            waiting_bytes=gate.waiting_bytes,
+            paused=self._gate.paused,
+            retention_margin=self._gate.retention_margin,
         )
 
     def close(self) -> None:
         """Close the client and the key table."""
         self._ended = True
-        self._reader.close()
+        self._gate.close()
         if self._rows is not None:
             self._rows.close()
 
@@ -202,20 +181,3 @@ class LiveSubscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _read(self, timeout_s: float) -> None:
-        self._reader.pause(self._pauses.now())
-        for place, records in self._reader.poll(timeout_s):
-            if self._side is not None and place.topic == self._table.feed.resolved_topic:
-                for at in range(len(records.offsets)):
-                    self._side.take(place, records.record(at))
-            else:
-                self._gate.take_all(place, records)
-        if self._side is not None:
-            for place, position in self._reader.positions.items():
-                if place.topic == self._table.target.topic:
-                    self._side.reach(place, position)
-
-    def _offsets(self) -> dict[FeedPartition, int]:
-        offsets = self._gate.offsets()
-        return offsets if self._side is None else offsets | self._side.offsets()

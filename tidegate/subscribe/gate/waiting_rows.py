@@ -52,6 +52,12 @@ class WaitingRows:
         self._carried: list[RowChunk] = []
         self._marker_offset: int | None = None
 
+    @property
+    def bytes(self) -> int:
+        """How many bytes the rows that wait have. They are counted now, which takes 0.1 us a row."""
+        segments = (chunk for segment in self._segments for chunk in segment.chunks)
+        return sum(chunk.bytes for chunk in (*self._carried, *segments, *self._open))
+
     def add(self, chunk: RowChunk) -> None:
         """Take rows above ``bound``."""
         self._open.append(chunk)

@@ -280,15 +280,17 @@ def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None
     feed.mark(1, 1)
     with opened(feed, "SUBSCRIBE accounts AS OF 1") as subscription:
         deadline = time.monotonic() + _COMES_S
-        while not (status := subscription.status()).paused:
+        while not (status := subscription.figures()).paused:
             assert time.monotonic() < deadline, status
             subscription.next(0.1)
         assert [place.partition for place in status.paused] == [0]
-        assert status.waiting_rows < 30_000
+        assert status.paused_partitions == 1
+        assert 0 < status.waiting_rows < 30_000
+        assert status.waiting_bytes > 50 * status.waiting_rows
         feed.mark(30_000, 1)
         while status.delivered < Timestamp(30_000):
             next_of(subscription)
-            status = subscription.status()
+            status = subscription.figures()
         assert status.waiting_rows == 0
 
 
