@@ -26,6 +26,8 @@ from tidegate.client.subscribe.durable_key_rows import open_key_rows
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
+from tidegate.client.subscribe.forms.batch_columns import BatchColumns
+from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
 from tidegate.hlc import ZERO
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
@@ -75,6 +77,7 @@ class LiveSubscription:
         name = f"{table.feed.feed_id}/{ids[table.target.topic]}"
         self._table = table
         self.plan = plan
+        self._columns = BatchColumns.of(plan, table.feed.options.format)
         self._ended = False
         self._batches = self._delivered_rows = 0
         with ExitStack() as opened:  # closes what was opened if the rest fails
@@ -120,7 +123,7 @@ class LiveSubscription:
         """Whether UP TO is reached."""
         return self._ended
 
-    def next(self, timeout_s: float | None = None) -> SubscriptionBatch | None:
+    def next(self, timeout_s: float | None = None) -> DeliveredBatch | None:
         """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
 
         A batch may have no rows. Raises what `RowGate` and `Subscription` raise, ``HistoryLost`` where
@@ -135,14 +138,14 @@ class LiveSubscription:
                 self._ended = batch.is_last
                 self._batches += 1
                 self._delivered_rows += len(batch.rows)
-                return batch
+                return DeliveredBatch.of(batch, self._columns)
             left = _POLL_S if until is None else min(_POLL_S, until - time.monotonic())
             if left < 0:
                 return None
             self._gate.read(left)
         return None
 
-    def __iter__(self) -> Iterator[SubscriptionBatch]:
+    def __iter__(self) -> Iterator[DeliveredBatch]:
         while (batch := self.next()) is not None:
             yield batch
 
