@@ -3,6 +3,7 @@
 from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
 from tidegate.client.subscribe.forms.net_changes import NetChange
 from tidegate.client.subscribe.live_subscription import LiveSubscription
+from tidegate.client.subscribe.open_subscription import OpenSubscription
 from tidegate.client.subscribe.subscribing import subscribe
 
-__all__ = ["DeliveredBatch", "LiveSubscription", "NetChange", "subscribe"]
+__all__ = ["DeliveredBatch", "LiveSubscription", "NetChange", "OpenSubscription", "subscribe"]

@@ -15,11 +15,9 @@ ends with ``HistoryLost``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.subscribe.durable_key_rows import open_key_rows
@@ -28,6 +26,7 @@ from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.forms.batch_columns import BatchColumns
 from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
+from tidegate.client.subscribe.open_subscription import OpenSubscription
 from tidegate.hlc import ZERO
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
@@ -46,8 +45,8 @@ from tidegate.subscribe.updates.update import RowValues
 _POLL_S: Final = 0.2
 
 
-class LiveSubscription:
-    """One subscription. Iterate over it, or call ``next``; close it, or use it in a ``with``.
+class LiveSubscription(OpenSubscription[DeliveredBatch]):
+    """One subscription of one table.
 
     ``plan`` is of ``table``. ``token`` is the text of a batch's token: the subscription goes on behind that
     batch. ``key_table`` is a directory for the rows by key, which a subscription needs whose records do not
@@ -71,6 +70,7 @@ class LiveSubscription:
         *,
         track_keys: bool = False,
     ) -> None:
+        super().__init__()
         history = FeedHistory.now(table)
         topics = sorted({place.topic for place in (*history.rows, *history.markers)})
         ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
@@ -120,16 +120,10 @@ class LiveSubscription:
 
     @property
     def ended(self) -> bool:
-        """Whether UP TO is reached."""
+        """See ``OpenSubscription``."""
         return self._ended
 
-    def next(self, timeout_s: float | None = None) -> DeliveredBatch | None:
-        """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
-
-        A batch may have no rows. Raises what `RowGate` and `Subscription` raise, ``HistoryLost`` where
-        retention has overtaken the subscription, ``ObjectDropped`` for a topic that was deleted; each later
-        call raises the same.
-        """
+    def _next(self, timeout_s: float | None) -> DeliveredBatch | None:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended:
             opening = self._gate.open()
@@ -145,17 +139,13 @@ class LiveSubscription:
             self._gate.read(left)
         return None
 
-    def __iter__(self) -> Iterator[DeliveredBatch]:
-        while (batch := self.next()) is not None:
-            yield batch
-
     def settle(self, batch: SubscriptionBatch) -> None:
-        """Say that the batch's token is stored: a key table need not be able to go back before it."""
+        """See ``OpenSubscription``."""
         if self._rows is not None and batch.token is not None:
             self._rows.settle(batch.token.frontier)
 
     def figures(self) -> SubscriptionFigures:
-        """Return how it gets on."""
+        """Return how it gets on. Any thread may ask."""
         gate = self._gate.gate
         return SubscriptionFigures(
             output=self.plan.shape.mode.value,
@@ -170,17 +160,8 @@ class LiveSubscription:
             retention_margin=self._gate.retention_margin,
         )
 
-    def close(self) -> None:
-        """Close the client and the key table."""
+    def _close(self) -> None:
         self._ended = True
         self._gate.close()
         if self._rows is not None:
             self._rows.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -55,7 +55,7 @@ class WaitingRows:
     @property
     def bytes(self) -> int:
         """How many bytes the rows that wait have. They are counted now, which takes 0.1 us a row."""
-        segments = (chunk for segment in self._segments for chunk in segment.chunks)
+        segments = (chunk for segment in tuple(self._segments) for chunk in segment.chunks)
         return sum(chunk.bytes for chunk in (*self._carried, *segments, *self._open))
 
     def add(self, chunk: RowChunk) -> None:
@@ -107,7 +107,8 @@ class WaitingRows:
         Without the marker a partition that is ahead would seem to stand still until the next one.
         """
         first = [chunk.first_offset for chunk in self._carried]
-        for chunks in (*(segment.chunks for segment in self._segments), self._open):
+        # Copied in one go: another thread may ask for the figures while this one reads.
+        for chunks in (*(segment.chunks for segment in tuple(self._segments)), self._open):
             if chunks:
                 first.append(chunks[0].first_offset)
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -228,6 +229,34 @@ def test_a_deleted_topic_ends_it(feed: HandFeed) -> None:
         admin.delete_topics([feed.topic])[feed.topic].result(30)
         with pytest.raises(ObjectDropped):
             subscription.next(60)
+
+
+def test_async_for_gives_the_same_batches(feed: HandFeed) -> None:
+    feed.write(0, 5, 1, row(1, 10))
+    feed.mark(7)
+
+    async def consume() -> list[Timestamp]:
+        async with opened(feed, "SUBSCRIBE accounts UP TO 10") as subscription:
+            frontiers = []
+            async for batch in subscription:
+                frontiers.append(batch.frontier)
+                assert subscription.figures().batches >= len(frontiers)
+                if batch.is_snapshot:
+                    assert [each["balance"] for each in batch.dicts()] == [10]
+                    feed.mark(8)
+                    feed.mark(11)
+            return frontiers
+
+    frontiers = asyncio.run(consume())
+    assert frontiers[0] == Timestamp(7).next()
+    assert frontiers[-1] == Timestamp(10)
+
+
+def test_figures_can_be_had_of_a_subscription_that_is_closed(feed: HandFeed) -> None:
+    feed.mark(7)
+    with opened(feed) as subscription:
+        next_of(subscription)
+    assert subscription.figures().batches == 1
 
 
 def test_deleted_records_are_a_lost_history(feed: HandFeed) -> None:
