@@ -13,6 +13,7 @@ from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.readable_history import ReadableHistory
 from tidegate.subscribe.statement.keyword_form import subscribe_statement
 from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.statement.switches import SubscribeSwitches
 from tidegate.subscribe.subscription import Subscription, SubscriptionBatch, SubscriptionSource, resumed
 from tidegate.subscribe.updates.relation import Relation, Relations
 
@@ -31,6 +32,7 @@ __all__ = [
     "ResumeToken",
     "RowGate",
     "SubscribePlan",
+    "SubscribeSwitches",
     "Subscription",
     "SubscriptionBatch",
     "SubscriptionFigures",

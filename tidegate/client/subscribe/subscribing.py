@@ -18,6 +18,7 @@ from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.updates.relation import Relations
 
 
@@ -32,6 +33,7 @@ def subscribe(
     dialect: Dialect = Dialect.TIDEGATE,
     key_table: Path | None = None,
     track_keys: bool = False,
+    switches: SubscribeSwitches = ALL_ON,
 ) -> LiveSubscription:
     """Open the subscription of a statement.
 
@@ -46,6 +48,7 @@ def subscribe(
         key_table: a directory for the rows by key, where records do not tell the row before; by default they
             are in memory, and a resume is refused.
         track_keys: whether a key_violation lasts until the key has one row or none.
+        switches: which outputs statements may ask for, where other people write them.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
     `LiveSubscription` do.
@@ -53,5 +56,5 @@ def subscribe(
     parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     table = catalog.table(parsed, feed_id(feed) if feed else None)
-    plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect)
+    plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect, switches)
     return LiveSubscription(table, plan, token, key_table, track_keys=track_keys)
