@@ -112,9 +112,9 @@ class _JointRun:
             goes_on = {name: resumed(plans[name], token.members[name], sources[name]) for name in plans}
             subscriptions = {name: subscription for name, (subscription, _) in goes_on.items()}
             offsets: dict[Any, int] = {}
-            for _, each in goes_on.values():
-                offsets |= each.offsets
-                start = GateStart(each.delivered, offsets)
+            for _, own in goes_on.values():
+                offsets |= own.offsets
+                start = GateStart(own.delivered, offsets)
         else:
             subscriptions = {
                 name: Subscription(plan, plan.as_of or Timestamp(0), sources[name])

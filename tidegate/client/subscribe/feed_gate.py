@@ -53,6 +53,11 @@ class FeedGate:
         return self._gate
 
     @property
+    def positions(self) -> Mapping[FeedPartition, int]:
+        """Where reading goes on."""
+        return self._reader.positions
+
+    @property
     def paused(self) -> tuple[FeedPartition, ...]:
         """The partitions that are not read at the moment."""
         return tuple(sorted(self._reader.paused))

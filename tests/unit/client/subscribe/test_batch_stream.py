@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.unit.client.subscribe.gated_source import GatedSubscription
+from tests.unit.client.subscribe.gated_source import GatedSubscription, NumberedBatch
 from tidegate.client.subscribe.batch_stream import BatchStream, in_thread
 from tidegate.errors import HistoryLost
 
@@ -94,7 +94,7 @@ def test_the_end_reaches_all_that_wait() -> None:
 
 
 def test_leaving_a_loop_and_the_subscription_ends_its_thread_and_closes_it_once() -> None:
-    async def consume() -> tuple[GatedSubscription, BatchStream[object]]:
+    async def consume() -> tuple[GatedSubscription, BatchStream[NumberedBatch]]:
         async with GatedSubscription(let_out=5) as subscription:
             async for batch in subscription:
                 if batch.number == 2:

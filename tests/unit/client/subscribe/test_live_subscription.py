@@ -237,7 +237,7 @@ def test_async_for_gives_the_same_batches(feed: HandFeed) -> None:
 
     async def consume() -> list[Timestamp]:
         async with opened(feed, "SUBSCRIBE accounts UP TO 10") as subscription:
-            frontiers = []
+            frontiers: list[Timestamp] = []
             async for batch in subscription:
                 frontiers.append(batch.frontier)
                 assert subscription.figures().batches >= len(frontiers)

@@ -10,6 +10,7 @@ from tidegate.client.subscribe.forms.batch_columns import BatchColumns
 from tidegate.client.subscribe.forms.html_table import html_table
 from tidegate.client.subscribe.forms.net_changes import NetChange, net_changes
 from tidegate.client.subscribe.forms.optional_packages import optional_package
+from tidegate.client.subscribe.history_policy import HistoryLoss
 from tidegate.subscribe.subscription import SubscriptionBatch
 
 
@@ -17,15 +18,22 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 class DeliveredBatch(SubscriptionBatch):
     """A batch of one statement.
 
-    ``columns`` says what its rows' values are. Each form is made when it is asked for, from the rows.
+    Each form is made when it is asked for, from the rows.
+
+    Attributes:
+        columns: what the rows' values are.
+        loss: that history was lost before this batch, and how the subscription went on; ``None`` for no loss.
     """
 
     columns: BatchColumns = field(repr=False, compare=False)
+    loss: HistoryLoss | None = None
 
     @classmethod
-    def of(cls, batch: SubscriptionBatch, columns: BatchColumns) -> DeliveredBatch:
+    def of(
+        cls, batch: SubscriptionBatch, columns: BatchColumns, loss: HistoryLoss | None = None
+    ) -> DeliveredBatch:
         """The batch with its columns."""
-        return cls(batch.frontier, batch.rows, batch.is_snapshot, batch.token, batch.is_last, columns)
+        return cls(batch.frontier, batch.rows, batch.is_snapshot, batch.token, batch.is_last, columns, loss)
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return each row by its columns' names. Raises ``InputError`` for two columns of one name."""
