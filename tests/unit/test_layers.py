@@ -63,15 +63,19 @@ LAYERS: Final = {
     "tidegate.logcheck": layer("raftlog rows"),
     "tidegate.ranges": layer("raftlog"),
     "tidegate.rangefeed": layer("raftlog ranges"),
-    "tidegate.changefeed": layer("rows", "lark fastavro"),
+    # pyarrow is in extras: only encoding/arrow_types.py imports it, and nothing else here imports that.
+    "tidegate.changefeed": layer("rows", "lark fastavro pyarrow"),
     "tidegate.processor": layer("ranges rows changefeed raftlog", "google"),
     "tidegate.delivery": layer("changefeed"),
     "tidegate.subscribe": layer("changefeed rows", "lark msgspec numpy"),
     "tidegate.verify": layer("changefeed"),
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
-    # rocksdict is in extras: only tidegate/client/subscribe/state imports it, and nothing else imports that.
-    "tidegate.client": layer("library", "confluent_kafka cramjam httpx2 pydantic rocksdict tenacity"),
+    # In extras: rocksdict, which only tidegate/client/subscribe/state imports, and nothing else imports that;
+    # the next three, which only functions of tidegate/client/subscribe/forms import.
+    "tidegate.client": layer(
+        "library", "confluent_kafka cramjam httpx2 pydantic rocksdict pyarrow polars pandas tenacity"
+    ),
     "tidegate.serve": layer("library", "pygwire starlette uvicorn"),
     "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
     "tidegate.worker": layer(
@@ -100,7 +104,7 @@ CHAPTERS: Final = {
     "tidegate.changefeed.encoding": "connect json avro envelopes",
     "tidegate.cli": "subscriptions",
     "tidegate.client": "kafka why subscribe",
-    "tidegate.client.subscribe": "state",
+    "tidegate.client.subscribe": "forms state",
     "tidegate.processor": "state feeds table catchup moving",
     "tidegate.rows": "keyside valueside",
     "tidegate.serve": "postgres web",

@@ -19,6 +19,7 @@ from tidegate.subscribe.statement.statement import (
     SelectQuery,
     SubscribeStatement,
 )
+from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
 
 
@@ -56,12 +57,14 @@ def plan_subscribe(
     relations: Relations,
     now_ns: int,
     dialect: Dialect = Dialect.TIDEGATE,
+    switches: SubscribeSwitches = ALL_ON,
 ) -> SubscribePlan:
     """Plan a statement; ``now_ns`` is the wall clock in Unix nanoseconds, for times before now.
 
-    Raises ``SubscribeStatementError`` for tables, columns and functions that do not exist, and for bounds
-    that are no timestamps or cross each other.
+    Raises ``SubscribeStatementError`` for tables, columns and functions that do not exist, for bounds that
+    are no timestamps or cross each other, and for an output that is switched off.
     """
+    switches.require(statement.output)
     subject = statement.subject
     source = statement.source
     relation = find_relation(source, relations)

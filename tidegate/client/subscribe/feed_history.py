@@ -93,6 +93,13 @@ class FeedHistory:
         found = cluster.offsets_at([TopicPartition(*place) for place in self.rows], as_of.wall_ms)
         return begin | {FeedPartition(*place): offset for place, offset in found.items()}
 
+    def reaches(self, offsets: Mapping[FeedPartition, int]) -> bool:
+        """Whether the topics end at or behind these offsets. One that does not was cut: what it has of its
+        end is not what was written."""
+        return all(
+            offsets.get(place, 0) <= bounds.end for place, bounds in {**self.rows, **self.markers}.items()
+        )
+
     def require(self, token: ResumeToken) -> None:
         """Raise ``HistoryLost`` where the topics do not have everything behind a token any more."""
         for place, bounds in {**self.rows, **self.markers}.items():

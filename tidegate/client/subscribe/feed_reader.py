@@ -13,6 +13,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final
 
 import confluent_kafka
@@ -62,7 +63,8 @@ class FeedReader:
         self._watch = ClusterWatch(_LOGGER)
         #: Where reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
-        self._paused: set[FeedPartition] = set()
+        self._paused: frozenset[FeedPartition] = frozenset()
+        self._lows: dict[FeedPartition, int] = {}
         self._topics = _TopicCheck(connection, topic_ids)
         self._consumer = connection.open(
             Consumer,
@@ -101,7 +103,7 @@ class FeedReader:
     @property
     def paused(self) -> frozenset[FeedPartition]:
         """The partitions that are not read at the moment."""
-        return frozenset(self._paused)
+        return self._paused
 
     def pause(self, places: Collection[FeedPartition]) -> None:
         """Fetch no more of these partitions, and no less of the others."""
@@ -113,12 +115,13 @@ class FeedReader:
             self._consumer.resume([confluent_kafka.TopicPartition(*place) for place in fewer])
 
     def lows(self) -> dict[FeedPartition, int]:
-        """Return the first offset of each partition, as the brokers told it last."""
-        found = {}
-        for place in self.positions:
-            low, _ = self._consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*place), cached=True)
-            found[place] = max(low, 0)
-        return found
+        """Return the first offset of each partition, as the brokers told it last. Any thread may ask."""
+        with suppress(RuntimeError):  # it is closed: what was told last stays
+            for place in self.positions:
+                asked = confluent_kafka.TopicPartition(*place)
+                low, _ = self._consumer.get_watermark_offsets(asked, cached=True)
+                self._lows[place] = max(low, 0)
+        return dict(self._lows)
 
     def close(self) -> None:
         """Close the client."""

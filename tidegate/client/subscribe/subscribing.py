@@ -8,17 +8,24 @@ with subscribe("SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))", KafkaConnection(
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
+from tidegate.client.subscribe.history_policy import HistoryPolicy
+from tidegate.client.subscribe.live_joint_subscription import LiveJointSubscription
 from tidegate.client.subscribe.live_subscription import LiveSubscription
+from tidegate.client.subscribe.shared_reading import PlannedTable
 from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
+from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
 
@@ -33,6 +40,8 @@ def subscribe(
     dialect: Dialect = Dialect.TIDEGATE,
     key_table: Path | None = None,
     track_keys: bool = False,
+    switches: SubscribeSwitches = ALL_ON,
+    on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
     spill: SpillSettings | None = None,
 ) -> LiveSubscription:
     """Open the subscription of a statement.
@@ -48,6 +57,8 @@ def subscribe(
         key_table: a directory for the rows by key, where records do not tell the row before; by default they
             are in memory, and a resume is refused.
         track_keys: whether a key_violation lasts until the key has one row or none.
+        switches: which outputs statements may ask for, where other people write them.
+        on_history_lost: ``stall``, ``resnapshot`` or ``skip`` (`history_policy`).
         spill: how much memory rows may take that wait for other partitions, and where the rest of them goes.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
@@ -56,5 +67,48 @@ def subscribe(
     parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     table = catalog.table(parsed, feed_id(feed) if feed else None)
-    plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect)
-    return LiveSubscription(table, plan, token, key_table, track_keys=track_keys, spill=spill)
+    plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect, switches)
+    policy = HistoryPolicy(on_history_lost)
+    return LiveSubscription(
+        table, plan, token, key_table, track_keys=track_keys, on_history_lost=policy, spill=spill
+    )
+
+
+def subscribe_together(
+    statements: Mapping[str, str | SubscribeStatement],
+    connection: KafkaConnection | None = None,
+    *,
+    app_id: str = "tidegate",
+    topic_prefix: str = "",
+    feeds: Mapping[str, str] | None = None,
+    token: str = "",
+    dialect: Dialect = Dialect.TIDEGATE,
+    key_tables: Path | None = None,
+    switches: SubscribeSwitches = ALL_ON,
+    on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
+    spill: SpillSettings | None = None,
+) -> LiveJointSubscription:
+    """Open the subscriptions of several statements at one cut: each batch has all of them, at one frontier.
+
+    Args:
+        statements: SUBSCRIBE statements by names of yours, with one AS OF, UP TO and SNAPSHOT.
+        connection, app_id, topic_prefix, dialect, switches, on_history_lost, spill: as for `subscribe`.
+        feeds: by these names, the ids of feeds, where several have the table.
+        token: the text of a stored joint token: all go on behind its batch.
+        key_tables: a directory, in which each statement whose records do not tell the row before has a
+            directory for its rows by key; by default they are in memory, and a resume is refused.
+
+    Raises as `subscribe` does, and ``InputError`` for statements that cannot be read together.
+    """
+    catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
+    now_ns = time.time_ns()  # one for all: times before now are the same in each statement
+    members: dict[str, PlannedTable] = {}
+    for name, statement in statements.items():
+        parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
+        feed = (feeds or {}).get(name, "")
+        table = catalog.table(parsed, feed_id(feed) if feed else None)
+        plan = plan_subscribe(parsed, Relations([table.relation]), now_ns, dialect, switches)
+        needs_rows = needs_key_rows(plan, tells_before=table.tells_before)
+        directory = key_tables / quote(name, safe="") if key_tables is not None and needs_rows else None
+        members[name] = PlannedTable(table, plan, directory)
+    return LiveJointSubscription(members, token, on_history_lost=HistoryPolicy(on_history_lost), spill=spill)

@@ -1,20 +1,6 @@
 """The columns of loaded tables: their names, their Arrow types, and the conversion of records' values.
 
-| SQL | Arrow, and Parquet |
-|---|---|
-| BOOL | boolean |
-| INT | 64-bit integer |
-| FLOAT | double |
-| DECIMAL(p,s) with p at most 38 | decimal(p,s); NaN and the infinities have no form |
-| BYTES | binary |
-| DATE | date; those outside the years 1 to 9999 have no form |
-| TIMESTAMP | timestamp in microseconds, without a zone; the same years |
-| TIMESTAMPTZ | timestamp in microseconds, UTC; the same years |
-| ARRAY | a list of these |
-| GEOMETRY, GEOGRAPHY with Avro | binary: EWKB |
-| BIT with Avro | refused |
-| JSONB | string: JSON text, strings in quotes |
-| everything else | string: the text that a JSON feed has |
+The types and the conversion are those of `tidegate.changefeed.encoding.arrow_types`.
 
 A value without a form stops the load with a sentence. With ``as_text`` a column of a JSON feed is loaded as a
 string instead.
@@ -22,28 +8,26 @@ string instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from functools import partial
-from operator import index
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tidegate.changefeed.definition.options import FeedOptions, Format, VirtualColumns
+from tidegate.changefeed.encoding.arrow_types import (
+    MAX_DECIMAL_DIGITS,
+    TEXT_FORM,
+    ArrowForm,
+    arrow_array,
+    arrow_form,
+    parsed_type,
+)
 from tidegate.changefeed.encoding.envelopes.registry import form_of
-from tidegate.changefeed.text.datum_text import time_text
-from tidegate.changefeed.text.json_text import json_value
-from tidegate.errors import InputError, RowError, UnsupportedTable
+from tidegate.errors import InputError, UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
-from tidegate.rows.sql_type import parse_sql_type, sql_type_text
-from tidegate.rows.types import Kind, SqlType
-
-#: Converts a record's value to the column's type; ``None`` when no conversion is needed. Never called for
-#: NULL.
-Convert: TypeAlias = Callable[[Any], Any] | None
+from tidegate.rows.sql_type import sql_type_text
+from tidegate.rows.types import Kind
 
 #: The columns of every table of changes, beside those of its rows.
 BUCKET, WALL, LOGICAL = "_bucket", "_wall", "_logical"
@@ -58,15 +42,13 @@ META: Final = (
     pa.field(OFFSET, pa.int64()),
 )
 _META_NAMES: Final = frozenset(field.name for field in META)
-_MAX_DECIMAL_DIGITS: Final = 38
 #: Types whose equal values have one form, in a row as well as in the key of a deletion.
 _KEYS: Final = frozenset(
     {Kind.BOOL, Kind.INT, Kind.STRING, Kind.BYTES, Kind.ENUM, Kind.UUID, Kind.INET, Kind.DATE, Kind.TIME}
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
 )
 _TEXT: Final = "text"
-_EPOCH: Final = datetime(1970, 1, 1)
-_MICROSECOND: Final = timedelta(microseconds=1)
+_ADVICE: Final = "begin a new load in another directory that loads it with --as-text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +147,7 @@ def _in_payload(column: Column, options: FeedOptions) -> bool:
 
 
 def _require_key(table: TableDescriptor, column: Column) -> None:
-    exact = column.type.kind is not Kind.DECIMAL or 0 < column.type.width <= _MAX_DECIMAL_DIGITS
+    exact = column.type.kind is not Kind.DECIMAL or 0 < column.type.width <= MAX_DECIMAL_DIGITS
     if column.type.kind not in _KEYS or not exact:
         raise UnsupportedTable(
             f"{table.name} has {column.name} in its primary key, of type {sql_type_text(column.type)}: a row"
@@ -202,7 +184,13 @@ def rows_to_arrays(
     """
     at = {name: position for position, name in enumerate(columns.key)}
     return [
-        _array(column, _values(column.name, at.get(column.name), rows), record_format)
+        arrow_array(
+            column.name,
+            column.type,
+            _form(column, record_format),
+            _values(column.name, at.get(column.name), rows),
+            _ADVICE,
+        )
         for column in columns.columns
     ]
 
@@ -216,156 +204,9 @@ def _values(
     return [key[position] if row is None else row.get(name, key[position]) for key, row in rows]
 
 
-def _array(column: LoadedColumn, values: Sequence[Any], record_format: Format) -> pa.Array:
-    form, convert = _form(column, record_format)
-    if convert is None:
-        return _converted(column, values, form)
-    value: Any = None
-    converted = []
-    try:
-        for value in values:
-            converted.append(None if value is None else convert(value))
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise _formless(column, value, error) from None
-    return _converted(column, converted, form)
-
-
-def _converted(column: LoadedColumn, values: Sequence[Any], form: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, form)
-    except (pa.ArrowException, OverflowError) as error:  # the error does not say which value it is
-        for value in values:
-            try:
-                pa.array([value], form)
-            except (pa.ArrowException, OverflowError):
-                raise _formless(column, value, error) from None
-        raise
-
-
-def _formless(column: LoadedColumn, value: Any, error: Exception) -> RowError:
-    return RowError(
-        f"the column {column.name} of type {column.type} has the value {value!r}, which has no form in the"
-        f" table ({error}): begin a new load in another directory that loads it with --as-text"
-    )
-
-
-def _form(column: LoadedColumn, record_format: Format) -> tuple[pa.DataType, Convert]:
+def _form(column: LoadedColumn, record_format: Format) -> ArrowForm:
     if column.type == _TEXT and record_format is Format.AVRO:
         raise UnsupportedTable("is to be loaded as text, which JSON feeds alone have of everything")
     if column.type == _TEXT:
-        return pa.string(), _text
-    return _form_of(_parsed(column.type), record_format)
-
-
-def _parsed(text: str) -> SqlType:
-    if text.endswith("[]"):
-        return SqlType(Kind.ARRAY, element=_parsed(text[:-2]))
-    try:
-        return parse_sql_type(text)
-    except InputError:
-        return SqlType(Kind.ENUM, name=text)  # only the name of a type: an enum
-
-
-def _form_of(sql_type: SqlType, record_format: Format) -> tuple[pa.DataType, Convert]:
-    match sql_type.kind:
-        case Kind.ARRAY if sql_type.element is not None:
-            item, convert = _form_of(sql_type.element, record_format)
-            return pa.list_(item), None if convert is None else partial(_items, convert)
-        case Kind.DECIMAL if 0 < sql_type.width <= _MAX_DECIMAL_DIGITS:
-            return pa.decimal128(sql_type.width, sql_type.scale), Decimal
-        case Kind.GEOMETRY | Kind.GEOGRAPHY if record_format is Format.AVRO:
-            return pa.binary(), bytes
-        case Kind.JSONB if record_format is Format.JSON:
-            return pa.string(), _json_text
-        case Kind.BIT if record_format is Format.AVRO:
-            raise UnsupportedTable(
-                f"is of type {sql_type_text(sql_type)}, which is loaded of JSON feeds alone"
-            )
-    return _FORMS.get(sql_type.kind, (pa.string(), _text))
-
-
-def _items(convert: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    return [None if each is None else convert(each) for each in values]
-
-
-def _text(value: Any) -> str:
-    """Return a value as a JSON feed prints it, strings without quotes. Avro's values are texts already."""
-    return value if isinstance(value, str) else _json_text(value)
-
-
-def _json_text(value: Any) -> str:
-    return json_value(_exact(value))
-
-
-def _exact(value: Any) -> Any:
-    """Return a JSON value with every number as a ``Decimal``."""
-    match value:
-        case None | bool() | str() | Decimal():
-            return value
-        case int():
-            return Decimal(value)
-        case list():
-            return [_exact(each) for each in value]
-        case dict():
-            return {name: _exact(each) for name, each in value.items()}
-    raise TypeError("not a value of JSON")
-
-
-def _binary(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if not isinstance(value, str) or not value.startswith("\\x"):
-        raise ValueError("bytes begin with \\x")
-    return bytes.fromhex(value[2:])
-
-
-def _date(value: Any) -> date:
-    """Return a date from its text, from an Avro date, or from a number of days since 1970-01-01.
-
-    An Avro record has numbers for all of its dates and times when one of them is outside Python's calendar.
-    """
-    if isinstance(value, int):
-        return _EPOCH.date() + timedelta(days=value)
-    return value if isinstance(value, date) else date.fromisoformat(value)
-
-
-def _time(value: Any) -> str:
-    """Return the text of a time of day.
-
-    Avro's record may have microseconds since midnight instead of a time.
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, time):
-        since = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second)
-        value = since // _MICROSECOND + value.microsecond
-    return time_text(value)
-
-
-def _timestamp(value: Any) -> datetime:
-    """Return a timestamp without a zone. Avro's are in UTC, or numbers of microseconds since 1970-01-01."""
-    if isinstance(value, int):
-        return _EPOCH + value * _MICROSECOND
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
-    return datetime.fromisoformat(value)
-
-
-def _timestamptz(value: Any) -> datetime:
-    """Return a timestamp in UTC. Its text ends in ``Z``."""
-    if isinstance(value, int):
-        return _timestamp(value).replace(tzinfo=UTC)
-    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
-
-
-_FORMS: Final[dict[Kind, tuple[pa.DataType, Convert]]] = {
-    Kind.BOOL: (pa.bool_(), None),
-    Kind.INT: (pa.int64(), index),  # pyarrow would cut a fraction off
-    Kind.STRING: (pa.string(), None),
-    Kind.FLOAT: (pa.float64(), float),
-    Kind.BYTES: (pa.binary(), _binary),
-    Kind.DATE: (pa.date32(), _date),
-    Kind.TIME: (pa.string(), _time),
-    Kind.TIMESTAMP: (pa.timestamp("us"), _timestamp),
-    Kind.TIMESTAMPTZ: (pa.timestamp("us", "UTC"), _timestamptz),
-}
+        return TEXT_FORM
+    return arrow_form(parsed_type(column.type), record_format)

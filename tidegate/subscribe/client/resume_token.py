@@ -48,8 +48,7 @@ class ResumeToken:
             "frontier": self.frontier.decimal(),
             "offsets": sorted([*place, offset] for place, offset in self.offsets.items()),
         }
-        text = json.dumps(members, sort_keys=True, separators=(",", ":"))
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return token_text(members)
 
 
 def read_token(text: str, fingerprint: str) -> ResumeToken:
@@ -71,6 +70,24 @@ def parse_token(text: str) -> ResumeToken:
 
     Raises ``TokenRefused`` for a damaged token, and one of a newer format.
     """
+    members = token_members(text)
+    try:
+        return _token(members)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged_token(f"{error!r:.100}") from None
+
+
+def token_text(members: Mapping[str, Any]) -> str:
+    """Return the text of a token with these members."""
+    text = json.dumps(members, sort_keys=True, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def token_members(text: str) -> dict[str, Any]:
+    """Return the members of a token's text, which is of the format that is known here.
+
+    Raises ``TokenRefused`` for a damaged token, and one of a newer format.
+    """
     members = _members(text)
     form = members.get("format")
     if type(form) is int and form > TOKEN_FORMAT:
@@ -78,25 +95,21 @@ def parse_token(text: str) -> ResumeToken:
             f"The token has format {form}, and this version of tidegate reads format {TOKEN_FORMAT}: "
             "a newer one wrote it. Upgrade, or begin again with a snapshot"
         )
-    try:
-        token = _token(members)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(f"{error!r:.100}") from None
     if type(form) is not int or form != TOKEN_FORMAT:
-        raise _damaged(f"format {form!r:.20}")
-    return token
+        raise damaged_token(f"format {form!r:.20}")
+    return members
 
 
 def _members(text: str) -> dict[str, Any]:
     if len(text) > _MOST_CHARACTERS:
-        raise _damaged(f"{len(text)} characters")
+        raise damaged_token(f"{len(text)} characters")
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
         members = json.loads(base64.b64decode(padded, b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError):
-        raise _damaged("not base64 of JSON") from None
+        raise damaged_token("not base64 of JSON") from None
     if not isinstance(members, dict):
-        raise _damaged("not an object")
+        raise damaged_token("not an object")
     return members
 
 
@@ -111,5 +124,6 @@ def _token(members: Mapping[str, Any]) -> ResumeToken:
     return ResumeToken(Frontier(parse_decimal(members["frontier"])), members["fingerprint"], offsets)
 
 
-def _damaged(what: str) -> TokenRefused:
+def damaged_token(what: str) -> TokenRefused:
+    """The error for a text that is no token."""
     return TokenRefused(f"The token is damaged, or none ({what}): nothing can be resumed from it")

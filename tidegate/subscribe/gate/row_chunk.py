@@ -45,6 +45,11 @@ class RowChunk(NamedTuple):
         return len(self.keys)
 
     @property
+    def bytes(self) -> int:
+        """How many bytes their keys and values have."""
+        return sum(map(len, self.keys)) + sum(len(value) for value in self.values if value is not None)
+
+    @property
     def first_offset(self) -> int:
         """The lowest offset of a row."""
         return int(self.offsets[0])

@@ -108,6 +108,11 @@ class RowGate:
         """How many rows wait."""
         return sum(wait.rows for wait in self._waits.values())
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes their keys and values have."""
+        return sum(wait.bytes for wait in self._waits.values())
+
     def take(self, place: FeedPartition, record: FeedRecord) -> None:
         """Take a record; one below an offset that was read already is passed over.
 

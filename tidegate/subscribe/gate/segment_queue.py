@@ -56,13 +56,20 @@ class SegmentQueue:
 
     def take_all(self) -> list[RowChunk]:
         """Remove all rows, those of the open segment as well, and return them in their order."""
-        taken = [*(chunk for segment in self._ended for chunk in segment.chunks), *self._open]
+        taken = self.chunks()
         self._ended.clear()
         self._open = []
         self.rows = 0
         return taken
 
+    def chunks(self) -> list[RowChunk]:
+        """Return all rows, in their order. Another thread may ask while one adds rows."""
+        return [*(chunk for segment in tuple(self._ended) for chunk in segment.chunks), *self._open]
+
     def first_offset(self) -> int | None:
         """Return the lowest offset of a row; ``None`` without rows."""
-        chunks = self._ended[0].chunks if self._ended else self._open
-        return chunks[0].first_offset if chunks else None
+        # Copied in one go: another thread may ask for the figures while this one reads.
+        for chunks in (*(segment.chunks for segment in tuple(self._ended)), self._open):
+            if chunks:
+                return chunks[0].first_offset
+        return None

@@ -32,6 +32,7 @@ class StatementFault(enum.Enum):
     INVALID_BOUND = ("invalid_bound", "22023")
     BOUNDS_CROSSED = ("bounds_crossed", "22000")
     NOT_ALONE = ("not_the_only_read", "25001")
+    SWITCHED_OFF = ("output_switched_off", "0A000")
     TOO_LARGE = ("statement_too_large", "54001")
 
     def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:

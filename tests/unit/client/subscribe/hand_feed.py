@@ -23,13 +23,17 @@ from tidegate.raftlog.entry import BROADCAST
 from tidegate.rows import TableDescriptor
 
 ACCOUNTS: Final = HandTable.of(104, "accounts", "id INT, balance INT, note STRING")
+TRANSFERS: Final = HandTable.of(105, "transfers", "id INT, amount INT")
 #: A feed that a subscription can read, with the row before in its records.
 OPTIONS: Final = FeedOptions(updated=True, diff=True, resolved_interval_ns=0, initial_scan=InitialScan.YES)
 START: Final = Timestamp(1)
 
 
 class HandFeed:
-    """Feed ``feed`` of the application ``<prefix>app`` on ``accounts``, whose topic has ``partitions``."""
+    """Feed ``feed`` of the application ``<prefix>app`` on ``accounts``, whose topic has ``partitions``.
+
+    ``beside`` is another feed, in whose application this one is then; it is called as its table.
+    """
 
     def __init__(
         self,
@@ -38,29 +42,32 @@ class HandFeed:
         partitions: int = 2,
         options: FeedOptions = OPTIONS,
         descriptors: Sequence[TableDescriptor] = (ACCOUNTS.descriptor,),
+        beside: HandFeed | None = None,
         **topic_config: str,
     ) -> None:
         self.connection = KafkaConnection(bootstrap)
         self.prefix, self.app_id = prefix, f"{prefix}app"
-        self.topic = f"{prefix}accounts"
+        self._table = descriptors[-1]
+        self.topic = f"{prefix}{self._table.name}"
         self.partitions = partitions
         self.options = replace(options, topic_prefix=prefix)
         self._jobs = Topics(self.app_id, "").jobs
         self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-        create_topic(bootstrap, self._jobs)
-        create_topic(bootstrap, f"{prefix}raftlog")
+        if beside is None:
+            create_topic(bootstrap, self._jobs)
+            create_topic(bootstrap, f"{prefix}raftlog")
         create_topic(bootstrap, self.topic, partitions, **topic_config)
         if self.options.resolved_topic:
             create_topic(bootstrap, self.options.resolved_topic, partitions)
         for descriptor in descriptors:
             entry = encode_entry(update_of(descriptor))
             self.producer.produce(f"{prefix}raftlog", entry, encode_key(BROADCAST))
-        self.define("feed")
+        self.define("feed" if beside is None else self._table.name)
 
     def define(self, feed_id: str, options: FeedOptions | None = None) -> None:
         """Store a feed that runs, on the same topic."""
         active = activation(
-            [ACCOUNTS.descriptor],
+            [self._table],
             options or self.options,
             start=START,
             feed_id=feed_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,34 @@ def test_a_deleted_topic_ends_it(feed: HandFeed) -> None:
             subscription.next(60)
 
 
+def test_async_for_gives_the_same_batches(feed: HandFeed) -> None:
+    feed.write(0, 5, 1, row(1, 10))
+    feed.mark(7)
+
+    async def consume() -> list[Timestamp]:
+        async with opened(feed, "SUBSCRIBE accounts UP TO 10") as subscription:
+            frontiers: list[Timestamp] = []
+            async for batch in subscription:
+                frontiers.append(batch.frontier)
+                assert subscription.figures().batches >= len(frontiers)
+                if batch.is_snapshot:
+                    assert [each["balance"] for each in batch.dicts()] == [10]
+                    feed.mark(8)
+                    feed.mark(11)
+            return frontiers
+
+    frontiers = asyncio.run(consume())
+    assert frontiers[0] == Timestamp(7).next()
+    assert frontiers[-1] == Timestamp(10)
+
+
+def test_figures_can_be_had_of_a_subscription_that_is_closed(feed: HandFeed) -> None:
+    feed.mark(7)
+    with opened(feed) as subscription:
+        next_of(subscription)
+    assert subscription.figures().batches == 1
+
+
 def test_deleted_records_are_a_lost_history(feed: HandFeed) -> None:
     for wall in range(5, 9):
         feed.write(0, wall, 1, row(1, wall))
@@ -280,15 +309,17 @@ def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None
     feed.mark(1, 1)
     with opened(feed, "SUBSCRIBE accounts AS OF 1") as subscription:
         deadline = time.monotonic() + _COMES_S
-        while not (status := subscription.status()).paused:
+        while not (status := subscription.figures()).paused:
             assert time.monotonic() < deadline, status
             subscription.next(0.1)
         assert [place.partition for place in status.paused] == [0]
-        assert status.waiting_rows < 30_000
+        assert status.paused_partitions == 1
+        assert 0 < status.waiting_rows < 30_000
+        assert status.waiting_bytes > 50 * status.waiting_rows
         feed.mark(30_000, 1)
         while status.delivered < Timestamp(30_000):
             next_of(subscription)
-            status = subscription.status()
+            status = subscription.figures()
         assert status.waiting_rows == 0
 
 
@@ -298,17 +329,17 @@ def test_rows_that_wait_on_disk_come_in_their_time(feed: HandFeed, tmp_path: Pat
     feed.mark(1, 1)
     with opened(feed, "SUBSCRIBE accounts AS OF 1", spill=SpillSettings(10_000, tmp_path)) as subscription:
         deadline = time.monotonic() + _COMES_S
-        while (status := subscription.status()).waiting_rows < 200:
-            assert time.monotonic() < deadline, status
+        while (figures := subscription.figures()).waiting_rows < 200:
+            assert time.monotonic() < deadline, figures
             assert subscription.next(0.1) is None
-        assert status.spilled_rows > 100
-        assert status.spill_bytes > 0
+        assert figures.spilled_bytes > 0
+        assert figures.waiting_bytes < 10_000
         feed.mark(300)
         seen: list[int] = []
-        while subscription.status().delivered < Timestamp(300):
+        while subscription.figures().delivered < Timestamp(300):
             seen += [each[2] for each in next_of(subscription).rows]
         assert seen == list(range(1, 201))
-        assert subscription.status().spill_bytes == 0
+        assert subscription.figures().spilled_bytes == 0
 
 
 def test_rows_of_older_versions_of_the_table_have_null_in_new_columns(

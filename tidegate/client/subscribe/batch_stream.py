@@ -1,0 +1,127 @@
+"""Batches for asyncio: a thread reads them, and a few wait for the consumer.
+
+1. The thread takes one of ``ahead`` places. There is none while so many batches wait: nothing is read then,
+   so a slow consumer holds back the reader, and Kafka keeps the rows.
+2. It reads the next batch, which blocks it and nobody else.
+3. It hands the batch to the event loop.
+4. The consumer takes the batch, which gives its place back.
+
+A call that is cancelled loses no batch: the next call gets it. What ends the subscription, an error as well,
+comes behind the batches that were read before it, and at every later call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+
+READ_AHEAD: Final = 2
+#: How long the thread waits at a time: closing takes as long.
+_POLL_S: Final = 0.2
+
+BatchT = TypeVar("BatchT")
+_Readable = TypeVar("_Readable", covariant=True)
+_Answer = TypeVar("_Answer")
+
+
+class BatchSource(Protocol[_Readable]):
+    """What gives batches to the thread that asks."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether no batch will come any more."""
+
+    def next(self, timeout_s: float | None = None) -> _Readable | None:
+        """The next batch; ``None`` where none has come in time."""
+
+
+class _End(NamedTuple):
+    """No batch follows; ``error`` is why, or ``None`` at the end."""
+
+    error: Exception | None
+
+
+async def in_thread(call: Callable[..., _Answer], *arguments: Any) -> _Answer:
+    """Run what blocks in a thread. A task that is cancelled meanwhile still waits for it."""
+    running = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        if not running.done():
+            await asyncio.wait([running])
+        raise
+
+
+class BatchStream(Generic[BatchT]):
+    """The batches of one source for one event loop. Made in a task; closed, or used in ``async with``."""
+
+    def __init__(self, source: BatchSource[BatchT], ahead: int = READ_AHEAD) -> None:
+        """``ahead`` batches at most are read before they are asked for. ``ValueError`` for less than one."""
+        if ahead < 1:
+            raise ValueError(f"{ahead} batches ahead would never be read")
+        self._source = source
+        self._loop = asyncio.get_running_loop()
+        self._waiting: asyncio.Queue[BatchT | _End] = asyncio.Queue()
+        self._places = threading.Semaphore(ahead)
+        self._stopped = threading.Event()
+        # A process that ends without closing its subscriptions does not wait for Kafka.
+        self._thread = threading.Thread(target=self._read, name="subscription", daemon=True)
+        self._thread.start()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BatchT:
+        """The next batch, as soon as there is one. Raises what the source raises."""
+        found = await self._waiting.get()
+        if not isinstance(found, _End):
+            self._places.release()
+            return found
+        self._waiting.put_nowait(found)  # for every later call, and for others that wait
+        if found.error is not None:
+            raise found.error
+        raise StopAsyncIteration
+
+    def stop(self) -> None:
+        """End the thread, and wait until it has. The source is not closed."""
+        self._stopped.set()
+        self._thread.join()
+
+    async def aclose(self) -> None:
+        """End the thread without holding up the event loop. A second call does nothing."""
+        await in_thread(self.stop)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _read(self) -> None:
+        error: Exception | None = None
+        try:
+            while (batch := self._next()) is not None:
+                self._tell(batch)
+        except Exception as raised:
+            error = raised
+        self._tell(_End(error))
+
+    def _next(self) -> BatchT | None:
+        """Wait for a place, then for a batch; ``None`` at the end, and after ``stop``."""
+        while not self._stopped.is_set():
+            if not self._places.acquire(timeout=_POLL_S):
+                continue
+            while not self._stopped.is_set() and not self._source.ended:
+                batch = self._source.next(_POLL_S)
+                if batch is not None:
+                    return batch
+            return None
+        return None
+
+    def _tell(self, found: BatchT | _End) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._waiting.put_nowait, found)
+        except RuntimeError:  # the loop is closed: nobody will ask again
+            self._stopped.set()

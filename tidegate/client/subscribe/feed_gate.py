@@ -1,0 +1,109 @@
+"""Reads the output topics of some tables into one gate: its minimum is that of all of their partitions.
+
+Partitions that are far ahead of the others are paused (`partition_pauses`). Rows that wait beyond a budget of
+memory go to disk (`spill_files`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe.feed_history import FeedHistory
+from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.client.subscribe.partition_pauses import PartitionPauses
+from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
+from tidegate.subscribe.gate.side_markers import SideMarkers
+from tidegate.subscribe.gate.spilled_rows import Spill
+
+
+class FeedGate:
+    """One gate with the reader that fills it. Close it.
+
+    ``histories`` are of the tables, whose topics are all reached by ``connection``; ``topic_ids`` are the ids
+    of these topics.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        histories: Sequence[FeedHistory],
+        topic_ids: Mapping[str, str],
+        start: GateStart,
+        spill: SpillSettings,
+    ) -> None:
+        rows = {place for history in histories for place in history.rows}
+        decoders = {history.table.target.topic: history.table.decoder() for history in histories}
+        self._spill = SpillFiles(spill.directory)
+        self._gate = RowGate(decoders, sorted(rows), start, spill=Spill(self._spill, spill.memory_bytes))
+        rows_of_side: defaultdict[str, set[FeedPartition]] = defaultdict(set)
+        for history in histories:
+            if side := history.table.feed.resolved_topic:
+                rows_of_side[side] |= history.rows.keys()
+        #: By their topics; and by the partitions of rows that their markers are about.
+        self._sides = {side: SideMarkers(side, own, self._gate) for side, own in rows_of_side.items()}
+        self._side_of = {place: self._sides[side] for side, own in rows_of_side.items() for place in own}
+        self._pauses = PartitionPauses(self._gate, sorted(rows))
+        places = rows.union(*(history.markers for history in histories))
+        self._reader = FeedReader(
+            connection, {place: start.offsets.get(place, 0) for place in sorted(places)}, topic_ids
+        )
+
+    @property
+    def gate(self) -> RowGate:
+        """The gate, for its figures."""
+        return self._gate
+
+    @property
+    def positions(self) -> Mapping[FeedPartition, int]:
+        """Where reading goes on."""
+        return self._reader.positions
+
+    @property
+    def paused(self) -> tuple[FeedPartition, ...]:
+        """The partitions that are not read at the moment."""
+        return tuple(sorted(self._reader.paused))
+
+    @property
+    def spilled_bytes(self) -> int:
+        """How many bytes of the disk rows take that wait."""
+        return self._spill.disk_bytes
+
+    @property
+    def retention_margin(self) -> int:
+        """How many records lie between what a resume would read and what is deleted, where they are
+        fewest."""
+        lows = self._reader.lows()
+        return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
+
+    def open(self) -> GateOpening | None:
+        """What is complete since the last time; ``None`` where the minimum did not rise."""
+        return self._gate.open()
+
+    def offsets(self) -> dict[FeedPartition, int]:
+        """Where a resume reads each partition from."""
+        offsets = self._gate.offsets()
+        for side in self._sides.values():
+            offsets |= side.offsets()
+        return offsets
+
+    def read(self, timeout_s: float) -> None:
+        """Take what has come, as soon as anything has. Raises what `FeedReader` and `RowGate` raise."""
+        self._reader.pause(self._pauses.now())
+        for place, records in self._reader.poll(timeout_s):
+            side = self._sides.get(place.topic)
+            if side is None:
+                self._gate.take_all(place, records)
+                continue
+            for at in range(len(records.offsets)):
+                side.take(place, records.record(at))
+        for place, side in self._side_of.items():
+            side.reach(place, self._reader.positions[place])
+
+    def close(self) -> None:
+        """Close the client, and delete the files of rows that wait."""
+        self._reader.close()
+        self._spill.close()

@@ -1,0 +1,77 @@
+"""What a subscription does when the history that it has to read is gone.
+
+| policy | what it does |
+|---|---|
+| ``stall`` | ends with ``HistoryLost``: the rows that the consumer has stay true, and age |
+| ``resnapshot`` | takes a new snapshot, if the topics still have one; the consumer sweeps what is not in it |
+| ``skip`` | goes on from the lowest time that is readable; changes before it are never delivered |
+
+Whatever is done is said in the next batch, by its ``loss``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from tidegate.errors import HistoryLost
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+
+
+class HistoryPolicy(enum.Enum):
+    """The value names it in keyword arguments and on the command line."""
+
+    STALL = "stall"
+    RESNAPSHOT = "resnapshot"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLoss:
+    """History was lost, and the subscription goes on behind the loss.
+
+    Attributes:
+        policy: how it goes on: ``RESNAPSHOT`` or ``SKIP``.
+        held: everything below it was delivered before.
+        as_of: where it goes on: with a snapshot as of it, or with the changes above it.
+        cause: what was lost, with topic, partition and offset.
+    """
+
+    policy: HistoryPolicy
+    held: Frontier
+    as_of: Timestamp
+    cause: HistoryLost = field(compare=False)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether changes are missing: those from ``held`` up to ``as_of``, which is included."""
+        return self.policy is HistoryPolicy.SKIP and self.as_of >= self.held
+
+    def __str__(self) -> str:
+        if self.policy is HistoryPolicy.RESNAPSHOT:
+            goes_on = f"a new snapshot as of {self.as_of} follows; sweep rows that it does not have"
+        elif self.skipped:
+            goes_on = f"changes from {self.held} up to {self.as_of} are never delivered"
+        else:
+            goes_on = "no change is missing: the rows before were read again"
+        return f"History was lost, and {goes_on}. The loss: {self.cause}"
+
+
+def plan_behind(plan: SubscribePlan, held: Frontier, policy: HistoryPolicy) -> SubscribePlan:
+    """Return the plan that goes on where everything below ``held`` was delivered.
+
+    No row of it is below ``held``, so timestamps do not fall within one subscription. ``ValueError`` for
+    ``STALL``.
+    """
+    match policy:
+        case HistoryPolicy.RESNAPSHOT:
+            return replace(plan, snapshot=True, as_of=held, at_least=True)
+        case HistoryPolicy.SKIP:
+            return replace(plan, snapshot=False, as_of=resume_as_of(held), at_least=True)
+        case HistoryPolicy.STALL:
+            raise ValueError("a subscription that stalls does not go on")
+        case never:
+            assert_never(never)

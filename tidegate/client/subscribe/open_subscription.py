@@ -1,0 +1,146 @@
+"""What every open subscription offers for its batches: loops, loops of asyncio, and callbacks.
+
+A batch is delivered in three steps, whoever does them:
+
+1. The consumer applies it.
+2. The consumer stores its token, best in the transaction of step 1.
+3. ``settle`` says so: a key table need not be able to go back before it.
+
+``deliver`` does steps 2 and 3 after the callback. A process that ends between 1 and 2 gets the batch again,
+one that ends after 2 does not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from tidegate.client.subscribe.batch_stream import READ_AHEAD, BatchStream, in_thread
+from tidegate.client.subscribe.state.checkpoint import HeldCheckpoint
+from tidegate.subscribe.updates.first_error import FirstError
+
+
+class AnyBatch(Protocol):
+    """What batches of all subscriptions have."""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether the snapshot is complete with this batch."""
+
+    @property
+    def token(self) -> object | None:
+        """To resume after this batch: its text is stored. ``None`` where only a snapshot can begin again."""
+
+
+BatchT = TypeVar("BatchT", bound=AnyBatch)
+
+
+class OpenSubscription(ABC, Generic[BatchT]):
+    """A subscription that is open. Close it, or use it in ``with`` or ``async with``.
+
+    One thread or task takes its batches, by one of ``next``, ``for``, ``async for`` and ``deliver``.
+    """
+
+    def __init__(self) -> None:
+        self._first_error = FirstError()
+        self._stream: BatchStream[BatchT] | None = None
+
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether UP TO is reached, or the subscription is closed."""
+
+    @abstractmethod
+    def settle(self, batch: BatchT) -> None:
+        """Say that the batch's token is stored (step 3)."""
+
+    @abstractmethod
+    def _next(self, timeout_s: float | None) -> BatchT | None:
+        """See ``next``."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Let everything go. Nobody is in ``_next`` any more."""
+
+    def next(self, timeout_s: float | None = None) -> BatchT | None:
+        """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
+
+        A batch may have no rows. Raises what `RowGate` and `Subscription` raise, ``HistoryLost`` where
+        retention has overtaken the subscription, ``ObjectDropped`` for a topic that was deleted; each later
+        call raises the same.
+        """
+        with self._first_error:
+            return self._next(timeout_s)
+
+    def __iter__(self) -> Iterator[BatchT]:
+        while (batch := self.next()) is not None:
+            yield batch
+
+    def stream(self, ahead: int = READ_AHEAD) -> BatchStream[BatchT]:
+        """Return the batches for asyncio: at most ``ahead`` are read before they are asked for.
+
+        Called in a task. A subscription has one stream: a second call returns the first one's.
+        """
+        if self._stream is None:
+            self._stream = BatchStream(self, ahead)
+        return self._stream
+
+    def __aiter__(self) -> BatchStream[BatchT]:
+        return self.stream()
+
+    def deliver(
+        self,
+        on_snapshot: Callable[[BatchT], object],
+        on_update: Callable[[BatchT], object],
+        checkpoint: HeldCheckpoint | None = None,
+    ) -> None:
+        """Call ``on_snapshot`` with the batch that completes the snapshot, ``on_update`` with each other one.
+
+        Returns at the end. When a callback has returned, the batch's token is stored in ``checkpoint``, and
+        the batch is settled. A callback that raises ends it; its batch counts as not delivered. Raises as
+        ``next``, and ``Fenced`` where another process has acquired the checkpoint.
+        """
+        for batch in self:
+            (on_snapshot if batch.is_snapshot else on_update)(batch)
+            if checkpoint is not None and batch.token is not None:
+                checkpoint.commit(str(batch.token))
+            self.settle(batch)
+
+    async def deliver_async(
+        self,
+        on_snapshot: Callable[[BatchT], Awaitable[object]],
+        on_update: Callable[[BatchT], Awaitable[object]],
+        checkpoint: HeldCheckpoint | None = None,
+    ) -> None:
+        """Do what ``deliver`` does, with callbacks that are awaited. ``checkpoint`` is asked in a thread."""
+        async for batch in self:
+            await (on_snapshot if batch.is_snapshot else on_update)(batch)
+            if checkpoint is not None and batch.token is not None:
+                await in_thread(checkpoint.commit, str(batch.token))
+            self.settle(batch)
+
+    def close(self) -> None:
+        """End the subscription. A thread of ``async for`` that reads is waited for, 0.2 s at most."""
+        if self._stream is not None:
+            self._stream.stop()
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            await self._stream.aclose()
+        await in_thread(self._close)

@@ -1,0 +1,368 @@
+"""Reads the tables of one or several statements by one gate, and goes on behind lost history if it is to.
+
+1. AS OF is chosen from what the topics can still answer (`feed_history`), or from tokens, whose offsets must
+   still be there.
+2. Records are read partition by partition (`feed_reader`) and given to the gate (`feed_gate`).
+3. When the gate opens, each statement makes a batch of what is let through: all at one frontier.
+4. The tokens have the offsets of the gate, so a resume reads what waits again.
+5. Where step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on is to begin
+   at step 1 again, at or above the frontier up to which everything was delivered. The next batch tells it.
+
+Failure cases: a crash before the consumer has stored a token repeats the batch, which is the same rows
+again; a crash after it repeats nothing. Between 1 and 2 retention may delete what is to be read: that is
+step 5. A crash within step 5 repeats it, from the token that was stored before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.client.subscribe.feed_gate import FeedGate
+from tidegate.client.subscribe.feed_history import FeedHistory
+from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, plan_behind
+from tidegate.client.subscribe.spill_files import SpillSettings
+from tidegate.errors import HistoryLost, InputError, RetryError, TopologyError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.figures import SubscriptionFigures, lag_s
+from tidegate.subscribe.fingerprint import fingerprint
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.row_gate import GateStart
+from tidegate.subscribe.joint_subscription import JointBatch, JointMember, JointSubscription
+from tidegate.subscribe.plan import SubscribePlan, require_bounds
+from tidegate.subscribe.subscription import (
+    Subscription,
+    SubscriptionBatch,
+    SubscriptionSource,
+    needs_key_rows,
+    resumed,
+)
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after
+
+_LOGGER: Final = logging.getLogger("tidegate.subscribe")
+_POLL_S: Final = 0.2
+
+#: Reads the stored tokens, by the fingerprints of the statements.
+ReadTokens = Callable[[Mapping[str, str]], Mapping[str, ResumeToken]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A statement's plan, the table that it is about, and the directory of the table's rows by key."""
+
+    table: SubscribableTable
+    plan: SubscribePlan
+    key_table: Path | None = None
+    track_keys: bool = False
+
+
+@dataclass(slots=True)
+class _Member:
+    """A statement that is read. ``source`` names the feed and its topic, and has the rows by key."""
+
+    planned: PlannedTable
+    source: SubscriptionSource
+    rows: DurableKeyRows | None
+
+    @property
+    def marker_topic(self) -> str:
+        return self.planned.table.feed.resolved_topic
+
+
+@dataclass(slots=True)
+class _Start:
+    """Where the statements begin, and the gate."""
+
+    as_of: Timestamp
+    delivered: Timestamp
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    offsets: dict[FeedPartition, int] = field(default_factory=dict)
+
+    def add(self, name: str, subscription: Subscription, offsets: Mapping[FeedPartition, int]) -> None:
+        self.subscriptions[name] = subscription
+        for place, offset in offsets.items():
+            self.offsets[place] = min(offset, self.offsets.get(place, offset))
+
+
+class SharedReading:
+    """The statements of ``members``, whose feeds write to one cluster. Close it.
+
+    ``tokens`` reads the tokens behind which they go on; without it they begin.
+
+    Attributes:
+        as_of: where they began, all at one time.
+        ended: whether UP TO is reached, or the reading is closed.
+        loss: the loss that the batch tells that ``next`` gave last; ``None`` for none.
+    """
+
+    def __init__(
+        self,
+        members: Mapping[str, PlannedTable],
+        tokens: ReadTokens | None = None,
+        policy: HistoryPolicy = HistoryPolicy.STALL,
+        spill: SpillSettings | None = None,
+    ) -> None:
+        _require_policy(members, policy)
+        self._spill = spill or SpillSettings()
+        self._policy = policy
+        self.ended = False
+        self.loss: HistoryLoss | None = None
+        self._coming_loss: HistoryLoss | None = None
+        self._lost: HistoryLost | None = None
+        self._held: Frontier | None = None
+        self._batches = self._delivered_rows = self._repeats = self._losses = 0
+        self._connection = next(iter(members.values())).table.connection
+        histories = {name: FeedHistory.now(each.table) for name, each in members.items()}
+        self._ids = self._topic_ids(histories)
+        with ExitStack() as opened:  # closes what was opened if the rest fails
+            self._members = {name: self._member(each, opened) for name, each in members.items()}
+            if tokens is None:
+                self._begin(histories, {name: each.plan for name, each in members.items()})
+            else:
+                self._resume(histories, tokens)
+            opened.pop_all()
+        self.subscriptions: Mapping[str, Subscription] = self._start.subscriptions
+
+    @property
+    def as_of(self) -> Timestamp:
+        """Where the statements began, or went on behind a loss."""
+        return self._start.as_of
+
+    def next(self, timeout_s: float | None = None) -> JointBatch[SubscriptionBatch] | None:
+        """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self.ended:
+            left = _POLL_S if until is None else min(_POLL_S, until - time.monotonic())
+            try:
+                if self._lost is not None:
+                    self._recover(self._lost)
+                elif (batch := self._opened()) is not None:
+                    return batch
+                elif left >= 0:
+                    self._gate.read(left)
+            except HistoryLost as lost:
+                if self._policy is HistoryPolicy.STALL or self._lost is not None:
+                    raise
+                self._lost = lost
+            if left < 0:
+                return None
+        return None
+
+    def settle(self, frontier: Frontier) -> None:
+        """Say that tokens of ``frontier`` are stored."""
+        for member in self._members.values():
+            if member.rows is not None:
+                member.rows.settle(frontier)
+
+    def figures(self, output: str) -> SubscriptionFigures:
+        """Return how it gets on. Any thread may ask."""
+        reading = self._gate
+        gate = reading.gate
+        return SubscriptionFigures(
+            output=output,
+            batches=self._batches,
+            rows=self._delivered_rows,
+            repeats=self._repeats + gate.repeats,
+            losses=self._losses,
+            delivered=gate.delivered,
+            lag_s=lag_s(gate.delivered, time.time_ns()),
+            waiting_rows=gate.waiting_rows,
+            waiting_bytes=gate.waiting_bytes,
+            spilled_bytes=reading.spilled_bytes,
+            paused=reading.paused,
+            retention_margin=reading.retention_margin,
+        )
+
+    def close(self) -> None:
+        """Close the client and the rows by key."""
+        self.ended = True
+        self._gate.close()
+        for member in self._members.values():
+            if member.rows is not None:
+                member.rows.close()
+
+    def _member(self, planned: PlannedTable, opened: ExitStack) -> _Member:
+        table = planned.table
+        name = f"{table.feed.feed_id}/{self._ids[table.target.topic]}"
+        rows = None
+        if planned.key_table is not None:
+            rows = open_key_rows(planned.key_table, name, planned.plan.relation)
+            opened.callback(rows.close)
+        return _Member(planned, SubscriptionSource(name, table.tells_before, rows), rows)
+
+    def _topic_ids(self, histories: Mapping[str, FeedHistory]) -> dict[str, str]:
+        places = {place for each in histories.values() for place in (*each.rows, *each.markers)}
+        admin = open_admin(self._connection, self._connection.timeout_s)
+        return admin.ids(sorted({place.topic for place in places}))
+
+    def _resume(self, histories: Mapping[str, FeedHistory], read: ReadTokens) -> None:
+        prints = {
+            name: fingerprint(each.planned.plan, each.source.name) for name, each in self._members.items()
+        }
+        tokens = read(prints)
+        self._held = next(iter(tokens.values())).frontier
+        try:
+            as_of = next(iter(tokens.values())).as_of
+            start = _Start(as_of, as_of)
+            for name, member in self._members.items():
+                token = tokens[name]
+                histories[name].require(token)
+                if member.rows is not None:
+                    member.rows.go_back_to(token.frontier)
+                subscription, own = resumed(member.planned.plan, token, member.source)
+                start.add(name, subscription, own.offsets)
+        except HistoryLost as lost:
+            whole = all(histories[name].reaches(token.offsets) for name, token in tokens.items())
+            if self._policy is HistoryPolicy.STALL or not whole:
+                raise
+            self._go_on(histories, lost)
+        else:
+            self._read_from(histories, start)
+
+    def _begin(self, histories: Mapping[str, FeedHistory], plans: Mapping[str, SubscribePlan]) -> None:
+        """Begin all statements at one AS OF."""
+        all_rows = {
+            name: plan.snapshot or needs_key_rows(plan, tells_before=self._members[name].source.tells_before)
+            for name, plan in plans.items()
+        }
+        as_of = _joint_as_of(histories, plans, all_rows)
+        start = _Start(as_of, ZERO if any(all_rows.values()) else as_of)
+        for name, plan in plans.items():
+            if plan.up_to is not None:
+                require_bounds(str(as_of), str(plan.up_to), crossed=as_of > plan.up_to)
+            member = self._members[name]
+            offsets = histories[name].starts(as_of, from_beginning=all_rows[name])
+            if member.rows is not None:
+                member.rows.start_over()
+            subscription = Subscription(
+                plan,
+                as_of,
+                member.source,
+                start=GateStart(start.delivered, offsets),
+                track_keys=member.planned.track_keys,
+            )
+            start.add(name, subscription, offsets)
+        if not any(plan.snapshot for plan in plans.values()) and self._held is None:
+            self._held = frontier_after(as_of)  # nothing below it was asked for
+        self._read_from(histories, start)
+
+    def _read_from(self, histories: Mapping[str, FeedHistory], start: _Start) -> None:
+        self._start = start
+        self._joint = JointSubscription(
+            {
+                name: JointMember(subscription, self._topic(name), self._members[name].marker_topic)
+                for name, subscription in start.subscriptions.items()
+            }
+        )
+        self._gate = FeedGate(
+            self._connection,
+            list(histories.values()),
+            self._ids,
+            GateStart(start.delivered, start.offsets),
+            self._spill,
+        )
+
+    def _topic(self, name: str) -> str:
+        return self._members[name].planned.table.target.topic
+
+    def _opened(self) -> JointBatch[SubscriptionBatch] | None:
+        opening = self._gate.open()
+        batch = None if opening is None else self._joint.advance(opening, self._gate.offsets())
+        if batch is None:
+            return None
+        self.ended = batch.is_last
+        self._held = batch.frontier
+        self._batches += 1
+        self._delivered_rows += sum(len(each.rows) for each in batch.members.values())
+        self.loss, self._coming_loss = self._coming_loss, None
+        return batch
+
+    def _recover(self, lost: HistoryLost) -> None:
+        """Go on behind a loss. While Kafka is away it stays lost. Raises ``HistoryLost`` for what no policy
+        helps with."""
+        self._gate.close()
+        positions = self._gate.positions
+        try:
+            histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
+            ids = self._topic_ids(histories)
+        except (RetryError, TopologyError) as error:
+            _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
+            return
+        if ids != self._ids or not all(each.reaches(positions) for each in histories.values()):
+            # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
+            # have is no table.
+            raise lost
+        self._repeats += self._gate.gate.repeats
+        self._go_on(histories, lost)
+        self._lost = None
+
+    def _go_on(self, histories: Mapping[str, FeedHistory], lost: HistoryLost) -> None:
+        held = self._held
+        if held is None:  # nothing was delivered: what was asked for cannot be read
+            raise lost
+        plans = {
+            name: plan_behind(each.planned.plan, held, self._policy) for name, each in self._members.items()
+        }
+        try:
+            self._begin(histories, plans)
+        except HistoryLost as also:
+            raise HistoryLost(
+                f"{lost}. To {self._policy.value} does not help: {also}",
+                lost.topic,
+                lost.partition,
+                lost.offset,
+            ) from lost
+        self._losses += 1
+        self._coming_loss = HistoryLoss(self._policy, held, self._start.as_of, lost)
+        _LOGGER.warning("%s", self._coming_loss)
+
+
+def _joint_as_of(
+    histories: Mapping[str, FeedHistory],
+    plans: Mapping[str, SubscribePlan],
+    all_rows: Mapping[str, bool],
+) -> Timestamp:
+    """Return the AS OF of several plans, which have the same bounds.
+
+    Without one it is the lowest present of their tables, or what is lowest readable in all if that is higher:
+    so nobody waits for the table whose feed is behind. Raises ``HistoryLost``.
+    """
+    chosen = {
+        name: histories[name].choose_as_of(plan, from_beginning=all_rows[name])
+        for name, plan in plans.items()
+    }
+    lowest = min(chosen.values())
+    if lowest == max(chosen.values()):
+        return lowest
+    return max(
+        histories[name].choose_as_of(
+            replace(plan, as_of=lowest, at_least=True), from_beginning=all_rows[name]
+        )
+        for name, plan in plans.items()
+    )
+
+
+def _require_policy(members: Mapping[str, PlannedTable], policy: HistoryPolicy) -> None:
+    """Raise ``InputError`` for a policy that the statements exclude."""
+    for each in members.values():
+        if policy is HistoryPolicy.RESNAPSHOT and not each.plan.snapshot:
+            raise InputError(
+                "A subscription WITH (SNAPSHOT = false) has no snapshot to begin again with: take another "
+                "policy for lost history, or SNAPSHOT = true, which a resume does not give again."
+            )
+        selection = each.plan.selection()
+        stateful = each.track_keys or (selection is not None and selection.stateful)
+        if policy is HistoryPolicy.SKIP and stateful:
+            raise InputError(
+                "A query with LIMIT or OFFSET, and keys that are tracked, need every row: changes cannot be "
+                "skipped. Take another policy for lost history."
+            )
