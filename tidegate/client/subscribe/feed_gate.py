@@ -80,8 +80,19 @@ class FeedGate:
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time; ``None`` where the minimum did not rise."""
+        """What is complete since the last time, if ``is_same`` is true then; ``None`` where the minimum did
+        not rise."""
+        if self._gate.minimum > self._gate.delivered:
+            self._reader.ask_topics()
         return self._gate.open()
+
+    def is_same(self, timeout_s: float) -> bool:
+        """Wait until it is known that what was opened last is of the topics that they were at the begin.
+
+        Returns whether it is known within ``timeout_s``. Raises ``HistoryLost`` and ``ObjectDropped`` if they
+        are others.
+        """
+        return self._reader.same_topics(timeout_s)
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Where a resume reads each partition from."""

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ _FETCH_WAIT_MS: Final = 20
 _FETCH_BYTES: Final = 1024 * 1024
 _QUEUED_KIB: Final = 16 * 1024
 _TOPICS_EVERY_S: Final = 2.0
+_AGAIN_S: Final = 0.5
 _GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -100,6 +101,18 @@ class FeedReader:
             )
         return self._records(messages)
 
+    def ask_topics(self) -> None:
+        """Ask Kafka whether the topics are still those that they were. ``same_topics`` has the answer.
+
+        A consumer goes on in a topic that was created anew, at its own offset: the records before it would
+        be missing. So nothing is complete before this was asked after its last record was read.
+        """
+        self._topics.ask()
+
+    def same_topics(self, timeout_s: float) -> bool:
+        """Return whether the answer has come within ``timeout_s``. Raises as ``poll`` does."""
+        return self._topics.same(timeout_s)
+
     @property
     def paused(self) -> frozenset[FeedPartition]:
         """The partitions that are not read at the moment."""
@@ -164,7 +177,7 @@ class FeedReader:
                 self.positions[place],
             )
         elif code in _GONE:
-            self._topics.check_now()
+            self._topics.ask_soon()
         elif code > 0 and not error.retriable():
             raise self._connection.failed(f"reading {message.topic()}[{message.partition()}]", error)
         else:
@@ -172,26 +185,49 @@ class FeedReader:
 
 
 class _TopicCheck:
-    """Looks from time to time whether topics are still those that they were; no call of it waits."""
+    """Asks from time to time, and when it is told to, whether topics are still those that they were."""
 
     def __init__(self, connection: KafkaConnection, ids: Mapping[str, str]) -> None:
         self._admin = connection.open(AdminClient)
         self._ids = dict(ids)
         self._asked: dict[str, Future[Any]] = {}
+        self._same = False
         self._ask_at = time.monotonic() + _TOPICS_EVERY_S
 
-    def check_now(self) -> None:
+    def ask(self) -> None:
+        """Ask now. Answers to what was asked before do not count any more."""
+        self._ask_at = time.monotonic() + _TOPICS_EVERY_S
+        self._same = True
+        self._asked = self._admin.describe_topics(TopicCollection(list(self._ids)), request_timeout=10)
+
+    def ask_soon(self) -> None:
         """Ask soon, whenever the last time was."""
-        self._ask_at = min(self._ask_at, time.monotonic() + 0.5)
+        self._ask_at = min(self._ask_at, time.monotonic() + _AGAIN_S)
 
     def check(self) -> None:
-        """Raise ``ObjectDropped`` for a topic that is gone, ``HistoryLost`` for one that was created anew."""
-        now = time.monotonic()
-        if not self._asked and now >= self._ask_at:
-            self._ask_at = now + _TOPICS_EVERY_S
-            self._asked = self._admin.describe_topics(TopicCollection(list(self._ids)), request_timeout=10)
+        """Look at the answers, without waiting for any.
+
+        Raises ``ObjectDropped`` for a topic that is gone, ``HistoryLost`` for one that was created anew.
+        """
+        if not self._asked and time.monotonic() >= self._ask_at:
+            self.ask()
         for name in [name for name, answer in self._asked.items() if answer.done()]:
             self._take(name, self._asked.pop(name))
+
+    def same(self, timeout_s: float) -> bool:
+        """Wait for the answers to the last ``ask``; returns whether they have come. Raises as ``check``."""
+        until = time.monotonic() + timeout_s
+        while True:
+            self.check()
+            if self._same and not self._asked:
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            if self._asked:
+                wait(self._asked.values(), left, FIRST_COMPLETED)
+            else:  # Kafka is away: it is asked again
+                time.sleep(min(left, _AGAIN_S))
 
     def _take(self, name: str, answer: Future[Any]) -> None:
         try:
@@ -199,7 +235,9 @@ class _TopicCheck:
         except KafkaException as error:
             if error.args[0].code() in _GONE:
                 raise ObjectDropped(f"topic {name} was deleted: the subscription ends", topic=name) from None
-            return  # Kafka is away, or its answer will pass: the next look tells
+            self._same = False  # Kafka is away, or its answer will pass: the next one tells
+            self.ask_soon()
+            return
         if found != self._ids[name]:
             raise HistoryLost(
                 f"Topic {name} was deleted and created anew: its offsets start again. Begin again with a "

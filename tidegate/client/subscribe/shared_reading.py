@@ -3,7 +3,8 @@
 1. AS OF is chosen from what the topics can still answer (`feed_history`), or from tokens, whose offsets must
    still be there.
 2. Records are read partition by partition (`feed_reader`) and given to the gate (`feed_gate`).
-3. When the gate opens, each statement makes a batch of what is let through: all at one frontier.
+3. When the gate opens, each statement makes a batch of what is let through: all at one frontier. Kafka is
+  asked meanwhile whether the topics are still the same, and the batch is given when it has said so.
 4. The tokens have the offsets of the gate, so a resume reads what waits again.
 5. Where step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on is to begin
    at step 1 again, at or above the frontier up to which everything was delivered. The next batch tells it.
@@ -118,6 +119,7 @@ class SharedReading:
         self.loss: HistoryLoss | None = None
         self._coming_loss: HistoryLoss | None = None
         self._lost: HistoryLost | None = None
+        self._opened: JointBatch[SubscriptionBatch] | None = None
         self._held: Frontier | None = None
         self._batches = self._delivered_rows = self._repeats = self._losses = 0
         self._connection = next(iter(members.values())).table.connection
@@ -145,8 +147,9 @@ class SharedReading:
             try:
                 if self._lost is not None:
                     self._recover(self._lost)
-                elif (batch := self._opened()) is not None:
-                    return batch
+                elif self._opens():
+                    if (batch := self._confirmed(max(left, 0))) is not None:
+                        return batch
                 elif left >= 0:
                     self._gate.read(left)
             except HistoryLost as lost:
@@ -274,11 +277,19 @@ class SharedReading:
     def _topic(self, name: str) -> str:
         return self._members[name].planned.table.target.topic
 
-    def _opened(self) -> JointBatch[SubscriptionBatch] | None:
-        opening = self._gate.open()
-        batch = None if opening is None else self._joint.advance(opening, self._gate.offsets())
-        if batch is None:
+    def _opens(self) -> bool:
+        """Whether there is a batch that was not given yet, made now or before."""
+        if self._opened is None:
+            opening = self._gate.open()
+            self._opened = None if opening is None else self._joint.advance(opening, self._gate.offsets())
+        return self._opened is not None
+
+    def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:
+        """The batch that was made, once the topics are known to be the same; ``None`` after ``timeout_s``."""
+        batch = self._opened
+        if batch is None or not self._gate.is_same(timeout_s):
             return None
+        self._opened = None
         self.ended = batch.is_last
         self._held = batch.frontier
         self._batches += 1
@@ -290,6 +301,7 @@ class SharedReading:
         """Go on behind a loss. While Kafka is away it stays lost. Raises ``HistoryLost`` for what no policy
         helps with."""
         self._gate.close()
+        self._opened = None
         positions = self._gate.positions
         try:
             histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
