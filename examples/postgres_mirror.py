@@ -1,0 +1,119 @@
+"""A table of a feed, kept as a table of PostgreSQL: at any moment the mirror is the table as of one time.
+
+    python -m examples.postgres_mirror --dsn postgresql://localhost/mirrors --key origin,time_hour weather
+
+The table has to be there, with the types that it is to have, and a primary key. Each batch is complete up to
+one time. Its rows and its token are stored in one transaction, so the mirror goes on behind the last batch
+that it has, whenever it was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe.state.sql_checkpoints import SqlCheckpoints
+from tidegate.client.subscribe.state.sql_dialect import POSTGRES
+from tidegate.subscribe import SubscriptionBatch, subscribe_statement
+from tidegate.subscribe.outputs.keyed_rows import DELETE
+
+#: The columns of a row before the table's own: mz_timestamp and mz_state.
+_OWN = 2
+
+
+class Mirror:
+    """One table of a database; ``columns`` are the feed's, the first ``key`` of them are the primary key."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], table: str, columns: Sequence[str], key: int
+    ) -> None:
+        self._connection = connection
+        self._key = key
+        self._table = sql.Identifier(*table.split("."))
+        names = [sql.Identifier(name) for name in columns]
+        sets = [sql.SQL("{0} = excluded.{0}").format(name) for name in names[key:]]
+        self._put = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO {}").format(
+            self._table,
+            sql.SQL(", ").join(names),
+            sql.SQL(", ").join([sql.Placeholder()] * len(names)),
+            sql.SQL(", ").join(names[:key]),
+            sql.SQL("UPDATE SET ") + sql.SQL(", ").join(sets) if sets else sql.SQL("NOTHING"),
+        )
+        is_key = [sql.SQL("{} = {}").format(name, sql.Placeholder()) for name in names[:key]]
+        self._drop = sql.SQL("DELETE FROM {} WHERE {}").format(self._table, sql.SQL(" AND ").join(is_key))
+
+    def apply(self, batch: SubscriptionBatch) -> None:
+        """Apply a batch within the transaction that is open; a snapshot replaces what is there."""
+        last = {row[_OWN : _OWN + self._key]: row for row in batch.rows}  # of each key the newest row
+        with self._connection.cursor() as cursor:
+            if batch.is_snapshot:
+                cursor.execute(sql.SQL("DELETE FROM {}").format(self._table))
+            cursor.executemany(self._drop, [key for key, row in last.items() if row[1] == DELETE])
+            put = [list(map(_stored, row[_OWN:])) for row in last.values() if row[1] != DELETE]
+            cursor.executemany(self._put, put)
+
+
+def mirror(
+    target: psycopg.Connection[Any],
+    table: str,
+    key: Sequence[str],
+    connection: KafkaConnection,
+    batches: int | None = None,
+    **feed: Any,
+) -> None:
+    """Keep the mirror up to date, until interrupted or for so many batches; ``feed`` is given to
+    ``subscribe``."""
+    held = SqlCheckpoints(target, POSTGRES).acquire(f"mirror of {table}")
+    statement = subscribe_statement(table, envelope="upsert", key=key)
+    with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
+        rows = Mirror(target, table, subscription.header[_OWN:], len(key))
+        for batch in _first(subscription, batches):
+            with target.transaction():  # commits both, or neither
+                held.commit(str(batch.token))
+                rows.apply(batch)
+
+
+def _first(subscription: LiveSubscription, batches: int | None) -> Iterator[SubscriptionBatch]:
+    """The batches to apply: all, or so many."""
+    while batches != 0 and (batch := subscription.next()) is not None:
+        yield batch
+        batches = None if batches is None else batches - 1
+
+
+def _stored(value: Any) -> Any:
+    """A value as psycopg sends it. PostgreSQL reads dates and the like from their texts."""
+    return Jsonb(value) if isinstance(value, dict | list) else value
+
+
+def main() -> None:
+    """Read the command line and mirror."""
+    parser = argparse.ArgumentParser(description="Keep a table of a feed as a table of PostgreSQL.")
+    parser.add_argument("-b", "--bootstrap-servers", default="127.0.0.1:9092")
+    parser.add_argument("--app-id", default="tidegate")
+    parser.add_argument("--topic-prefix", default="", help="prefix of the log topic")
+    parser.add_argument("--dsn", default="", help="where PostgreSQL is, as libpq takes it")
+    parser.add_argument("--key", required=True, help="the columns of the primary key, with commas between")
+    parser.add_argument("table")
+    given = parser.parse_args()
+    # Ctrl-C ends it; the next start goes on behind the last batch.
+    with psycopg.connect(given.dsn) as target, suppress(KeyboardInterrupt):
+        mirror(
+            target,
+            given.table,
+            given.key.split(","),
+            KafkaConnection(given.bootstrap_servers),
+            app_id=given.app_id,
+            topic_prefix=given.topic_prefix,
+        )
+
+
+if __name__ == "__main__":
+    main()
