@@ -18,7 +18,7 @@ from tidegate.cli.subscriptions.batch_outputs import (
     TableOutput,
 )
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe import HistoryPolicy, LiveSubscription, subscribe
 from tidegate.subscribe import Dialect, parse_subscribe
 
 _JSON, _CSV, _TABLE = "json", "csv", "table"
@@ -55,6 +55,13 @@ _IDLE_S: Final = 0.25
     show_default=True,
     help="Whose habits the output follows.",
 )
+@click.option(
+    "--on-history-lost",
+    type=click.Choice([each.value for each in HistoryPolicy]),
+    default=HistoryPolicy.STALL.value,
+    show_default=True,
+    help="When records are deleted before they are read: end, take a new snapshot, or go on behind them.",
+)
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -70,6 +77,7 @@ def subscribe_command(
     batches: int | None,
     command: str | None,
     dialect: str,
+    on_history_lost: str,
 ) -> None:
     """Print the rows of a SUBSCRIBE statement, batch by batch. Each batch is complete up to one time.
 
@@ -91,6 +99,7 @@ def subscribe_command(
         token="" if shows_table else token,  # a table is shown whole
         dialect=Dialect(dialect),
         key_table=key_table,
+        on_history_lost=on_history_lost,
     ) as subscription:
         _deliver(subscription, _output(subscription, form, command), batches, token)
 
@@ -113,6 +122,8 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                 if batch is None:
                     output.idle()
                     continue
+                if batch.loss is not None:
+                    click.echo(str(batch.loss), err=True)
                 output.take(batch)
                 subscription.settle(batch)
                 token = str(batch.token or "")
