@@ -291,6 +291,8 @@ class SharedReading:
         except (RetryError, TopologyError) as error:
             _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
             return
+        except InputError as error:  # its topics are gone, or the address means another cluster
+            raise lost from error
         if ids != self._ids or not all(each.reaches(positions) for each in histories.values()):
             # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
             # have is no table.

@@ -15,9 +15,11 @@ from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
 from tests.unit.client.topics import create_topic, wait_until_forgotten
 from tidegate.client.subscribe import DeliveredBatch, HistoryPolicy, LiveSubscription, subscribe
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.state.generation_sweep import GenerationSweep
 from tidegate.client.subscribe.state.sql_dialect import SQLITE
-from tidegate.errors import HistoryLost, InputError
+from tidegate.errors import BrokerUnavailable, HistoryLost, InputError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import ConsumerState, FeedPartition
 
@@ -138,6 +140,30 @@ def test_a_subscription_that_retention_overtakes_skips_too(feed: HandFeed) -> No
         assert batch.loss.held == Timestamp(8).next()
         assert [each[1:4] for each in batch.rows] == [(-1, 1, 22), (1, 1, 24)]
         assert subscription.figures().repeats == 0
+
+
+def test_while_kafka_is_away_the_loss_waits(feed: HandFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed.mark(8)
+    with opened(feed, on_history_lost="skip") as subscription:
+        next_of(subscription)
+        reading, now, away = subscription._reading, FeedHistory.now, ["once", "twice"]
+        reading._lost = HistoryLost("records are deleted", feed.topic, 0, 3)
+
+        def answer(table: SubscribableTable) -> FeedHistory:
+            if away:
+                raise BrokerUnavailable(f"no answer {away.pop()}")
+            return now(table)
+
+        monkeypatch.setattr(FeedHistory, "now", staticmethod(answer))
+        assert subscription.next(0.0) is None
+        assert away == ["once"]
+        feed.mark(9)
+        batch = subscription.next(2.0)
+        feed.mark(10)
+        batch = batch or next_of(subscription)
+        assert not away
+        assert batch.loss is not None
+        assert batch.loss.cause.offset == 3
 
 
 def test_a_topic_without_its_beginning_has_no_new_snapshot_and_both_reasons_are_told(feed: HandFeed) -> None:
