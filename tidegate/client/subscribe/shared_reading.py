@@ -31,7 +31,7 @@ from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, plan_behind
 from tidegate.client.subscribe.spill_files import SpillSettings
-from tidegate.errors import HistoryLost, InputError, RetryError, TopologyError
+from tidegate.errors import HistoryLost, InputError, RetryError, SubscribeStatementError, TopologyError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
@@ -198,7 +198,9 @@ class SharedReading:
         name = f"{table.feed.feed_id}/{self._ids[table.target.topic]}"
         rows = None
         if planned.key_table is not None:
-            rows = open_key_rows(planned.key_table, name, planned.plan.relation)
+            goes_on = self._policy is not HistoryPolicy.STALL
+            relation = planned.plan.relation
+            rows = open_key_rows(planned.key_table, name, relation, discard_lost=goes_on)
             opened.callback(rows.close)
         return _Member(planned, SubscriptionSource(name, table.tells_before, rows), rows)
 
@@ -309,6 +311,8 @@ class SharedReading:
         except (RetryError, TopologyError) as error:
             _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
             return
+        except InputError as error:  # its topics are gone, or the address means another cluster
+            raise lost from error
         if ids != self._ids or not all(each.reaches(positions) for each in histories.values()):
             # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
             # have is no table.
@@ -326,7 +330,7 @@ class SharedReading:
         }
         try:
             self._begin(histories, plans)
-        except HistoryLost as also:
+        except (HistoryLost, SubscribeStatementError) as also:  # the second: UP TO is lost as well
             raise HistoryLost(
                 f"{lost}. To {self._policy.value} does not help: {also}",
                 lost.topic,
