@@ -85,7 +85,7 @@ def _formless(name: str, type_text: str, value: Any, error: Exception, advice: s
         told = "JSON that is nested too deeply"
     return RowError(
         f"the column {name} of type {type_text} has the value {told:.300}, which has no form in the table"
-        f" ({str(error):.300}): {advice}"
+        f" ({error!s:.300}): {advice}"
     )
 
 
