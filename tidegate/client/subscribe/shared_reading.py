@@ -44,6 +44,7 @@ from tidegate.subscribe.subscription import (
     Subscription,
     SubscriptionBatch,
     SubscriptionSource,
+    keeps_rows,
     needs_key_rows,
     resumed,
 )
@@ -112,7 +113,7 @@ class SharedReading:
         policy: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
     ) -> None:
-        _require_policy(members, policy)
+        _require_fitting(members, policy)
         self._spill = spill or SpillSettings()
         self._policy = policy
         self.ended = False
@@ -236,7 +237,9 @@ class SharedReading:
     def _begin(self, histories: Mapping[str, FeedHistory], plans: Mapping[str, SubscribePlan]) -> None:
         """Begin all statements at one AS OF."""
         all_rows = {
-            name: plan.snapshot or needs_key_rows(plan, tells_before=self._members[name].source.tells_before)
+            name: plan.snapshot
+            or keeps_rows(plan)
+            or needs_key_rows(plan, tells_before=self._members[name].source.tells_before)
             for name, plan in plans.items()
         }
         as_of = _joint_as_of(histories, plans, all_rows)
@@ -367,17 +370,19 @@ def _joint_as_of(
     )
 
 
-def _require_policy(members: Mapping[str, PlannedTable], policy: HistoryPolicy) -> None:
-    """Raise ``InputError`` for a policy that the statements exclude."""
+def _require_fitting(members: Mapping[str, PlannedTable], policy: HistoryPolicy) -> None:
+    """Raise ``InputError`` for a policy that the statements exclude, and for keys that cannot be tracked."""
     for each in members.values():
         if policy is HistoryPolicy.RESNAPSHOT and not each.plan.snapshot:
             raise InputError(
                 "A subscription WITH (SNAPSHOT = false) has no snapshot to begin again with: take another "
                 "policy for lost history, or SNAPSHOT = true, which a resume does not give again."
             )
-        selection = each.plan.selection()
-        stateful = each.track_keys or (selection is not None and selection.stateful)
-        if policy is HistoryPolicy.SKIP and stateful:
+        if each.track_keys and not each.plan.snapshot:
+            raise InputError(
+                "track_keys counts the rows of each key from a snapshot on: leave SNAPSHOT = false out."
+            )
+        if policy is HistoryPolicy.SKIP and (each.track_keys or keeps_rows(each.plan)):
             raise InputError(
                 "A query with LIMIT or OFFSET, and keys that are tracked, need every row: changes cannot be "
                 "skipped. Take another policy for lost history."
