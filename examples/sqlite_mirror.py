@@ -25,7 +25,7 @@ from tidegate.subscribe.outputs.keyed_rows import DELETE
 from tidegate.subscribe.outputs.row_text import plain_text
 
 #: The columns of a row before the table's own: mz_timestamp and mz_state.
-_OWN = 2
+OWN = 2
 
 
 class Mirror:
@@ -48,7 +48,7 @@ class Mirror:
         if batch.is_snapshot:
             self._database.execute(f"DELETE FROM {self._table}")  # noqa: S608 - quoted
         for _, state, *values in batch.rows:
-            row = [_stored(value) for value in values]
+            row = [stored(value) for value in values]
             if state == DELETE:
                 self._database.execute(self._drop, row[: self._key])
             else:
@@ -68,7 +68,7 @@ def mirror(
     held = SqlCheckpoints(database, SQLITE).acquire(f"mirror of {table}")
     statement = subscribe_statement(table, envelope="upsert", key=key)
     with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
-        target = Mirror(database, table, subscription.header[_OWN:], len(key))
+        target = Mirror(database, table, subscription.header[OWN:], len(key))
         for batch in _first(subscription, batches):
             with database:  # commits both, or neither
                 held.commit(str(batch.token))
@@ -82,7 +82,7 @@ def _first(subscription: LiveSubscription, batches: int | None) -> Any:
         batches = None if batches is None else batches - 1
 
 
-def _stored(value: Any) -> Any:
+def stored(value: Any) -> Any:
     """A value as SQLite keeps it: what it has no exact form for is a text."""
     if value is None or isinstance(value, str | bytes) or (type(value) is int and abs(value) < 2**63):
         return value

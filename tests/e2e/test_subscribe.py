@@ -3,28 +3,23 @@ store's."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
+from tests.e2e.true_states import TrueStates
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe import LiveSubscription, subscribe
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import ConsumerState, SubscriptionBatch, TableContents
 from tidegate.subscribe.updates.update import RowValues
-from tidegate.subscribe.updates.value_order import values_key
-from tidegate.verify import ExpectedVersion
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -122,29 +117,6 @@ def _values(subscription: LiveSubscription, state: ConsumerState) -> tuple[str, 
     shape = subscription.plan.shape
     after = state.names[len(state.names) - len(shape.rest) :]
     return tuple(name.removeprefix("after_") for name in after)
-
-
-class TrueStates:
-    """The rows of one topic's table at any timestamp, out of what the store committed."""
-
-    def __init__(self, expected: Iterable[ExpectedVersion], topic: str) -> None:
-        self._versions: defaultdict[bytes, list[tuple[Timestamp, dict[str, Any] | None]]] = defaultdict(list)
-        for version in expected:
-            if version.topic == topic:
-                after = json.loads(version.value or b"null", parse_float=Decimal)["after"]
-                self._versions[version.key].append((version.scanned_at or version.timestamp, after))
-        for versions in self._versions.values():
-            versions.sort(key=lambda version: version[0])
-
-    def rows(self, frontier: Timestamp, columns: tuple[str, ...]) -> list[RowValues]:
-        """Those below a frontier, in the order in which contents are told."""
-        found = []
-        for versions in self._versions.values():
-            last = bisect_left(versions, frontier, key=lambda version: version[0])
-            row = versions[last - 1][1] if last else None
-            if row is not None:
-                found.append(tuple(row[name] for name in columns))
-        return sorted(found, key=values_key)
 
 
 def _all_passed(consumers: Mapping[str, Consumer], time: Timestamp) -> bool:

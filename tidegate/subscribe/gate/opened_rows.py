@@ -158,7 +158,7 @@ def differs(place: FeedPartition, offset: int) -> RepeatDiffers:
     """The error for a version that came before with another value."""
     return RepeatDiffers(
         f"The row at offset {offset} of {place} is a version that came before with another value: repeats "
-        "are exact copies, so one of them is not the feed's. The subscription ends; `tidegate verify` tells "
+        "are exact copies, so one of them is not the feed's. Nothing more is read; `tidegate verify` tells "
         "more",
         place.topic,
         place.partition,

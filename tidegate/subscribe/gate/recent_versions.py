@@ -87,7 +87,7 @@ class RecentVersions:
                 raise LateRow(
                     f"The row at offset {rows.offsets[at]} of {place} is new and has the timestamp "
                     f"{updated}, but everything up to {delivered} was delivered: its markers promised too "
-                    "much. The subscription ends; `tidegate verify` tells more",
+                    "much. Nothing more is read; `tidegate verify` tells more",
                     place.topic,
                     place.partition,
                     int(rows.offsets[at]),

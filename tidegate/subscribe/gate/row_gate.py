@@ -21,13 +21,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.changefeed.encoding.record import RecordDecoder
-from tidegate.errors import MarkerFell, UnreadableRow
+from tidegate.errors import UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns, RowVersion
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows, opened_rows
 from tidegate.subscribe.gate.recent_versions import VERSIONS_KEPT, RecentVersions
 from tidegate.subscribe.gate.spilled_rows import Spill
-from tidegate.subscribe.gate.version_reader import VersionReader
+from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
 from tidegate.subscribe.gate.waiting_rows import WaitingRows
 from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume_as_of
@@ -155,15 +155,7 @@ class RowGate:
 
     def _mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         wait = self._wait_of(place)
-        if resolved < wait.marker:
-            raise MarkerFell(
-                f"The marker at offset {offset} for {place} says {resolved}, one before it {wait.marker}: "
-                "another feed has written to the topic, or the promise is broken. The subscription ends; "
-                "`tidegate verify` tells more",
-                place.topic,
-                place.partition,
-                offset,
-            )
+        require_risen(place, offset, resolved, wait.marker)
         wait.pass_marker(resolved)
 
     def open(self) -> GateOpening | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.changefeed.encoding.record import MarkerRecord, Record, RecordDecoder, RowRecord
-from tidegate.errors import MalformedRecord, UnreadableRow
+from tidegate.errors import MalformedRecord, MarkerFell, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
 from tidegate.subscribe.gate.row_chunk import RowChunk, int_column, memory_of
@@ -64,7 +64,8 @@ class VersionReader:
                 place,
                 record,
                 f"its row of {row.oversize_bytes} bytes was too large for its topic and left out: fetch the "
-                f"version {row.mvcc_timestamp} from the source, or raise the feed's max_row_bytes",
+                f"version {row.mvcc_timestamp} from the source, or raise the feed's max_row_bytes and begin "
+                "anew",
             )
         if row.updated is None:
             raise _unreadable(place, record, "its row tells no timestamp: create the feed WITH updated")
@@ -82,6 +83,19 @@ class VersionReader:
             return self._decoders[place.topic].decode(record.key, record.value, record.headers)
         except MalformedRecord as error:
             raise _unreadable(place, record, str(error)) from None
+
+
+def require_risen(place: FeedPartition, offset: int, resolved: Timestamp, last: Timestamp) -> None:
+    """Raise ``MarkerFell`` for a marker at an offset that is below the last one of its partition."""
+    if resolved < last:
+        raise MarkerFell(
+            f"The marker at offset {offset} for {place} says {resolved}, one before it {last}: another feed "
+            "has written to the topic, or the promise is broken. Nothing more is read; `tidegate verify` "
+            "tells more",
+            place.topic,
+            place.partition,
+            offset,
+        )
 
 
 def timestamp_of(row: RowRecord) -> Timestamp:

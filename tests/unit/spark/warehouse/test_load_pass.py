@@ -33,7 +33,7 @@ from tests.unit.spark.warehouse.feed_histories import (
 from tidegate.changefeed.definition.options import OnOversize
 from tidegate.changefeed.definition.oversize import Oversize
 from tidegate.changefeed.encoding.decoder import decoder_for
-from tidegate.errors import InputError, MalformedRecord, StateError, TopologyError
+from tidegate.errors import InputError, StateError, TopologyError, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import NO_BUCKET, Buckets
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
@@ -318,13 +318,13 @@ def test_a_row_whose_value_was_left_out_stops_the_load_and_is_taken_for_no_delet
     left_out = Oversize(1_234_567, False, FIRST, FIRST)
     options = replace(OPTIONS, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=999_000)
     rows = BucketRows(place, decoder_for(options), BUCKETS, NO_BUCKET)
-    with pytest.raises(MalformedRecord, match=r"offset 4 of accounts\[0\] has 1234567 bytes"):
+    with pytest.raises(UnreadableRow, match=r"offset 4 of accounts\[0\] .* 1234567 bytes was too large"):
         rows.take(TopicRecord(*place, 4, b"[1]", b"", 0, [left_out.header()]))
 
 
 def test_markers_that_fall_stop_the_load() -> None:
     history = history_of({A0: [seconds(2), seconds(1)], A1: [], PETS: []})
-    with directory() as root, pytest.raises(InputError, match=r"offset 1 of accounts\[0\] says"):
+    with directory() as root, pytest.raises(InputError, match=r"offset 1 for accounts\[0\] says"):
         plain_loader(root, all_of(history)).run_pass()
 
 

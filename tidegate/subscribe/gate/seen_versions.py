@@ -1,0 +1,31 @@
+"""All versions of one partition that a reader has seen: a repeat is an exact copy of one of them.
+
+It grows with what is read, so it is for readers of a bounded part, such as the loader's tasks.
+`RecentVersions` is for those that go on without end.
+"""
+
+from __future__ import annotations
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.opened_rows import differs
+
+
+class SeenVersions:
+    """Remembers versions by key and timestamp, with a digest of their values."""
+
+    __slots__ = ("_digests", "_place")
+
+    def __init__(self, place: FeedPartition) -> None:
+        self._place = place
+        self._digests: dict[tuple[bytes | None, Timestamp], int] = {}
+
+    def is_repeat(self, record: FeedRecord, updated: Timestamp) -> bool:
+        """Whether the version was seen before; it is from now on. Raises ``RepeatDiffers``."""
+        version, digest = (record.key, updated), hash(record.value)
+        known = self._digests.get(version)
+        if known is None:
+            self._digests[version] = digest
+        elif known != digest:
+            raise differs(self._place, record.offset)
+        return known is not None
