@@ -16,7 +16,7 @@ ends with ``HistoryLost``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.collector_pause import collector_paused
 from tidegate.client.subscribe.durable_key_rows import open_key_rows
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_history import FeedHistory
-from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import read_token
@@ -157,8 +158,7 @@ class LiveSubscription:
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended:
-            opening = self._gate.open()
-            batch = None if opening is None else self._subscription.advance(opening, self._offsets())
+            batch = self._opened()
             if batch is not None:
                 self._ended = batch.is_last
                 return batch
@@ -203,9 +203,19 @@ class LiveSubscription:
     ) -> None:
         self.close()
 
+    def _opened(self) -> SubscriptionBatch | None:
+        with collector_paused():
+            opening = self._gate.open()
+            return None if opening is None else self._subscription.advance(opening, self._offsets())
+
     def _read(self, timeout_s: float) -> None:
         self._reader.pause(self._pauses.now())
-        for place, records in self._reader.poll(timeout_s):
+        polled = self._reader.poll(timeout_s)
+        with collector_paused():
+            self._take(polled)
+
+    def _take(self, polled: Sequence[PartitionRecords]) -> None:
+        for place, records in polled:
             if self._side is not None and place.topic == self._table.feed.resolved_topic:
                 for at in range(len(records.offsets)):
                     self._side.take(place, records.record(at))
