@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
 from stack.kafka import KafkaBroker
-from stack.recipes.kafka_recipe import CLASS_ARCHIVE
+from stack.recipes.kafka_recipe import BOOTSTRAP_CHECKPOINT, CLASS_ARCHIVE
 from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
@@ -40,7 +40,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 _HOST: Final = pytest.StashKey[BrokerHost]()
 _ADDRESS: Final = "broker_host"
-_ARCHIVE: Final = "class_archive"
+#: What a test process is told by the one that shares the tests out, and the variable that tells brokers.
+_FILES: Final = {"class_archive": CLASS_ARCHIVE, "bootstrap_checkpoint": BOOTSTRAP_CHECKPOINT}
 
 _SLOW_S, _BROKER_S = 20, 3
 _TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
@@ -91,13 +92,14 @@ def pytest_configure_node(node: Any) -> None:
     if _HOST not in node.config.stash:
         node.config.stash[_HOST] = BrokerHost()
     node.workerinput[_ADDRESS] = node.config.stash[_HOST].address
-    node.workerinput[_ARCHIVE] = str(node.config.stash[_HOST].archive.file)
+    node.workerinput["class_archive"] = str(node.config.stash[_HOST].archive.file)
+    node.workerinput["bootstrap_checkpoint"] = str(node.config.stash[_HOST].checkpoint)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Brokers of a test process, and of the commands that it runs, begin with the run's archive."""
-    if told := getattr(config, "workerinput", {}).get(_ARCHIVE):
-        os.environ[CLASS_ARCHIVE] = told
+    """Brokers of a test process, and of the commands that it runs, begin with the files of the run."""
+    told = getattr(config, "workerinput", {})
+    os.environ.update({variable: told[name] for name, variable in _FILES.items() if name in told})
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

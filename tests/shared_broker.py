@@ -5,6 +5,7 @@ A broker takes five seconds of processor time to start, and half a second in eac
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from contextlib import suppress
 from multiprocessing.connection import Client, Listener
@@ -37,11 +38,13 @@ class BrokerHost:
     Attributes:
         address: where `shared_broker` asks, a path.
         archive: what brokers of single tests start with, made when the shared one has started.
+        checkpoint: what they are formatted with, taken from the shared one when it has started. A path.
     """
 
     def __init__(self) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="tidegate-broker-host-")
         self.archive = ClassArchive(Path(self._home.name))
+        self.checkpoint = Path(self._home.name) / "bootstrap.checkpoint"
         self.address = str(Path(self._home.name) / "socket")
         self._listener = Listener(self.address, "AF_UNIX")
         self._starting = Lock()
@@ -76,8 +79,15 @@ class BrokerHost:
         with self._starting:
             if self._broker is None:
                 self._broker = KafkaBroker(settings=_SETTINGS).__enter__()
+                self._keep_checkpoint(self._broker.data)
                 self.archive.begin()
             return self._broker.bootstrap
+
+    def _keep_checkpoint(self, data: Path) -> None:
+        """Copy it; the copy has its name only when it is whole."""
+        unfinished = self.checkpoint.with_suffix(".unfinished")
+        shutil.copyfile(data / self.checkpoint.name, unfinished)
+        unfinished.rename(self.checkpoint)
 
 
 def shared_broker(host_address: str) -> SharedBroker:

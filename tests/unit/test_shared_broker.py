@@ -20,6 +20,8 @@ class Counted:
     running = 0
     fails = False
 
+    data = Path()
+
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.bootstrap = "127.0.0.1:9092"
 
@@ -50,7 +52,9 @@ class Archive:
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> BrokerHost:
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BrokerHost:
+    (tmp_path / "bootstrap.checkpoint").write_bytes(b"features")
+    monkeypatch.setattr(Counted, "data", tmp_path)
     monkeypatch.setattr(module, "KafkaBroker", Counted)
     monkeypatch.setattr(module, "ClassArchive", Archive)
     monkeypatch.setattr(Archive, "begun", 0)
@@ -65,6 +69,14 @@ def test_the_first_who_asks_has_it_started_and_the_others_get_the_same(host: Bro
     assert (Counted.running, Archive.begun) == (1, 1)
     host.close()
     assert (Counted.running, Archive.closed) == (0, 1)
+
+
+def test_what_it_was_formatted_with_is_there_for_others_once_it_runs(host: BrokerHost) -> None:
+    assert not host.checkpoint.exists()
+    shared_broker(host.address)
+    assert host.checkpoint.read_bytes() == b"features"
+    host.close()
+    assert not host.checkpoint.exists()
 
 
 def test_whom_nobody_asked_has_nothing_to_stop(host: BrokerHost) -> None:

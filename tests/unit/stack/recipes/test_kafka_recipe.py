@@ -9,7 +9,15 @@ from stack.errors import JavaMissing
 from stack.ports import choose_port
 from stack.processes.server import Request
 from stack.recipes.catalogue import RECIPES
-from stack.recipes.kafka_recipe import CLASS_ARCHIVE, Kafka, _archived_classes, cluster_id, server_properties
+from stack.recipes.kafka_recipe import (
+    BOOTSTRAP_CHECKPOINT,
+    CLASS_ARCHIVE,
+    Kafka,
+    _archived_classes,
+    _copied_format,
+    cluster_id,
+    server_properties,
+)
 
 
 def properties(**overrides: str) -> dict[str, str]:
@@ -66,3 +74,20 @@ def test_an_archive_of_classes_is_asked_for_where_there_is_one(
     assert _archived_classes() == ()
     archive.touch()
     assert f"-XX:SharedArchiveFile={archive}" in _archived_classes()
+
+
+def test_each_directory_that_is_formatted_by_copying_has_ids_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = tmp_path / "bootstrap.checkpoint"
+    monkeypatch.setenv(BOOTSTRAP_CHECKPOINT, str(checkpoint))
+    first, second = (Request(tmp_path, tmp_path / name, settings={"node.id": "7"}) for name in "ab")
+    assert not _copied_format(first)
+    checkpoint.write_bytes(b"features")
+    assert _copied_format(first)
+    assert _copied_format(second)
+    texts = [(each.data / "meta.properties").read_text() for each in (first, second)]
+    metas = [dict(line.split("=", 1) for line in text.splitlines()) for text in texts]
+    assert [(meta["version"], meta["node.id"]) for meta in metas] == [("1", "7")] * 2
+    assert len({meta[name] for meta in metas for name in ("cluster.id", "directory.id")}) == 4
+    assert (first.data / "bootstrap.checkpoint").read_bytes() == b"features"
