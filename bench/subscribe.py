@@ -156,10 +156,12 @@ def _fill(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool
     """Write the topic as a feed does; returns its last marker."""
     producer = _Writer(bootstrap, topic)
     random, wall, known, written = Random(seed), _BEGIN_NS, dict[int, str](), set[int]()
+    transaction_rows = 1
     for number in range(rows):
         key = random.randrange(_KEYS)
-        if key in written or len(written) == random.randint(1, 8):
+        if key in written or len(written) == transaction_rows:
             wall += random.randint(1_000, 20_000)  # the next transaction: a key has one version in each
+            transaction_rows = random.randint(1, 8)
             written.clear()
         written.add(key)
         before, after = known.get(key, "null"), "null" if random.random() < 0.03 else _row(random, key)

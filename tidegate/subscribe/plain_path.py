@@ -9,6 +9,8 @@ It gives the same rows as `RowUpdates` and `Outputs` do, which take any query.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tidegate.hlc import Timestamp
@@ -20,7 +22,9 @@ from tidegate.subscribe.gate.opened_rows import OpenedRows
 from tidegate.subscribe.gate.row_gate import GateOpening
 from tidegate.subscribe.outputs.output_stage import OutputBounds
 from tidegate.subscribe.outputs.plain_rows import plain_rows
+from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues
 
 
@@ -33,8 +37,11 @@ class PlainPath:
         self, plan: SubscribePlan, bounds: OutputBounds, before: RowBefore, key_rows: KeyRows
     ) -> None:
         self._bounds = bounds
-        self._changes = PlainChanges(plan.relation, before, key_rows)
-        self._show = plain_rows(plan.shape)
+        relation, shape = plan.relation, plan.shape
+        if before is RowBefore.NOWHERE:  # nobody else sees its rows: they can have the output's order at once
+            relation, shape = _in_output_order(relation, shape)
+        self._changes = PlainChanges(relation, before, key_rows)
+        self._show = plain_rows(shape)
         self._progress = plan.shape.progress
         self._wants_newest = bounds.snapshot or before is RowBefore.KEY_ROWS
         self._newest = NewestRows()
@@ -74,3 +81,13 @@ class PlainPath:
 
     def _head(self, time: Timestamp) -> RowValues:
         return (time, False) if self._progress else (time,)
+
+
+def _in_output_order(relation: Relation, shape: OutputShape) -> tuple[Relation, OutputShape]:
+    """The relation with its columns as the output has them: those of KEY first."""
+    columns = tuple(relation.columns[at] for at in (*shape.key, *shape.rest))
+    keys = len(shape.key)
+    return (
+        replace(relation, columns=columns, types=()),
+        replace(shape, columns=columns, key=tuple(range(keys)), rest=tuple(range(keys, len(columns)))),
+    )

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe.collector_pause import collector_paused
 from tidegate.errors import HistoryLost, ObjectDropped
 from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
 
@@ -95,8 +96,12 @@ class FeedReader:
         Raises ``HistoryLost``, ``ObjectDropped``, and ``InputError`` where Kafka refuses.
         """
         messages = self._consumer.consume(1, timeout=timeout_s)
-        if messages:
-            messages += self._consumer.consume(_POLLED_RECORDS, timeout=0)
+        with collector_paused():
+            if messages:
+                messages += self._consumer.consume(_POLLED_RECORDS, timeout=0)
+            return self._read(messages)
+
+    def _read(self, messages: Sequence[Message]) -> list[PartitionRecords]:
         self._topics.check()
         if self._watch.has_changed:
             raise HistoryLost(
