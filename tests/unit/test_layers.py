@@ -38,7 +38,7 @@ CORE: Final = frozenset(
         "verify",
     )
 )
-LIBRARY: Final = CORE | {f"tidegate.{name}" for name in ("access", "registry", "client")}
+LIBRARY: Final = CORE | {f"tidegate.{name}" for name in ("access", "kernel", "registry", "client")}
 
 
 class Layer(NamedTuple):
@@ -69,6 +69,8 @@ LAYERS: Final = {
     "tidegate.delivery": layer("changefeed"),
     "tidegate.subscribe": layer("changefeed rows", "lark msgspec numpy"),
     "tidegate.verify": layer("changefeed"),
+    # wasmtime is in extras: without it the kernel is off.
+    "tidegate.kernel": layer("changefeed processor ranges rows", "wasmtime"),
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     # In extras: rocksdict, which only tidegate/client/subscribe/state imports, and nothing else imports that;

@@ -81,6 +81,7 @@ SUBJECTS: Final = {
         spark/changefeed/steps_that_break
     """,
     "any single change of a stream of records is found": "verify/mutations",
+    "random histories with the kernel and without it": "kernel/lockstep",
     "the steps of the commit loop with its sinks, ids and stores (docs/protocols)": """
         worker/commit/commit_loop_edges worker/commit/detached_batches worker/commit/given_up_batches
         worker/commit/letting_go worker/commit/messages_while_ids_are_asked_for

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
+from tidegate.processor.feeds.row_kernel import Kernels
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.ranges.backlog import QueueFactory
 from tidegate.ranges.intent_budget import PartitionSpill
@@ -20,7 +21,7 @@ class ProcessorConfig:
     of ranges that fall behind (in memory if absent). ``spill`` has room for open transactions outside memory
     (all are in memory if absent). ``catch_up`` bounds the scans of feeds that catch up. With ``detachable``
     the engine may detach feeds, and tells the processor which steps are committed. ``bounds`` are for the
-    records that the engine's producer takes.
+    records that the engine's producer takes. ``kernel`` writes rows in native code (Python does if absent).
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)
@@ -31,3 +32,4 @@ class ProcessorConfig:
     catch_up: CatchUpLimits | None = None
     detachable: bool = False
     bounds: RecordBounds = BOUNDS
+    kernel: Kernels | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.errors import FeedError
 from tidegate.processor.batch import StepResult
 from tidegate.processor.breaking import refused_row
 from tidegate.processor.catchup.committed import Delivery
@@ -23,6 +24,7 @@ class Deliveries:
         self._ranges = state.ranges
         self._rows = state.rows
         self._feeds = state.feeds
+        self._kernel = state.kernel
 
     def emit(self, result: StepResult) -> None:
         """Put the records of all versions committed so far into ``result``.
@@ -41,7 +43,7 @@ class Deliveries:
                     self._deliver(feed, delivery, known, result)
 
     def _emit_shared(
-        self, versions: list[Version], parted: Container[FeedId], result: StepResult
+        self, versions: list[Version], parted: Mapping[FeedId, object], result: StepResult
     ) -> list[Decoded]:
         """Emit the shared versions for all feeds that are not parted.
 
@@ -51,6 +53,26 @@ class Deliveries:
         receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
         if not receivers:
             return []
+        if parted or self._kernel is None:
+            return self._emit_by_python(receivers, versions, result)
+        emitted = self._kernel.emit(receivers, versions)
+        if emitted is None:
+            return self._emit_by_python(receivers, versions, result)
+        if self._kernel.checks:
+            with self._kernel.compared(emitted, result):
+                return self._emit_by_python(receivers, versions, result)
+        for feed, records, unframed, error in emitted.feeds:
+            into = _emission(feed, result)
+            into.records.extend(records)
+            into.unframed.extend(unframed)
+            self._fail_at_row(feed, error, result)
+        emitted.raise_highs(self._rows)
+        return []
+
+    def _emit_by_python(
+        self, receivers: list[PartitionFeed], versions: list[Version], result: StepResult
+    ) -> list[Decoded]:
+        feeds = self._feeds
         rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
         for feed in receivers:
             self._emit_rows(feed, versions, rows, result)
@@ -87,9 +109,17 @@ class Deliveries:
     ) -> None:
         if feed.emitter is None:
             return
-        into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
-        error = feed.emitter.emit(versions, rows, into, scanned=scanned)
+        error = feed.emitter.emit(versions, rows, _emission(feed, result), scanned=scanned)
+        self._fail_at_row(feed, error, result)
+
+    def _fail_at_row(self, feed: PartitionFeed, error: FeedError | None, result: StepResult) -> None:
+        """Fail a feed that a row has failed; nothing without an error."""
         if error is not None:
             if isinstance(error, TableRowError):
                 result.keep_aside(refused_row(error, self._state.position.offset, feed.id, self._rows))
             self._feeds.fail(feed.id, error)
+
+
+def _emission(feed: PartitionFeed, result: StepResult) -> Emission:
+    """Return where a step's records of a feed go."""
+    return Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))

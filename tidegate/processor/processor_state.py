@@ -15,6 +15,7 @@ from tidegate.processor.batch import LogRecord, StateChange, StateTable
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Journal
+from tidegate.processor.feeds.kernel_rows import KernelRows
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, read_named, require_written
@@ -53,6 +54,8 @@ class ProcessorState:
             self.journal,
             config.bounds,
         )
+        #: Writes rows in native code; ``None`` where Python does.
+        self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)
         self._pieces = RowPieces(config.bounds.piece_bytes)
         self._digests = RowDigests()
 

@@ -52,6 +52,10 @@ class Catalog:
         at = bisect_right(versions, version, key=lambda known: known.version)
         return at > 0 and versions[at - 1].version == version
 
+    def versions(self, table_id: int) -> tuple[TableDescriptor, ...]:
+        """Return the known versions of a table, by their modification times."""
+        return tuple(self._versions.get(table_id, ()))
+
     def has_before(self, table_id: int, timestamp: Timestamp) -> bool:
         """Return whether a version of the table is known that was valid at ``timestamp`` or before."""
         modified = self._modified.get(table_id)

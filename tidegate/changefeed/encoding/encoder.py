@@ -11,6 +11,7 @@ from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.csv_records import compile_csv
 from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm
 from tidegate.changefeed.encoding.envelopes.registry import FORMS, form_of
+from tidegate.changefeed.encoding.json.template import RowTemplates
 from tidegate.changefeed.encoding.marker import json_marker
 from tidegate.changefeed.encoding.record_encoder import Headers, MarkerEncoder, RecordEncoder
 from tidegate.errors import UnsupportedTable
@@ -30,6 +31,23 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
         limit = RowLimit(options.max_row_bytes, encoder.schemas is not None, tuple(constants))
         encoder = encoder._replace(limit=limit)
     return encoder
+
+
+def row_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    """Return the encoder of ``compile_encoder`` as templates; ``None`` where it does more than fill them.
+
+    Raises ``UnsupportedTable`` as that does.
+    """
+    form = form_of(options.envelope)
+    plain = (
+        options.format is Format.JSON
+        and options.on_oversize is not OnOversize.KEY_ONLY
+        and not (options.diff or options.key_column or options.headers_json_column_name)
+        and not (options.extra_headers or form.tombstones)
+    )
+    if not plain or form.json.templates is None:
+        return None
+    return form.json.templates(table, options)
 
 
 def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:

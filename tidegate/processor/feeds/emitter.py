@@ -49,6 +49,21 @@ class Emitter:
         self._destinations = destinations
         self._tables: dict[int, _TableEmitter] = {}
 
+    @property
+    def start(self) -> Timestamp:
+        """Live rows at or below it are not emitted."""
+        return self._start
+
+    @property
+    def options(self) -> FeedOptions:
+        """The options of the feed."""
+        return self._options
+
+    @property
+    def destinations(self) -> Mapping[int, Destination]:
+        """Where the rows of each table go."""
+        return self._destinations
+
     def emit(
         self, versions: Sequence[Version], rows: Sequence[Decoded], into: Emission, *, scanned: bool = False
     ) -> FeedError | None:

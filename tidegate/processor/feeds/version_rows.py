@@ -99,6 +99,16 @@ class PartitionRows:
         """The number of its rows of state."""
         return self._versions + len(self._highs) + len(self._unfit)
 
+    @property
+    def versions(self) -> int:
+        """How many descriptor versions are known. It grows with each one that is learnt."""
+        return self._versions
+
+    @property
+    def highs(self) -> Mapping[int, Timestamp]:
+        """For each table the highest timestamp of a decoded row."""
+        return self._highs
+
     def is_new(self, update: DescriptorUpdate) -> bool:
         """Whether the update is not known yet. Then rows before it must be read first, without it."""
         return not self.catalog.has(update.table_id, update.version)
@@ -200,7 +210,7 @@ class PartitionRows:
             return None
         if table_id not in wanted:
             return None
-        self._raise_high(table_id, scanned_at)
+        self.raise_high(table_id, scanned_at)
         try:
             row = self.catalog.at(table_id, scanned_at).decode(version.key, version.value)
             return None if row is None else row._replace(scanned_at=scanned_at)
@@ -217,7 +227,7 @@ class PartitionRows:
         timestamp = version.timestamp
         if table_id not in wanted or timestamp <= starts.rows.get(table_id, ZERO):
             return None
-        self._raise_high(table_id, timestamp)
+        self.raise_high(table_id, timestamp)
         try:
             codec = self.catalog.at(table_id, timestamp)
             row = codec.decode(version.key, version.value)
@@ -229,7 +239,8 @@ class PartitionRows:
         except Exception as error:
             return TableRowError(table_id, version, feed_error(error))
 
-    def _raise_high(self, table_id: int, timestamp: Timestamp) -> None:
+    def raise_high(self, table_id: int, timestamp: Timestamp) -> None:
+        """Take in that a row of the table at ``timestamp`` was decoded."""
         if timestamp > self._highs.get(table_id, ZERO):
             self._highs[table_id] = timestamp
             self._changed_highs.add(table_id)

@@ -20,6 +20,8 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import QueryEnded
+from tidegate.kernel.kernel_mode import kernel_mode
+from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.batch_driver import BatchDriver
@@ -71,7 +73,9 @@ class QueryOptions:
     sink_stall_s: float = 15.0
     output_topics: str = ""
     config: ProcessorConfig = field(
-        default_factory=lambda: ProcessorConfig(catch_up=_CATCH_UP, detachable=True)
+        default_factory=lambda: ProcessorConfig(
+            catch_up=_CATCH_UP, detachable=True, kernel=kernels_for(kernel_mode())
+        )
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import structlog
 
 from tidegate.errors import StateMismatch
+from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import StateTable
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
@@ -155,6 +156,7 @@ class PartitionState:
             catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),
             detachable=True,
             bounds=RecordBounds(settings.max_record_bytes),
+            kernel=kernels_for(settings.kernel),
         )
 
     def _tell(self, processor: PartitionProcessor, records: int) -> None:

@@ -19,6 +19,7 @@ from tidegate.access.destinations_file import read_destinations
 from tidegate.access.http_access import require_protected
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.errors import SettingsError
+from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.worker.process.settings_faults import fault_text
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -159,6 +160,12 @@ class Settings(BaseSettings):
     )
     replication_factor: int = Field(
         default=-1, ge=-1, description="Replicas of topics that tidegate creates; -1 is the broker's default."
+    )
+
+    kernel: KernelMode = Field(
+        default=KernelMode.OFF,
+        description="Native code for the step: off, on, or check, which runs Python as well and ends the "
+        "process where they differ.",
     )
 
     # ---- times

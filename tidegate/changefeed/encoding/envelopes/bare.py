@@ -32,10 +32,11 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 )
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
+from tidegate.changefeed.encoding.json.key import primary_key_member
 from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, place_members, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import beside, compile_template, json_object
+from tidegate.changefeed.encoding.json.template import RowTemplates, beside, compile_template, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -56,10 +57,8 @@ from tidegate.rows.types import Datum
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
-    asked = [*place_members(table, options, KeyForm.ARRAY), *stamp_members(options)]
-    metadata = metadata_object(table, options, asked)
-    whole = compile_template(json_object("", [*row_members(table, options), *metadata]))
-    deletion = compile_template(json_object("", [*key_only_members(table, options), *metadata]))
+    _, row_member, deletion_member = _templates(table, options)
+    whole, deletion = compile_template(row_member), compile_template(deletion_member)
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
@@ -67,6 +66,16 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
         return utf8(deletion(row.key + rest) if values is None else whole(values + rest))
 
     return encode
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    asked = [*place_members(table, options, KeyForm.ARRAY), *stamp_members(options)]
+    metadata = metadata_object(table, options, asked)
+    return RowTemplates(
+        primary_key_member(table, options, KeyForm.ARRAY),
+        json_object("", [*row_members(table, options), *metadata]),
+        json_object("", [*key_only_members(table, options), *metadata]),
+    )
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -133,7 +142,7 @@ _ANY_AVRO: Final = ValueMembers(Members(frozenset({RECORD}), frozenset({UPDATED,
 FORM: Final = EnvelopeForm(
     Envelope.BARE,
     keys=KeyForm.ARRAY,
-    json=Codec(_json, _read_json, _json_members, ANY_ROW),
+    json=Codec(_json, _read_json, _json_members, ANY_ROW, _templates),
     avro=Codec(_avro, _read_avro, _avro_members, _ANY_AVRO),
     room=Room.AMONG_COLUMNS,
     previous=Previous.UNUSED,

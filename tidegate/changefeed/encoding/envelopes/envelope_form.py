@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.json.template import RowTemplates
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -54,12 +55,15 @@ class Codec:
         read: reads a row's record back.
         members: returns the members that every value of a feed has.
         any_members: those that values may have if the feed is not known.
+        templates: returns the encoder as templates, where it does nothing but fill them and no option asks
+            for more (``encoder.row_templates``); ``None`` if it never is.
     """
 
     compile: Compile
     read: Read
     members: Callable[[FeedOptions], ValueMembers]
     any_members: ValueMembers
+    templates: Callable[[TableDescriptor, FeedOptions], RowTemplates] | None = None
 
 
 class Room(enum.Enum):

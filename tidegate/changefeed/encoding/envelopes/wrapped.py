@@ -27,9 +27,18 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 from tidegate.changefeed.encoding.envelopes.loading_faults import without_updated
 from tidegate.changefeed.encoding.json.changes import compile_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
+from tidegate.changefeed.encoding.json.key import primary_key_member
 from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import place_members, stamp_members
-from tidegate.changefeed.encoding.json.template import NULL, beside, compile_template, constant, json_object
+from tidegate.changefeed.encoding.json.template import (
+    NULL,
+    Member,
+    RowTemplates,
+    beside,
+    compile_template,
+    constant,
+    json_object,
+)
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -50,11 +59,11 @@ from tidegate.rows.row import Row
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
-    others = [*place_members(table, options, KeyForm.ARRAY), *stamp_members(options)]
     if options.diff:
+        others = _beside_row(table, options)
         return compile_changes(table, options, CHANGES, lambda _: others, before=True)
-    whole = compile_template(json_object("", [json_object("after", row_members(table, options)), *others]))
-    deletion = compile_template(json_object("", [constant("after", NULL), *others]))
+    _, row_member, deletion_member = _templates(table, options)
+    whole, deletion = compile_template(row_member), compile_template(deletion_member)
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
@@ -62,6 +71,19 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
         return utf8(deletion(rest) if values is None else whole(values + rest))
 
     return encode
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    others = _beside_row(table, options)
+    return RowTemplates(
+        primary_key_member(table, options, KeyForm.ARRAY),
+        json_object("", [json_object("after", row_members(table, options)), *others]),
+        json_object("", [constant("after", NULL), *others]),
+    )
+
+
+def _beside_row(table: TableDescriptor, options: FeedOptions) -> list[Member]:
+    return [*place_members(table, options, KeyForm.ARRAY), *stamp_members(options)]
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -102,7 +124,7 @@ _ANY: Final = ValueMembers(
 FORM: Final = EnvelopeForm(
     Envelope.WRAPPED,
     keys=KeyForm.ARRAY,
-    json=Codec(_json, _read_json, _members, _ANY),
+    json=Codec(_json, _read_json, _members, _ANY, _templates),
     avro=Codec(_avro, _read_avro, _members, _ANY),
     room=Room.AROUND_ROW,
     previous=Previous.SHOWN_BY_DIFF,

@@ -78,13 +78,18 @@ def _key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) ->
 
 def primary_key_text(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Datums], str]:
     """Return a printer of a primary key's datums, in the form of the envelope's keys."""
+    return compile_template(primary_key_member(table, options, form))
+
+
+def primary_key_member(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Member:
+    """Return the template of a primary key's datums, in the form of the envelope's keys."""
     texts = _column_texts(table, options, form)
     if form.is_object:
         members = [datum(name, position, text) for position, (name, text) in enumerate(texts.items())]
-        return compile_template(json_object("", members))
+        return json_object("", members)
     template = f"[{', '.join(['%s'] * len(texts))}]"
     slots = tuple(Slot(position, text) for position, text in enumerate(texts.values()))
-    return compile_template(Member("", template, slots))
+    return Member("", template, slots)
 
 
 def _column_texts(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> dict[str, TextEncoder]:

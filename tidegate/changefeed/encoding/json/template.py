@@ -46,6 +46,18 @@ class Member(NamedTuple):
     slots: tuple[Slot, ...] = ()
 
 
+class RowTemplates(NamedTuple):
+    """An encoder that does nothing but fill templates, as these templates.
+
+    The slots of ``key`` and of ``deletion`` are positions among the primary key's datums, those of ``row``
+    among the row's. What ``beside`` adds comes behind either.
+    """
+
+    key: Member
+    row: Member
+    deletion: Member
+
+
 def json_object(name: str, members: Iterable[Member]) -> Member:
     """Return an object as a member of another; its own members sorted bytewise by name."""
     # Code point order is UTF-8 byte order.
@@ -66,6 +78,12 @@ def datum(name: str, position: int, text: TextEncoder) -> Member:
 
 def _literal(text: str) -> str:
     return text.replace("%", "%%")
+
+
+def literals(member: Member) -> list[str]:
+    """Return the text around a member's slots: one piece before each slot, and one behind the last."""
+    filled = member.template % (("\0",) * len(member.slots))
+    return filled.split("\0")  # JSON text has no such character: it is always escaped
 
 
 def compile_template(member: Member) -> Callable[[Datums], str]:

@@ -1,0 +1,159 @@
+//! Numbers as text: what Python's `str`, `repr` and `decimal` print, and nothing of a locale.
+
+use crate::decimals::Decimal;
+
+/// Zeros with more places are Python's: few bytes become much text there.
+const ZERO_PLACES: i64 = 64;
+
+/// Writes the digits of a number from the right into a buffer; returns where they begin.
+fn digits_of(mut number: u128, buffer: &mut [u8; 40]) -> usize {
+    let mut at = buffer.len();
+    while number > u128::from(u64::MAX) {
+        at -= 1;
+        buffer[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    let mut small = number as u64;
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (small % 10) as u8;
+        small /= 10;
+        if small == 0 {
+            return at;
+        }
+    }
+}
+
+pub fn decimal(out: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        out.push(b'-');
+    }
+    unsigned(out, number.unsigned_abs());
+}
+
+pub fn unsigned(out: &mut Vec<u8>, number: u64) {
+    padded(out, number, 1);
+}
+
+/// A number with zeros before it, up to a width.
+pub fn padded(out: &mut Vec<u8>, number: u64, width: usize) {
+    let mut buffer = [b'0'; 40];
+    let at = digits_of(u128::from(number), &mut buffer);
+    out.extend_from_slice(&buffer[at.min(buffer.len() - width)..]);
+}
+
+/// What Python's `str(Decimal)` prints, but zeros plain. Refuses a zero of very many places.
+pub fn decimal_text(out: &mut Vec<u8>, value: Decimal) -> Option<()> {
+    if value.coefficient == 0 && value.exponent < -ZERO_PLACES {
+        return None;
+    }
+    let mut buffer = [b'0'; 40];
+    let at = digits_of(value.coefficient, &mut buffer);
+    scientific(out, value.negative, &buffer[at..], value.exponent);
+    Some(())
+}
+
+/// A FLOAT: its shortest digits as a decimal without trailing zeros (`json_text.float_text`).
+pub fn float_text(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        return out.extend_from_slice(b"\"NaN\"");
+    }
+    if value.is_infinite() {
+        return out.extend_from_slice(if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
+    }
+    let shortest = format!("{:e}", value.abs());
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let digits: Vec<u8> = mantissa.bytes().filter(|byte| *byte != b'.').collect();
+    let exponent = exponent.parse::<i64>().unwrap_or(0) - (digits.len() as i64 - 1);
+    scientific(out, value.is_sign_negative(), &digits, exponent);
+}
+
+/// Digits times ten to an exponent: plain where Python's `decimal` is plain, and for zeros with places.
+fn scientific(out: &mut Vec<u8>, negative: bool, digits: &[u8], exponent: i64) {
+    if negative {
+        out.push(b'-');
+    }
+    let count = digits.len() as i64;
+    let left = exponent + count;
+    let plain = exponent <= 0 && (left > -6 || digits == b"0");
+    let point = if plain { left } else { 1 };
+    if point <= 0 {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + point.unsigned_abs() as usize, b'0');
+        out.extend_from_slice(digits);
+    } else if point >= count {
+        out.extend_from_slice(digits);
+    } else {
+        out.extend_from_slice(&digits[..point as usize]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[point as usize..]);
+    }
+    if left != point {
+        out.push(b'E');
+        if left > point {
+            out.push(b'+');
+        }
+        decimal(out, left - point);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(value: f64) -> String {
+        let mut out = vec![];
+        float_text(&mut out, value);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn number(negative: bool, coefficient: u128, exponent: i64) -> String {
+        let mut out = vec![];
+        decimal_text(&mut out, Decimal { negative, coefficient, exponent }).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn floats_print_as_decimals_without_trailing_zeros() {
+        for (value, text) in [
+            (100.0, "1E+2"),
+            (0.1, "0.1"),
+            (1e-7, "1E-7"),
+            (0.000_01, "0.00001"),
+            (-0.0, "-0"),
+            (1234.5, "1234.5"),
+            (123_456_789_012_345_680.0, "1.2345678901234568E+17"),
+            (5e-324, "5E-324"),
+            (f64::NEG_INFINITY, "\"-Infinity\""),
+            (f64::NAN, "\"NaN\""),
+        ] {
+            assert_eq!(float(value), text);
+        }
+    }
+
+    #[test]
+    fn decimals_keep_their_scale() {
+        assert_eq!(number(false, 150, -2), "1.50");
+        assert_eq!(number(true, 1, 3), "-1E+3");
+        assert_eq!(number(false, 1, -7), "1E-7");
+        assert_eq!(number(false, 0, -7), "0.0000000");
+        assert_eq!(number(false, 0, 2), "0E+2");
+        assert_eq!(number(false, u128::from(u64::MAX) * 10, 0), "184467440737095516150");
+    }
+
+    #[test]
+    fn whole_numbers() {
+        let mut out = vec![];
+        decimal(&mut out, i64::MIN);
+        padded(&mut out, 7, 4);
+        unsigned(&mut out, 0);
+        assert_eq!(out, b"-922337203685477580800070");
+    }
+
+    #[test]
+    fn a_zero_of_very_many_places_is_refused() {
+        assert!(
+            decimal_text(&mut vec![], Decimal { negative: false, coefficient: 0, exponent: -65 }).is_none()
+        );
+    }
+}

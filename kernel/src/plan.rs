@@ -1,0 +1,187 @@
+//! What a partition wants to be written, as Python tells it before the first batch and after each change
+//! (`tidegate/kernel/plan.py` writes it, `tidegate/processor/feeds` decides it).
+
+use crate::cursor::Cursor;
+use crate::kind::Kind;
+use crate::table_codec::{TableCodec, COLUMN_ID_MAX};
+use crate::template::{Slot, Template};
+
+/// Wall time and logical part.
+pub type Timestamp = (i64, i64);
+
+/// The most columns, tables and lanes: a plan with more is Python's.
+const COUNT_MAX: i64 = 1 << 20;
+
+/// The tables whose rows feeds want, by rising id.
+#[derive(Default)]
+pub struct Plan {
+    pub tables: Vec<Table>,
+}
+
+pub struct Table {
+    pub id: u64,
+    /// Nobody wants a version at or below it.
+    pub start: Timestamp,
+    /// What the table's keys begin with, behind the tenant.
+    pub prefix: Vec<u8>,
+    /// The descriptor versions, by rising modification time.
+    pub versions: Vec<TableVersion>,
+}
+
+pub struct TableVersion {
+    pub modified: Timestamp,
+    /// `None`: Python reads the rows of this version.
+    pub rows: Option<Rows>,
+}
+
+/// How the rows of one table version are read, and in which lanes they are written.
+pub struct Rows {
+    pub index: Vec<u8>,
+    pub codec: TableCodec,
+    pub lanes: Vec<Lane>,
+}
+
+/// The records of one table version for one feed.
+pub struct Lane {
+    pub number: u32,
+    pub start: Timestamp,
+    pub partitions: u32,
+    pub key: Template,
+    pub row: Template,
+    pub deletion: Template,
+}
+
+impl Table {
+    /// The version that governs rows written at a time.
+    pub fn at(&self, time: Timestamp) -> Option<&Rows> {
+        let after = self.versions.partition_point(|version| version.modified <= time);
+        self.versions[..after].last()?.rows.as_ref()
+    }
+}
+
+/// Reads a plan. `None`: the bytes are no plan.
+pub fn read(bytes: &[u8]) -> Option<Plan> {
+    let mut reader = Reader(Cursor::new(bytes));
+    let tables = reader.list(Reader::table)?;
+    (!reader.0.more()).then_some(Plan { tables })
+}
+
+/// Integers of eight bytes, little endian; bytes and lists behind their counts.
+struct Reader<'a>(Cursor<'a>);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<i64> {
+        Some(i64::from_le_bytes(self.0.take(8)?.try_into().ok()?))
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        let count = self.number()?;
+        usize::try_from(count).ok().filter(|_| count <= COUNT_MAX)
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let size = self.count()?;
+        Some(self.0.take(size)?.to_vec())
+    }
+
+    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.count()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    fn time(&mut self) -> Option<Timestamp> {
+        Some((self.number()?, self.number()?))
+    }
+
+    fn kind(&mut self) -> Option<Kind> {
+        Kind::of(self.number()?)
+    }
+
+    fn table(&mut self) -> Option<Table> {
+        Some(Table {
+            id: u64::try_from(self.number()?).ok()?,
+            start: self.time()?,
+            prefix: self.bytes()?,
+            versions: self.list(Self::version)?,
+        })
+    }
+
+    fn version(&mut self) -> Option<TableVersion> {
+        let modified = self.time()?;
+        let rows = if self.number()? == 1 { Some(self.rows()?) } else { None };
+        Some(TableVersion { modified, rows })
+    }
+
+    fn rows(&mut self) -> Option<Rows> {
+        let index = self.bytes()?;
+        let slots = self.count()?;
+        let key = self.list(|reader| Some((reader.kind()?, reader.count()?)))?;
+        let mut columns = vec![];
+        for (slot, (id, kind)) in
+            self.list(|reader| Some((reader.count()?, reader.kind()?)))?.into_iter().enumerate()
+        {
+            if id > COLUMN_ID_MAX {
+                return None;
+            }
+            if columns.len() <= id {
+                columns.resize(id + 1, None);
+            }
+            columns[id] = Some((slot, kind));
+        }
+        let lanes = self.list(Self::lane)?;
+        Some(Rows { index, codec: TableCodec { key, columns, slots }, lanes })
+    }
+
+    fn lane(&mut self) -> Option<Lane> {
+        Some(Lane {
+            number: u32::try_from(self.count()?).ok()?,
+            start: self.time()?,
+            partitions: u32::try_from(self.number()?).ok().filter(|count| *count > 0)?,
+            key: self.template()?,
+            row: self.template()?,
+            deletion: self.template()?,
+        })
+    }
+
+    fn template(&mut self) -> Option<Template> {
+        let slots = self.list(|reader| {
+            let literal = reader.bytes()?;
+            Some((literal, Slot { at: reader.count()?, kind: reader.kind()? }))
+        })?;
+        Some(Template { slots, last: self.bytes()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_version_at_or_below_a_time_governs() {
+        let version = |wall, known: bool| {
+            let codec = TableCodec { key: vec![], columns: vec![], slots: 0 };
+            TableVersion {
+                modified: (wall, 0),
+                rows: known.then(|| Rows { index: vec![], codec, lanes: vec![] }),
+            }
+        };
+        let table = Table {
+            id: 1,
+            start: (0, 0),
+            prefix: vec![],
+            versions: vec![version(5, true), version(9, false)],
+        };
+        assert!(table.at((4, 9)).is_none());
+        assert!(table.at((5, 0)).is_some());
+        assert!(table.at((9, 0)).is_none());
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused() {
+        assert!(read(&[]).is_none());
+        assert!(read(&0i64.to_le_bytes()).is_some());
+        assert!(read(&[0; 9]).is_none());
+        assert!(read(&i64::MAX.to_le_bytes()).is_none());
+        assert!(read(&(-1i64).to_le_bytes()).is_none());
+    }
+}

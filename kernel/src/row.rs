@@ -1,0 +1,275 @@
+//! Committed versions as records: what `PartitionRows.decode` (`tidegate/processor/feeds/version_rows.py`) and
+//! `Emitter.emit` (`emitter.py`) do for a batch. It keeps no state, so that a version is refused without a trace.
+
+use crate::number_text::{decimal, unsigned};
+use crate::partition::partition_of;
+use crate::plan::{Plan, Rows, Table, Timestamp};
+use crate::table_codec::RowBuffer;
+use crate::table_key::{columns_of, table_of, Columns};
+
+/// Rows with more text in all lanes together are Python's, which bounds them.
+const TEXT_MAX: usize = 16 << 20;
+
+/// A committed version of a key, and the op that committed it.
+pub struct Version<'a> {
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    pub time: Timestamp,
+    pub omitted: bool,
+    pub range_id: i64,
+    /// 0: a scan found the version, and no op.
+    pub raft_index: u64,
+    pub ordinal: u32,
+}
+
+/// What became of a version.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    /// No feed wants it.
+    Unwanted = 0,
+    Taken = 1,
+    /// Python has to read it. Nothing of it was written.
+    Refused = 2,
+}
+
+/// A record of a version. Its bytes end in `Output::text` where the fields say; key, value and the header that
+/// names the op follow each other.
+#[derive(Debug, PartialEq)]
+#[repr(C)]
+pub struct Record {
+    pub version: u32,
+    pub lane: u32,
+    pub key_end: u32,
+    pub value_end: u32,
+    pub header_end: u32,
+    pub partition: u32,
+}
+
+/// The highest time of the versions that were read of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct High {
+    pub table: u64,
+    pub wall: i64,
+    pub logical: i64,
+}
+
+/// What a batch gives. Its buffers are used again for the next one.
+#[derive(Default)]
+pub struct Output {
+    pub records: Vec<Record>,
+    pub text: Vec<u8>,
+    pub fates: Vec<u8>,
+    pub highs: Vec<High>,
+}
+
+impl Output {
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.text.clear();
+        self.fates.clear();
+        self.highs.clear();
+    }
+
+    fn raise_high(&mut self, table: u64, time: Timestamp) {
+        match self.highs.iter_mut().find(|high| high.table == table) {
+            Some(high) => (high.wall, high.logical) = (high.wall, high.logical).max(time),
+            None => self.highs.push(High { table, wall: time.0, logical: time.1 }),
+        }
+    }
+}
+
+/// Writes the records of a version, for each lane that wants it. Refuses it for all lanes where one cannot.
+pub fn take<'a>(
+    plan: &Plan,
+    number: u32,
+    version: &Version<'a>,
+    row: &mut RowBuffer<'a>,
+    output: &mut Output,
+) {
+    let (records, text) = (output.records.len(), output.text.len());
+    let (fate, high) = match wanted(plan, version) {
+        None => (Fate::Unwanted, None),
+        Some((table, start)) => match written(table, start, number, version, row, output) {
+            Some(fate) => (fate, Some(table.id)),
+            None => (Fate::Refused, None),
+        },
+    };
+    if fate == Fate::Refused {
+        output.records.truncate(records);
+        output.text.truncate(text);
+    }
+    if let Some(table) = high {
+        output.raise_high(table, version.time);
+    }
+    output.fates.push(fate as u8);
+}
+
+/// The table of a version that some feed wants, and where the table's id begins in the key.
+fn wanted<'p>(plan: &'p Plan, version: &Version) -> Option<(&'p Table, usize)> {
+    if version.omitted {
+        return None;
+    }
+    let (start, id) = table_of(version.key)?;
+    let at = plan.tables.binary_search_by_key(&id, |table| table.id).ok()?;
+    let table = &plan.tables[at];
+    (version.time > table.start).then_some((table, start))
+}
+
+fn written<'a>(
+    table: &Table,
+    start: usize,
+    number: u32,
+    version: &Version<'a>,
+    row: &mut RowBuffer<'a>,
+    output: &mut Output,
+) -> Option<Fate> {
+    let rows = table.at(version.time)?;
+    if !rows.lanes.iter().any(|lane| version.time > lane.start) {
+        return Some(Fate::Unwanted);
+    }
+    let columns = match columns_of(version.key, start, &table.prefix, &rows.index)? {
+        Columns::OtherIndex => return Some(Fate::Unwanted),
+        Columns::At(at) => at,
+    };
+    let present = rows.codec.decode(version.key, columns, version.value, row)?;
+    write(rows, present, number, version, row, output)?;
+    Some(Fate::Taken)
+}
+
+fn write(
+    rows: &Rows,
+    present: bool,
+    number: u32,
+    version: &Version,
+    row: &RowBuffer,
+    output: &mut Output,
+) -> Option<()> {
+    let text = &mut output.text;
+    let begin = text.len();
+    let (wall, logical) = version.time;
+    for lane in rows.lanes.iter().filter(|lane| version.time > lane.start) {
+        let start = text.len();
+        lane.key.fill(text, &row.key, wall, logical)?;
+        let key_end = text.len();
+        if present {
+            lane.row.fill(text, &row.values, wall, logical)?;
+        } else {
+            lane.deletion.fill(text, &row.key, wall, logical)?;
+        }
+        let value_end = text.len();
+        source(text, version);
+        if text.len() - begin > TEXT_MAX {
+            return None;
+        }
+        output.records.push(Record {
+            version: number,
+            lane: lane.number,
+            key_end: u32::try_from(key_end).ok()?,
+            value_end: u32::try_from(value_end).ok()?,
+            header_end: u32::try_from(text.len()).ok()?,
+            partition: partition_of(&text[start..key_end], lane.partitions),
+        });
+    }
+    Some(())
+}
+
+/// Where a row came from: `<range id>/<raft index>/<op ordinal>`; nothing for a version without an op.
+fn source(text: &mut Vec<u8>, version: &Version) {
+    if version.raft_index != 0 {
+        decimal(text, version.range_id);
+        text.push(b'/');
+        unsigned(text, version.raft_index);
+        text.push(b'/');
+        unsigned(text, u64::from(version.ordinal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Kind;
+    use crate::plan::{Lane, TableVersion};
+    use crate::table_codec::TableCodec;
+    use crate::template::{Slot, Template};
+
+    fn lane(number: u32, start: i64, kind: Kind) -> Lane {
+        let around = |before: &[u8], at, kind, last: &[u8]| Template {
+            slots: vec![(before.to_vec(), Slot { at, kind })],
+            last: last.to_vec(),
+        };
+        Lane {
+            number,
+            start: (start, 0),
+            partitions: 4,
+            key: around(b"[", 0, Kind::Int, b"]"),
+            row: around(b"{\"a\": ", 1, kind, b"}"),
+            deletion: Template { slots: vec![], last: b"{}".to_vec() },
+        }
+    }
+
+    fn plan(lanes: Vec<Lane>) -> Plan {
+        let columns = vec![None, Some((0, Kind::Int)), Some((1, Kind::Date))];
+        let codec = TableCodec { key: vec![(Kind::Int, 0)], columns, slots: 2 };
+        let rows = Some(Rows { index: b"\x89".to_vec(), codec, lanes });
+        let versions = vec![TableVersion { modified: (10, 0), rows }];
+        Plan { tables: vec![Table { id: 105, start: (5, 0), prefix: b"\xf1".to_vec(), versions }] }
+    }
+
+    fn version<'a>(key: &'a [u8], value: &'a [u8], wall: i64) -> Version<'a> {
+        Version { key, value, time: (wall, 0), omitted: false, range_id: 7, raft_index: 3, ordinal: 1 }
+    }
+
+    fn run(plan: &Plan, version: Version) -> Output {
+        let mut output = Output::default();
+        take(plan, 0, &version, &mut RowBuffer::default(), &mut output);
+        output
+    }
+
+    const KEY: &[u8] = b"\xf1\x89\x8f\x88";
+    const DAY_ONE: &[u8] = b"\0\0\0\0\x0a\x23\x02";
+
+    #[test]
+    fn a_row_is_read_once_and_written_for_each_lane_above_its_start() {
+        let output =
+            run(&plan(vec![lane(0, 5, Kind::Date), lane(1, 11, Kind::Date)]), version(KEY, DAY_ONE, 11));
+        assert_eq!(output.text, b"[7]{\"a\": \"1970-01-02\"}7/3/1");
+        assert_eq!(output.records.len(), 1);
+        assert_eq!(output.fates, [Fate::Taken as u8]);
+        assert_eq!(output.highs, [High { table: 105, wall: 11, logical: 0 }]);
+    }
+
+    #[test]
+    fn a_refused_row_leaves_no_trace_in_any_lane() {
+        let infinite = b"\0\0\0\0\x0a\x23\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+        let output = run(&plan(vec![lane(0, 5, Kind::Date)]), version(KEY, infinite, 11));
+        assert_eq!((output.text.len(), output.records.len(), output.highs.len()), (0, 0, 0));
+        assert_eq!(output.fates, [Fate::Refused as u8]);
+    }
+
+    #[test]
+    fn versions_before_the_first_descriptor_are_refused() {
+        assert_eq!(
+            run(&plan(vec![lane(0, 5, Kind::Date)]), version(KEY, DAY_ONE, 9)).fates,
+            [Fate::Refused as u8]
+        );
+    }
+
+    #[test]
+    fn what_nobody_wants_raises_no_high() {
+        let mut omitted = version(KEY, DAY_ONE, 11);
+        omitted.omitted = true;
+        for unwanted in
+            [omitted, version(KEY, DAY_ONE, 5), version(b"\xf2\x89", b"", 11), version(b"\x12", b"", 11)]
+        {
+            let output = run(&plan(vec![]), unwanted);
+            assert_eq!((output.fates, output.highs), (vec![Fate::Unwanted as u8], vec![]));
+        }
+    }
+
+    #[test]
+    fn a_key_of_another_index_has_no_row_but_raises_the_high() {
+        let output = run(&plan(vec![lane(0, 5, Kind::Date)]), version(b"\xf1\x8a\x8f\x88", b"", 11));
+        assert_eq!((output.fates, output.highs.len()), (vec![Fate::Unwanted as u8], 1));
+    }
+}

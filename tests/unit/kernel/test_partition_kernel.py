@@ -1,0 +1,111 @@
+"""The kernel of a partition: after a trap Python has the batch, and the next one has a new kernel."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tests.hand_log import HandTable, at
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.encoder import row_templates
+from tidegate.hlc import ZERO
+from tidegate.kernel import partition_kernel
+from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.partition_kernel import PartitionKernel, WasmKernels, kernels_for
+from tidegate.kernel.traps import Traps
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
+from tidegate.processor.feeds.emitter import Destination
+from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
+from tidegate.raftlog.entry import RaftIndex, RangeId, WriteValue
+from tidegate.ranges.version import Version
+from tidegate.rows import Json
+
+pytest.importorskip("wasmtime")
+
+_TABLE = HandTable.of(104, "t", "id INT, v STRING, doc JSONB")
+_OPTIONS = FeedOptions(updated=True)
+
+
+def _version(op: WriteValue, index: int = 3) -> Version:
+    return Version(op.key, op.timestamp, op.value or b"", None, False, RangeId(7), RaftIndex(index), 1)
+
+
+def _kernel(traps: Traps | None = None) -> PartitionKernel:
+    templates = row_templates(_TABLE.descriptor, _OPTIONS)
+    assert templates is not None
+    lane = LanePlan(0, ZERO, Destination("t", 3), templates)
+    kernel = PartitionKernel(traps or Traps())
+    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))], 1)
+    return kernel
+
+
+def _taken(kernel: PartitionKernel, *versions: Version) -> Taken:
+    taken = kernel.take(versions)
+    assert taken is not None
+    return taken
+
+
+def test_a_row_becomes_the_record_of_its_feed() -> None:
+    taken = _taken(_kernel(), _version(_TABLE.put(2, 5, "x", None)))
+    updated = at(2).decimal().encode()
+    value = b'{"after": {"doc": null, "id": 5, "v": "x"}, "updated": "' + updated + b'"}'
+    record = OutputRecord("t", 1, b"[5]", value, at(2).wall_ms, [(SOURCE_HEADER, b"7/3/1")])
+    assert taken.feeds[0].records == [record._replace(partition=taken.feeds[0].records[0].partition)]
+    assert (taken.refused, taken.highs) == ([], {104: at(2)})
+
+
+def test_a_version_without_an_op_has_no_source() -> None:
+    taken = _taken(_kernel(), _version(_TABLE.put(2, 5, "x", None), index=0))
+    assert taken.feeds[0].records[0].headers == []
+
+
+def test_rows_that_only_python_reads_come_back_by_number() -> None:
+    doc = _TABLE.put(3, 6, "y", Json({"a": True}))
+    taken = _taken(
+        _kernel(), _version(_TABLE.put(2, 5, "x", None)), _version(doc), _version(_TABLE.delete(4, 5))
+    )
+    assert taken.refused == [1]
+    assert taken.feeds[0].numbers == [0, 2]
+    assert taken.highs == {104: at(4)}
+
+
+def test_large_batches_are_given_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = [_version(_TABLE.put(number, number, "x" * number, None)) for number in range(1, 40)]
+    whole = _taken(_kernel(), *versions)
+    monkeypatch.setattr(partition_kernel, "CALL_BYTES_MAX", 100)
+    assert _taken(_kernel(), *versions) == whole
+
+
+def test_a_trap_gives_the_batch_to_python_and_the_next_one_has_a_new_kernel() -> None:
+    traps = Traps()
+    kernel = _kernel(traps)
+    good = _version(_TABLE.put(2, 5, "x", None))
+    before = _taken(kernel, good)
+    instance = kernel._instance
+    assert instance is not None
+    instance._rows = lambda *_: 2**32 - 8  # it names bytes outside its memory
+    assert kernel.take([good]) is None
+    assert traps.count == 1
+    assert _taken(kernel, good) == before
+    assert not traps.is_off
+
+
+def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:
+    traps = Traps()
+    kernel = _kernel(traps)
+    assert kernel.take([_version(_TABLE.put(2, 5, "x", None))._replace(ordinal=2**40)]) is None
+    assert traps.count == 1
+
+
+def test_a_kernel_that_is_switched_off_takes_nothing() -> None:
+    traps = Traps()
+    for _ in range(3):
+        traps.trapped(RuntimeError())
+    assert _kernel(traps).take([_version(_TABLE.put(2, 5, "x", None))]) is None
+
+
+def test_kernels_can_be_sent_to_another_process() -> None:
+    kernels = kernels_for(KernelMode.CHECK)
+    assert pickle.loads(pickle.dumps(kernels)) == WasmKernels(KernelMode.CHECK)
+    assert kernels_for(KernelMode.OFF) is None

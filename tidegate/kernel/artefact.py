@@ -1,0 +1,48 @@
+"""The compiled kernel: the file in this package, and what wasmtime makes of it, once in a process."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from wasmtime import Engine, Module
+
+PATH: Final = Path(__file__).with_name("kernel.wasm")
+#: The artefact's hash, as `make kernel` wrote it: any other file is not run.
+HASH_PATH: Final = PATH.with_suffix(".wasm.sha256")
+#: No plan and no batch takes so much. A larger kernel is a defect, and traps.
+MEMORY_BYTES_MAX: Final = 1 << 30
+
+_log: Final = logging.getLogger(__name__)
+
+
+@cache
+def compiled() -> tuple[Engine, Module] | None:
+    """Return the engine and the module; ``None``, with one line in the log, where this process has none.
+
+    To compile takes about 0.15 s, so nothing of it is kept for the next process.
+    """
+    try:
+        import wasmtime
+    except (ImportError, OSError) as error:  # OSError: its library is not for this machine
+        _tell_absence(f"wasmtime cannot be imported: {error}")
+        return None
+    code = PATH.read_bytes()
+    expected = HASH_PATH.read_text().split()[0]
+    if sha256(code).hexdigest() != expected:
+        _tell_absence(f"{PATH.name} is not the file whose hash stands in {HASH_PATH.name}")
+        return None
+    try:
+        engine = wasmtime.Engine()
+        return engine, wasmtime.Module(engine, code)
+    except wasmtime.WasmtimeError as error:
+        _tell_absence(f"wasmtime does not compile it here: {error}")
+        return None
+
+
+def _tell_absence(cause: str) -> None:
+    _log.warning("the kernel is not used, everything runs in Python: %s", cause)

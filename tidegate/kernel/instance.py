@@ -1,0 +1,86 @@
+"""An instance of the kernel: its memory, and the calls into it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from tidegate.errors import StateError
+from tidegate.kernel.artefact import MEMORY_BYTES_MAX
+
+if TYPE_CHECKING:
+    from wasmtime import Engine, Memory, Module
+
+#: The version of the interface in `kernel/src/lib.rs`.
+_INTERFACE: Final = 1
+_SUMMARY: Final = Struct("<7I")
+_RECORD_BYTES: Final = 24
+_HIGH_BYTES: Final = 24
+
+
+class RawOutput(NamedTuple):
+    """What a batch gave, as bytes of the kernel's memory (`kernel/src/row.rs`)."""
+
+    records: bytes
+    text: bytes
+    fates: bytes
+    highs: bytes
+
+
+class Instance:
+    """A kernel of its own memory. After a trap it is of no use any more."""
+
+    def __init__(self, engine: Engine, module: Module) -> None:
+        import wasmtime
+
+        store = wasmtime.Store(engine)
+        store.set_limits(memory_size=MEMORY_BYTES_MAX)
+        exports = wasmtime.Instance(store, module, []).exports(store)
+        self._store = store
+        self._memory = cast("Memory", exports["memory"])
+        self._interface, self._input, self._plan, self._rows = (
+            cast("Callable[..., Any]", exports[name]) for name in ("interface", "input", "plan", "rows")
+        )
+        if self._interface(store) != _INTERFACE:
+            raise StateError("the kernel has another interface than its loader: run `make kernel`")
+
+    def plan(self, plan: bytes) -> None:
+        """Tell the kernel what is wanted from here on."""
+        self._put(plan)
+        if self._plan(self._store) != 1:
+            raise StateError("the kernel does not take its plan, which is a defect: please report it")
+
+    def rows(self, message: bytes, count: int) -> RawOutput:
+        """Give the kernel the versions of a message; return what it makes of them."""
+        self._put(message)
+        at = self._rows(self._store, count)
+        if not at:
+            raise StateError("the kernel does not take its batch, which is a defect: please report it")
+        records, record_count, text, text_size, fates, highs, high_count = _SUMMARY.unpack(
+            self._get(at, _SUMMARY.size)
+        )
+        return RawOutput(
+            self._get(records, record_count * _RECORD_BYTES),
+            self._get(text, text_size),
+            self._get(fates, count),
+            self._get(highs, high_count * _HIGH_BYTES),
+        )
+
+    def _put(self, data: bytes) -> None:
+        at = self._input(self._store, len(data))
+        self._within(at, len(data))
+        ctypes.memmove(self._base() + at, data, len(data))
+
+    def _get(self, at: int, size: int) -> bytes:
+        self._within(at, size)
+        return ctypes.string_at(self._base() + at, size)
+
+    def _within(self, at: int, size: int) -> None:
+        """Require that bytes are in the kernel's memory: only then may this process touch them."""
+        if at < 0 or at + size > self._memory.data_len(self._store):
+            raise StateError("the kernel names bytes outside its memory, which is a defect: please report it")
+
+    def _base(self) -> int:
+        return ctypes.addressof(self._memory.data_ptr(self._store).contents)

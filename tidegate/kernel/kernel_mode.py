@@ -1,0 +1,32 @@
+"""Whether the kernel is used: ``TIDEGATE_KERNEL``."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping
+
+from tidegate.errors import SettingsError
+
+VARIABLE = "TIDEGATE_KERNEL"
+
+
+class KernelMode(enum.Enum):
+    """What the kernel does in this process."""
+
+    OFF = "off"
+    """Nothing: everything runs in Python."""
+    ON = "on"
+    """It takes what it knows. Python takes the rest, and everything where there is no kernel."""
+    CHECK = "check"
+    """It takes what it knows, Python takes everything, and a difference ends the process."""
+
+
+def kernel_mode(environment: Mapping[str, str] = os.environ) -> KernelMode:
+    """Return the mode that an environment asks for. Raises ``SettingsError`` for another word."""
+    word = environment.get(VARIABLE, "").strip().lower() or KernelMode.OFF.value
+    try:
+        return KernelMode(word)
+    except ValueError:
+        words = ", ".join(mode.value for mode in KernelMode)
+        raise SettingsError(f"{VARIABLE} is {word[:40]!r}; it may be one of {words}") from None

@@ -1,0 +1,77 @@
+"""The messages of a batch between Python and the kernel (`kernel/src/message.rs`)."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from struct import Struct, unpack
+from typing import Final
+
+from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
+from tidegate.kernel.instance import RawOutput
+from tidegate.kernel.plan import LaneOf
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
+from tidegate.processor.feeds.row_kernel import Taken
+from tidegate.ranges.version import Version
+
+_REFUSED: Final = 2
+_HIGH: Final = Struct("<Qqq")
+_FIELDS: Final = 6
+_new: Final = tuple.__new__
+
+
+def write_versions(versions: Sequence[Version]) -> bytes:
+    """Return the message that has these versions."""
+    keys, timestamps, values, _, omitted, range_ids, raft_indexes, ordinals = zip(*versions, strict=True)
+    walls, logicals = zip(*timestamps, strict=True)
+    return b"".join(
+        (
+            _column("q", walls),
+            _column("q", range_ids),
+            _column("Q", raft_indexes),
+            _column("i", logicals),
+            _column("I", ordinals),
+            _column("I", map(len, keys)),
+            _column("I", map(len, values)),
+            bytes(omitted),
+            *keys,
+            *values,
+        )
+    )
+
+
+def read_output(
+    output: RawOutput, versions: Sequence[Version], first: int, lanes: Sequence[LaneOf], taken: Taken
+) -> None:
+    """Add to ``taken`` what the kernel made of versions: those of a batch from place ``first`` on."""
+    fields = iter(unpack(f"<{len(output.records) // 4}I", output.records))
+    text, begin = output.text, 0
+    for number, lane, key_end, value_end, header_end, partition in zip(*[fields] * _FIELDS, strict=True):
+        feed, topic = lanes[lane]
+        into = taken.feeds[feed]
+        headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
+        wall_ms = versions[number][1][0] // NANOS_PER_MS
+        record = (topic, partition, text[begin:key_end], text[key_end:value_end], wall_ms, headers)
+        into.records.append(_new(OutputRecord, record))
+        into.numbers.append(first + number)
+        begin = header_end
+    taken.refused.extend(first + number for number in _refused(output.fates))
+    for table_id, wall, logical in _HIGH.iter_unpack(output.highs):
+        taken.highs[table_id] = max(taken.highs.get(table_id, ZERO), Timestamp(wall, logical))
+
+
+def _refused(fates: bytes) -> list[int]:
+    found: list[int] = []
+    at = fates.find(_REFUSED)
+    while at >= 0:
+        found.append(at)
+        at = fates.find(_REFUSED, at + 1)
+    return found
+
+
+def _column(code: str, numbers: Iterable[int]) -> bytes:
+    column = array(code, numbers)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column.tobytes()

@@ -1,0 +1,45 @@
+"""Counts the kernel's traps in this process: three in a row switch it off."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+IN_A_ROW_MAX: Final = 3
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Traps:
+    """How often kernels of this process have trapped, and whether they are still used."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._in_a_row = 0
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the kernel is switched off in this process."""
+        return self._in_a_row >= IN_A_ROW_MAX
+
+    def passed(self) -> None:
+        """Take in that a batch went well."""
+        if not self.is_off:
+            self._in_a_row = 0
+
+    def trapped(self, cause: Exception) -> None:
+        """Take in that a batch trapped. Python takes it."""
+        self.count += 1
+        self._in_a_row += 1
+        if self.count == 1:
+            _log.error(
+                "the kernel broke at a batch, which Python took: %s: %s. It is a defect, please report it",
+                type(cause).__name__,
+                str(cause)[:2_000],
+            )
+        if self._in_a_row == IN_A_ROW_MAX:
+            _log.error("the kernel broke %s times in a row: it is not used any more", IN_A_ROW_MAX)
+
+
+#: Those of this process.
+TRAPS: Final = Traps()

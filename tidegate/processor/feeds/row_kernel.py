@@ -1,0 +1,86 @@
+"""The border between a processor and a kernel: native code that makes records of committed versions.
+
+A kernel is told what is wanted (``plan``), and then takes versions batch by batch. It keeps nothing of a
+batch. What it does not know it refuses without a trace, and Python takes those versions. Python's own stage
+(``version_rows.py``, ``emitter.py``) is the reference: every record of a kernel equals the one that Python
+would have made. docs/kernel.md has the whole picture; ``tidegate/kernel`` has the one kernel there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from tidegate.changefeed.encoding.json.template import RowTemplates
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import OutputRecord
+from tidegate.processor.feeds.emitter import Destination
+from tidegate.ranges.version import Version
+from tidegate.rows import TableDescriptor
+
+
+class LanePlan(NamedTuple):
+    """The records of one table version for one feed, which is the ``feed``-th of the feeds of the plan.
+
+    Versions at or below ``start`` are not written.
+    """
+
+    feed: int
+    start: Timestamp
+    to: Destination
+    templates: RowTemplates
+
+
+class VersionPlan(NamedTuple):
+    """A version of a table, and how its rows are written. ``lanes`` is ``None`` where Python writes them."""
+
+    table: TableDescriptor
+    lanes: tuple[LanePlan, ...] | None
+
+
+class TablePlan(NamedTuple):
+    """A table whose versions above ``start`` some feed wants, with its versions by modification time."""
+
+    table_id: int
+    start: Timestamp
+    versions: tuple[VersionPlan, ...]
+
+
+class FeedRecords(NamedTuple):
+    """A feed's records of a batch, in log order. ``numbers`` has the version of each by its place."""
+
+    records: list[OutputRecord]
+    numbers: list[int]
+
+
+class Taken(NamedTuple):
+    """What a kernel made of a batch.
+
+    ``feeds`` is in the order of the plan. ``refused`` are the places of the versions that Python has to take,
+    rising. ``highs`` has, for each table, the highest timestamp of the versions that the kernel has read.
+    """
+
+    feeds: list[FeedRecords]
+    refused: list[int]
+    highs: dict[int, Timestamp]
+
+
+class RowKernel(Protocol):
+    """A kernel of one log partition."""
+
+    def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
+        """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
+
+    def take(self, versions: Sequence[Version]) -> Taken | None:
+        """Make records of versions. ``None``: Python has to take the whole batch."""
+
+
+class Kernels(Protocol):
+    """Opens kernels, one for each log partition. It can be sent to other processes."""
+
+    @property
+    def checks(self) -> bool:
+        """Whether Python makes every record as well, and both are compared."""
+
+    def open(self) -> RowKernel | None:
+        """Return a new kernel; ``None`` where this process has none."""
