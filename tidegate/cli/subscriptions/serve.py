@@ -46,6 +46,11 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--topic-prefix", default="", help="What the feeds' topic_prefix is, if they have one.")
 @click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for the rows of tables; by default they are in memory.",
+)
+@click.option(
     "--print-user", metavar="NAME", help="Ask for a password, print NAME's line for --users, and end."
 )
 @app_id_option
@@ -61,6 +66,7 @@ def serve(
     tls_key: Path | None,
     allow_host: tuple[str, ...],
     topic_prefix: str,
+    data_dir: Path | None,
     print_user: str | None,
 ) -> None:
     """Serve SUBSCRIBE over the output topics of an application's feeds.
@@ -90,17 +96,23 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allow_host),
     )
     checked = check_settings(settings)
-    asyncio.run(_serve(connection, app_id, topic_prefix, checked))
+    asyncio.run(_serve(connection, app_id, topic_prefix, data_dir, checked))
 
 
 async def _serve(
-    connection: KafkaConnection, app_id: str, topic_prefix: str, checked: CheckedSettings
+    connection: KafkaConnection,
+    app_id: str,
+    topic_prefix: str,
+    data_dir: Path | None,
+    checked: CheckedSettings,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     from tidegate.serve.feed_streams import FeedSubscriptions
     from tidegate.serve.server import serving
 
-    subscriptions = FeedSubscriptions(connection, app_id, topic_prefix)
+    subscriptions = FeedSubscriptions(
+        connection, app_id, topic_prefix, checked.settings.limits, data=data_dir
+    )
     await subscriptions.refresh()  # what is wrong with the application is said before anything listens
     ended = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from tidegate.errors import SettingsError
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.update import RowValues
+
+
+class KeyRowsSnapshot(Protocol):
+    """All rows as of one frontier, whatever the table does since; to be closed."""
+
+    def chunks(self) -> Iterator[Sequence[tuple[bytes, RowValues]]]:
+        """The rows in the order of their keys, some at a time. Raises ``HistoryLost`` for damaged rows."""
+
+    def __enter__(self) -> Self:
+        """Itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the rows of that time go."""
 
 
 class DurableKeyRows(KeyRows, Protocol):
@@ -23,22 +41,28 @@ class DurableKeyRows(KeyRows, Protocol):
     def settle(self, frontier: Frontier) -> None:
         """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to."""
 
+    def snapshot(self) -> KeyRowsSnapshot:
+        """All rows as of the frontier, to be read while the table goes on."""
+
     def close(self) -> None:
         """Close the files."""
 
 
-def open_key_rows(directory: Path, feed: str, relation: Relation) -> DurableKeyRows:
+def open_key_rows(directory: Path, feed: str, relation: Relation, *, durable: bool = True) -> DurableKeyRows:
     """Open the rows by key of a table in a directory, or create it.
 
-    ``feed`` is the feed and its topic, as in the fingerprint of tokens. Raises ``SettingsError`` without the
+    ``durable``: whether each opening is on the disk before its batch is given out. ``feed`` is the feed and
+    its topic, as in the fingerprint of tokens. Raises ``SettingsError`` without the
     extra, ``HistoryLost`` for damaged rows, ``StateError`` for a directory of another table or in use.
     """
     try:
         # Imported here: RocksDB is in an extra, which most subscriptions do not need.
         from tidegate.client.subscribe.state.key_table import KeyTable
+        from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
         from tidegate.client.subscribe.state.table_directory import TableIdentity
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"A key table needs {error.name}, which is not installed: pip install 'tidegate[subscribe]'"
         ) from None
-    return KeyTable(directory, TableIdentity(feed, str(relation.name), relation.columns))
+    identity = TableIdentity(feed, str(relation.name), relation.columns)
+    return KeyTable(directory, identity, KeyTableOptions(sync=durable))
