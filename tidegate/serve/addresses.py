@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tidegate.errors import SettingsError
@@ -66,24 +64,3 @@ def require_protection(
         f"The {front} front would listen on {address}, which others reach: give it {lacking} too, or let it "
         "listen on 127.0.0.1"
     )
-
-
-def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What TLS is spoken with; ``None`` without files. ``SettingsError`` for files that cannot be used."""
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise SettingsError("--tls-cert and --tls-key belong together: give both")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except (OSError, ValueError) as error:
-        raise SettingsError(
-            f"--tls-cert and --tls-key cannot be used ({error}): give PEM files, certificate and key of one "
-            "pair, and the key without a password"
-        ) from None
-    return context
-
-
-def _no_password() -> str:
-    return ""  # without a callback OpenSSL asks the terminal for the password of an encrypted key

@@ -1,6 +1,7 @@
-"""Subscriptions of the feeds of one application, for the server: each stream reads Kafka in threads.
+"""Subscriptions of the feeds of one application, for the server.
 
-A stream that nobody asks for its next batch reads nothing: so a slow client holds back only itself.
+A table is read once for all of its subscribers (`shared`). A subscription that the shared reader cannot
+serve has one of its own (`feed_stream`): those of the past, and of topics without a snapshot.
 """
 
 from __future__ import annotations
@@ -10,34 +11,45 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias, TypeVar
 
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
 from tidegate.errors import RetryError
+from tidegate.serve.feed_stream import FeedStream
+from tidegate.serve.limits import ServeLimits
+from tidegate.serve.shared.shared_stream import SharedStream
+from tidegate.serve.shared.shared_table import SharedTable
+from tidegate.serve.shared.shared_tables import SharedOptions, SharedTables
+from tidegate.serve.shared.starts import resume_of, start_of
 from tidegate.serve.shown_types import stream_columns
-from tidegate.serve.stream_source import ShownType, StreamColumns
+from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
+from tidegate.subscribe.client.resume_token import ResumeToken, parse_token, read_token
+from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
-from tidegate.subscribe.subscription import SubscriptionBatch
-from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
 #: How old what is known of the feeds may be when a statement asks for a table.
 _KNOWN_S: Final = 5.0
-#: How long a thread waits for a batch at a time: a stream that is closed ends as late as that.
-_POLL_S: Final = 0.5
+#: Threads that make batches, and that begin subscriptions.
+_THREADS: Final = 8
 _Answer = TypeVar("_Answer")
+_Stream: TypeAlias = FeedStream | SharedStream
 
 
 class FeedSubscriptions:
     """All tables of an application's feeds. It has to be made and used in one event loop.
 
-    ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. At most ``most_streams``
-    are open at a time. ``spill`` is what each keeps of rows that wait.
+    ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. ``data`` is a directory
+    for the rows of tables; without one they are in memory. ``spill`` is what each reader keeps of rows that
+    wait.
     """
 
     def __init__(
@@ -45,21 +57,28 @@ class FeedSubscriptions:
         connection: KafkaConnection,
         app_id: str,
         topic_prefix: str = "",
-        most_streams: int = 1_000,
+        limits: ServeLimits | None = None,
+        *,
+        data: Path | None = None,
+        linger_s: float = 60.0,
         spill: SpillSettings | None = None,
     ) -> None:
         self._connection = connection
         self._app_id = app_id
         self._topic_prefix = topic_prefix
-        self._most_streams = most_streams
+        self._limits = limits = limits or ServeLimits()
         self._spill = spill
         self._catalog: FeedCatalog | None = None
         self._relations = Relations(())
         self._read_at = 0.0
         self._reading = asyncio.Lock()
-        self._streams: set[FeedStream] = set()
-        # A thread of its own for each stream that waits for Kafka, and some for those that begin.
-        self._threads = ThreadPoolExecutor(most_streams + 4, "subscription")
+        self._streams: set[_Stream] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, "subscriptions")
+        # A thread of its own for each reader that waits for Kafka.
+        self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
+        self._own_readers = 0
+        options = SharedOptions(limits.log_bytes, limits.table_rows, data, linger_s, spill)
+        self.tables = SharedTables(options, self._threads)
 
     async def describe(
         self, statement: SubscribeStatement | str, *, dialect: Dialect = Dialect.TIDEGATE
@@ -73,22 +92,24 @@ class FeedSubscriptions:
         *,
         token: str = "",
         dialect: Dialect = Dialect.TIDEGATE,
-    ) -> FeedStream:
+    ) -> SubscriptionStream:
         """See ``Subscriptions``. Raises ``RetryError`` where too many streams are open."""
-        if len(self._streams) >= self._most_streams:
+        if len(self._streams) >= self._limits.streams:
             raise RetryError(
-                f"{self._most_streams} subscriptions are open, and no more are served; try later"
+                f"{self._limits.streams} subscriptions are open, and no more are served; try later"
             )
         planned = await self._planned(statement, dialect)
-        live = await self._in_thread(
-            lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill)
-        )
-        stream = FeedStream(live, stream_columns(planned.plan), self._threads, self._streams.discard)
-        self._streams.add(stream)
-        return stream
+        shared = await self._shared(planned, parse_token(token) if token else None)
+        if shared is not None:
+            stream = self._shared_stream(shared, planned, token)
+            if stream is not None:
+                return stream
+            self.tables.release(shared)
+        return await self._own_stream(planned, token)
 
-    def relations(self) -> Relations:
+    async def relations(self) -> Relations:
         """See ``Subscriptions``."""
+        await self._known()
         return self._relations
 
     async def refresh(self) -> None:
@@ -97,9 +118,85 @@ class FeedSubscriptions:
 
     async def close(self) -> None:
         """See ``Subscriptions``."""
+        await self.tables.close()
         for stream in list(self._streams):
             await stream.close()
+        self._own_threads.shutdown(wait=False)
         self._threads.shutdown(wait=False)
+
+    async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
+        """The shared table, with this subscriber; ``None`` for what only a reader of its own can serve.
+
+        Bounds that say exactly when are served by a table that is read already; they start no reader.
+        """
+        plan = planned.plan
+        if plan.up_to is not None or (plan.as_of is not None and not plan.at_least and token is None):
+            return self.tables.running(planned.table)
+        return await self.tables.acquire(planned.table, plan, token)
+
+    def _shared_stream(self, shared: SharedTable, planned: _Planned, token: str) -> SharedStream | None:
+        """A stream of a shared table; ``None`` where its log does not have what the statement asks for."""
+        plan = planned.plan
+        resumed = None
+        try:
+            if token:
+                resumed = read_token(token, fingerprint(plan, shared.source))
+                start = resume_of(shared, plan, resumed)
+            else:
+                start = start_of(shared, plan)
+        except BaseException:
+            self.tables.release(shared)
+            raise
+        if start is None:
+            return None
+
+        def closed(stream: SharedStream) -> None:
+            self._streams.discard(stream)
+            self.tables.release(shared)
+
+        has_own = not needs_key_rows(plan, tells_before=planned.table.tells_before)
+        stream = SharedStream(
+            shared,
+            plan,
+            stream_columns(plan),
+            self._threads,
+            closed,
+            start=start.frontier,
+            token=resumed,
+            open_own=partial(self._behind, planned) if has_own else None,
+        )
+        self._streams.add(stream)
+        return stream
+
+    async def _own_stream(self, planned: _Planned, token: str) -> FeedStream:
+        live = await self._live(planned, token)
+        stream = FeedStream(
+            live, stream_columns(planned.plan), self._own_threads, self._own_closed, live.opening
+        )
+        self._streams.add(stream)
+        return stream
+
+    async def _behind(self, planned: _Planned, token: ResumeToken) -> FeedStream:
+        """A reader for a stream that was too slow."""
+        live = await self._live(planned, str(token))
+        return FeedStream(live, stream_columns(planned.plan), self._own_threads, self._own_closed)
+
+    async def _live(self, planned: _Planned, token: str) -> LiveSubscription:
+        most = self._limits.own_readers
+        if self._own_readers >= most:
+            raise RetryError(f"{most} subscriptions have a reader of their own, and no more can; try later")
+        self._own_readers += 1
+        try:
+            return await self._in_thread(
+                lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill)
+            )
+        except BaseException:
+            self._own_readers -= 1
+            raise
+
+    def _own_closed(self, stream: FeedStream) -> None:
+        self._own_readers -= 1
+        self._streams.discard(stream)
 
     async def _planned(self, statement: SubscribeStatement | str, dialect: Dialect) -> _Planned:
         parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
@@ -131,68 +228,3 @@ class _Planned:
 
     table: SubscribableTable
     plan: SubscribePlan
-
-
-class FeedStream:
-    """One open subscription: see ``SubscriptionStream``."""
-
-    def __init__(
-        self,
-        live: LiveSubscription,
-        columns: StreamColumns,
-        threads: ThreadPoolExecutor,
-        closed: Callable[[FeedStream], object],
-    ) -> None:
-        self._live = live
-        self._columns = columns
-        self._threads = threads
-        self._closed = closed
-        self._reading: asyncio.Future[SubscriptionBatch | None] | None = None
-        self._is_closed = False
-        opening = live.opening
-        self._opening = (
-            SubscriptionBatch(Frontier(live.as_of), opening, False, None, False) if opening else None
-        )
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """See ``SubscriptionStream``."""
-        return self._columns.header
-
-    @property
-    def types(self) -> tuple[ShownType, ...]:
-        """See ``SubscriptionStream``."""
-        return self._columns.types
-
-    async def next(self) -> SubscriptionBatch | None:
-        """See ``SubscriptionStream``."""
-        if self._opening is not None:
-            opening, self._opening = self._opening, None
-            return opening
-        while not self._is_closed:
-            # What a thread reads outlives a call that is cancelled: the next call gets it.
-            if self._reading is None:
-                loop = asyncio.get_running_loop()
-                self._reading = loop.run_in_executor(self._threads, self._live.next, _POLL_S)
-            reading = self._reading
-            try:
-                batch = await asyncio.shield(reading)
-            except asyncio.CancelledError:
-                raise
-            except BaseException:
-                self._reading = None
-                raise
-            self._reading = None
-            if batch is not None or self._live.ended:
-                return batch
-        return None
-
-    async def close(self) -> None:
-        """See ``SubscriptionStream``. A thread that reads is waited for: nothing is closed under it."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._closed(self)
-        if self._reading is not None:
-            await asyncio.wait([self._reading])
-        await asyncio.to_thread(self._live.close)

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.number_text import not_finite_name, number_text
 
 #: The integers that a double holds exactly: ``Number.MAX_SAFE_INTEGER``.
 MOST_EXACT: Final = 2**53 - 1
@@ -31,19 +32,13 @@ def json_value(value: Any) -> Any:
     if kind is Timestamp:
         return value.decimal()
     if kind is float:
-        return value if math.isfinite(value) else _not_finite(value)
+        return value if math.isfinite(value) else not_finite_name(value)
     if kind is dict:
         return {name: json_value(member) for name, member in value.items()}
     if kind is list or kind is tuple:
         return [json_value(member) for member in value]
     if kind is bytes:
         return "\\x" + value.hex()
-    if kind is Decimal and not value.is_finite():
-        return _not_finite(value)
+    if kind is Decimal:
+        return number_text(value)
     return str(value)
-
-
-def _not_finite(value: float | Decimal) -> str:
-    if value != value:
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"

@@ -19,6 +19,10 @@ class ServeLimits:
         names: prepared statements, portals and cursors of a connection, and settings that it sets.
         close_s: seconds until a client that does not read its last message is dropped.
         request_bytes: bytes of an HTTP request's line and headers; a statement stands in the line.
+        streams: subscriptions that are open at a time, of both fronts.
+        own_readers: those of them that read Kafka by themselves; each holds up to 16 MiB that were fetched.
+        log_bytes: changes of each table that are held for subscribers that are slower than others.
+        table_rows: rows of a table that the server keeps in memory, where it has no directory for them.
     """
 
     connections: int = 100
@@ -30,3 +34,7 @@ class ServeLimits:
     names: int = 64
     close_s: float = 5.0
     request_bytes: int = 96 * 1024
+    streams: int = 1_000
+    own_readers: int = 32
+    log_bytes: int = 32 * 1024 * 1024
+    table_rows: int = 2_000_000

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tidegate.access.server_tls import server_tls
 from tidegate.errors import SettingsError
-from tidegate.serve.addresses import ListenAddress, require_protection, tls_context
+from tidegate.serve.addresses import ListenAddress, require_protection
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres.front import PostgresFront
@@ -64,7 +65,7 @@ def check_settings(settings: ServeSettings) -> CheckedSettings:
     """Read the files of settings. Raises ``SettingsError``."""
     if settings.postgres is None and settings.web is None:
         raise SettingsError("There is no front to serve: give --postgres or --web an address")
-    tls = tls_context(settings.tls_certificate, settings.tls_key)
+    tls = server_tls(settings.tls_certificate, settings.tls_key, ("--tls-cert", "--tls-key"))
     users = None if settings.users is None else read_users(settings.users)
     token = "" if settings.token_file is None else read_token_file(settings.token_file)
     if settings.postgres is not None:

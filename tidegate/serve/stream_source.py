@@ -88,8 +88,11 @@ class Subscriptions(Protocol):
         Raises ``SubscribeStatementError``, ``TokenRefused``, ``HistoryLost``, ``ObjectDropped``.
         """
 
-    def relations(self) -> Relations:
-        """The relations that statements can name now."""
+    async def relations(self) -> Relations:
+        """The relations that statements can name now.
+
+        Raises ``RetryError`` where nobody can tell.
+        """
 
     async def close(self) -> None:
         """End all that reads for it. Streams that are open end."""

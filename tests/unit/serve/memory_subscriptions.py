@@ -43,6 +43,7 @@ from tidegate.subscribe.updates.relation import Relation, Relations
 
 ACCOUNTS = Relation(TableName("accounts"), ("id", "balance", "note"), ("id",))
 VIEW = Relation(TableName("totals"), ("sum",), kind="view")
+_RELATIONS = Relations([ACCOUNTS, VIEW])
 PLACE = FeedPartition("accounts", 0)
 _SOURCE = SubscriptionSource("feed", tells_before=True)
 _TYPES = {
@@ -74,8 +75,8 @@ class MemorySubscriptions:
         self._shared: dict[object, _Reader] | None = {} if shared else None
         self._changed = asyncio.Event()
 
-    def relations(self) -> Relations:
-        return Relations([ACCOUNTS, VIEW])
+    async def relations(self) -> Relations:
+        return _RELATIONS
 
     def commit(self, wall: int, *rows: tuple[Any, ...] | int) -> None:
         """At one time rows ``(id, balance, note)`` come or change, those of an id alone go; then a marker."""
@@ -144,7 +145,7 @@ class MemorySubscriptions:
 
     def _plan(self, statement: SubscribeStatement | str, dialect: Dialect) -> SubscribePlan:
         parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
-        return plan_subscribe(parsed, self.relations(), now_ns=self.marker.wall, dialect=dialect)
+        return plan_subscribe(parsed, _RELATIONS, now_ns=self.marker.wall, dialect=dialect)
 
 
 class _Reader:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.unit.registry.certificates import Authority
 from tidegate.errors import SettingsError
-from tidegate.serve.addresses import ListenAddress, read_address, require_protection, tls_context
+from tidegate.serve.addresses import ListenAddress, read_address, require_protection
 
 
 @pytest.mark.parametrize(
@@ -52,15 +49,3 @@ def test_an_address_that_others_reach_needs_tls_and_a_secret() -> None:
     ):
         with pytest.raises(SettingsError, match=lacking):
             require("10.0.0.1", tls=tls, secret=secret)
-
-
-def test_a_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
-    authority = Authority()
-    pair, locked = authority.pair("server"), authority.pair("server", encrypted=True)
-    for name, pem in (("cert", pair.cert), ("key", pair.key), ("locked", locked.key)):
-        (tmp_path / name).write_bytes(pem)
-    assert tls_context(None, None) is None
-    assert tls_context(tmp_path / "cert", tmp_path / "key") is not None
-    for key in (None, tmp_path / "none", tmp_path / "cert", tmp_path / "locked"):
-        with pytest.raises(SettingsError, match="--tls-cert and --tls-key"):
-            tls_context(tmp_path / "cert", key)

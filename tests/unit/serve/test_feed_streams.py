@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.subscribe.hand_feed import HandFeed
-from tidegate.errors import InputError, RetryError, SubscribeStatementError
+from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.errors import (
+    HistoryLost,
+    InputError,
+    ObjectDropped,
+    RetryError,
+    SubscribeStatementError,
+    TokenRefused,
+)
 from tidegate.hlc import Timestamp
 from tidegate.serve.addresses import read_address
 from tidegate.serve.feed_streams import FeedSubscriptions
+from tidegate.serve.limits import ServeLimits
 from tidegate.serve.server import RunningServer, ServeSettings, check_settings, serving
+from tidegate.serve.shared.shared_stream import SharedStream
+from tidegate.serve.stream_source import SubscriptionStream
+from tidegate.subscribe.subscription import SubscriptionBatch
 
 pytestmark = pytest.mark.broker
 
@@ -50,8 +66,8 @@ def row(key: int, balance: int) -> dict[str, Any]:
     return {"id": key, "balance": balance, "note": None}
 
 
-def subscriptions_of(feed: HandFeed, most_streams: int = 100) -> FeedSubscriptions:
-    return FeedSubscriptions(feed.connection, feed.app_id, feed.prefix, most_streams)
+def subscriptions_of(feed: HandFeed, **limits: int) -> FeedSubscriptions:
+    return FeedSubscriptions(feed.connection, feed.app_id, feed.prefix, ServeLimits(**limits))
 
 
 @asynccontextmanager
@@ -146,7 +162,7 @@ async def test_a_call_that_is_cancelled_loses_no_batch(feed: HandFeed) -> None:
 
 @in_loop
 async def test_more_streams_than_are_served_are_refused(feed: HandFeed) -> None:
-    subscriptions = subscriptions_of(feed, most_streams=1)
+    subscriptions = subscriptions_of(feed, streams=1)
     stream = await subscriptions.open("SUBSCRIBE accounts")
     with pytest.raises(RetryError, match="1 subscriptions are open"):
         await subscriptions.open("SUBSCRIBE accounts")
@@ -166,3 +182,163 @@ async def test_a_feed_that_comes_later_is_found(feed: HandFeed) -> None:
     with pytest.raises(InputError, match="Several feeds"):
         await subscriptions.open("SUBSCRIBE accounts")
     await subscriptions.close()
+
+
+@in_loop
+async def test_all_subscribers_of_a_table_have_one_reader(feed: HandFeed) -> None:
+    subscriptions = subscriptions_of(feed)
+    statements = ("SUBSCRIBE accounts", "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))")
+    streams = await asyncio.gather(*(subscriptions.open(statements[at % 2]) for at in range(20)))
+    snapshots = await asyncio.gather(*(stream.next() for stream in streams))
+    assert {len(batch.rows) for batch in snapshots if batch is not None} == {2}
+    feed.write(0, 8, 1, row(1, 11), row(1, 10))
+    feed.mark(9)
+    changes = await asyncio.gather(*(stream.next() for stream in streams))
+    assert len({id(batch) for batch in changes}) == 2  # one for each form
+    assert subscriptions.tables.started == 1
+    assert {type(stream) for stream in streams} == {SharedStream}
+    await subscriptions.close()
+
+
+@in_loop
+async def test_a_feed_without_the_row_before_goes_on_behind_a_token(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    """A reader of its own would have to refuse it: the rows by key are shared."""
+    feed = HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, diff=False))
+    feed.write(0, 5, 1, row(1, 10))
+    feed.mark(7)
+    subscriptions = subscriptions_of(feed)
+    stream = await subscriptions.open("SUBSCRIBE accounts")
+    snapshot = await stream.next()
+    assert snapshot is not None
+    await stream.close()
+    feed.write(0, 8, 1, row(1, 11))
+    feed.mark(9)
+    again = await subscriptions.open("SUBSCRIBE accounts", token=str(snapshot.token))
+    change = await again.next()
+    assert change is not None
+    assert change.rows == ((Timestamp(8), -1, 1, 10, None), (Timestamp(8), 1, 1, 11, None))
+    with pytest.raises(TokenRefused):
+        await subscriptions.open("SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))", token=str(snapshot.token))
+    assert subscriptions.tables.started == 1
+    await subscriptions.close()
+
+
+@in_loop
+async def test_the_past_has_a_reader_of_its_own(feed: HandFeed) -> None:
+    feed.write(0, 8, 1, row(1, 11), row(1, 10))
+    feed.mark(9)
+    subscriptions = subscriptions_of(feed)
+    past = await subscriptions.open("SUBSCRIBE accounts AS OF 7 UP TO 9")
+    batches = [batch async for batch in all_of(past)]
+    assert [each for batch in batches for each in batch.rows] == [
+        (Timestamp(7), 1, 1, 10, None),
+        (Timestamp(7), 1, 2, 20, None),
+        (Timestamp(8), -1, 1, 10, None),
+        (Timestamp(8), 1, 1, 11, None),
+    ]
+    assert subscriptions.tables.started == 0
+    present = await subscriptions.open("SUBSCRIBE accounts")
+    assert await present.next() is not None
+    later = await subscriptions.open("SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF 9")
+    assert isinstance(later, SharedStream)
+    feed.write(1, 10, 2, None, row(2, 20))
+    feed.mark(11)
+    change = await later.next()
+    assert change is not None
+    assert change.rows == ((Timestamp(10), -1, 2, 20, None),)
+    await subscriptions.close()
+
+
+@in_loop
+async def test_a_table_without_a_snapshot_has_readers_of_their_own(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, initial_scan=InitialScan.NO))
+    feed.mark(7)
+    subscriptions = subscriptions_of(feed, own_readers=1)
+    with pytest.raises(HistoryLost, match="began without a scan"):
+        await subscriptions.open("SUBSCRIBE accounts")
+    stream = await subscriptions.open("SUBSCRIBE accounts WITH (SNAPSHOT = false)")
+    with pytest.raises(RetryError, match="a reader of their own"):
+        await subscriptions.open("SUBSCRIBE accounts WITH (SNAPSHOT = false)")
+    feed.write(0, 8, 1, row(1, 10))
+    feed.mark(9)
+    change = await stream.next()
+    assert change is not None
+    assert change.rows == ((Timestamp(8), 1, 1, 10, None),)
+    await stream.close()
+    await (await subscriptions.open("SUBSCRIBE accounts WITH (SNAPSHOT = false)")).close()
+    await subscriptions.close()
+
+
+@in_loop
+async def test_a_stream_that_fell_behind_reads_on_by_itself_and_comes_back(feed: HandFeed) -> None:
+    subscriptions = subscriptions_of(feed, log_bytes=3_000)
+    slow, quick = await asyncio.gather(*(subscriptions.open("SUBSCRIBE accounts") for _ in range(2)))
+    assert await slow.next() is not None
+    assert await quick.next() is not None
+    for wall in range(11, 21):
+        feed.write(0, wall, 1, row(1, wall), row(1, wall - 1))
+        feed.mark(wall)
+        assert await quick.next() is not None
+    seen: list[int] = []
+    while 20 not in seen:
+        batch = await slow.next()
+        assert batch is not None
+        seen += [each[3] for each in batch.rows if each[1] == 1]
+    assert seen == list(range(11, 21))
+    assert isinstance(slow, SharedStream)
+    assert slow.times_behind == 1
+    feed.write(0, 30, 1, row(1, 30), row(1, 20))
+    feed.mark(30)
+    batches = await asyncio.gather(slow.next(), quick.next())
+    assert batches[0] is batches[1]
+    await subscriptions.close()
+
+
+@in_loop
+async def test_a_reader_ends_some_time_after_its_last_subscriber(feed: HandFeed) -> None:
+    subscriptions = FeedSubscriptions(feed.connection, feed.app_id, feed.prefix, linger_s=0.05)
+    for started in (1, 2):
+        stream = await subscriptions.open("SUBSCRIBE accounts")
+        assert await stream.next() is not None
+        assert subscriptions.tables.started == started
+        await stream.close()
+        while [*subscriptions.tables]:  # noqa: ASYNC110 - the timer tells nobody
+            await asyncio.sleep(0.01)
+    await subscriptions.close()
+
+
+@in_loop
+async def test_rows_may_be_kept_in_a_directory(feed: HandFeed, tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    for _ in range(2):  # the second run finds what the first one has left
+        subscriptions = FeedSubscriptions(feed.connection, feed.app_id, feed.prefix, data=tmp_path)
+        stream = await subscriptions.open("SUBSCRIBE accounts")
+        snapshot = await stream.next()
+        assert snapshot is not None
+        assert sorted(snapshot.rows) == [(Timestamp(7), 1, 1, 10, None), (Timestamp(7), 1, 2, 20, None)]
+        await subscriptions.close()
+    assert len(os.listdir(tmp_path)) == 1
+
+
+@in_loop
+async def test_a_dropped_topic_ends_all_and_a_new_subscriber_begins_anew(feed: HandFeed) -> None:
+    subscriptions = subscriptions_of(feed)
+    streams = [await subscriptions.open("SUBSCRIBE accounts") for _ in range(2)]
+    for stream in streams:
+        assert await stream.next() is not None
+    admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
+    admin.delete_topics([feed.topic])[feed.topic].result(30)
+    for stream in streams:
+        with pytest.raises(ObjectDropped):
+            await stream.next()
+    await subscriptions.close()
+
+
+async def all_of(stream: SubscriptionStream) -> AsyncIterator[SubscriptionBatch]:
+    """Every batch to the end."""
+    while (batch := await stream.next()) is not None:
+        yield batch

@@ -35,7 +35,8 @@ def test_every_limit_is_on_the_page_with_its_number() -> None:
     for each in fields(ServeLimits):
         value = each.default
         assert isinstance(value, int | float)
-        shown = f"{value // 1024} KiB" if value % 1024 == 0 else f"{value:,g}"
+        number = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+        shown = f"{value // 1024} KiB" if value % 1024 == 0 else number
         assert f"`{each.name}`: {shown}" in _PAGE
 
 

@@ -48,6 +48,11 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--topic-prefix", default="", help="What the feeds' topic_prefix is, if they have one.")
 @click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for the rows of tables; by default they are in memory.",
+)
+@click.option(
     "--print-user", metavar="NAME", help="Ask for a password, print NAME's line for --users, and end."
 )
 @spill_options
@@ -64,6 +69,7 @@ def serve(
     tls_key: Path | None,
     allow_host: tuple[str, ...],
     topic_prefix: str,
+    data_dir: Path | None,
     print_user: str | None,
     spill: SpillSettings,
 ) -> None:
@@ -94,13 +100,14 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allow_host),
     )
     checked = check_settings(settings)
-    asyncio.run(_serve(connection, app_id, topic_prefix, spill, checked))
+    asyncio.run(_serve(connection, app_id, topic_prefix, data_dir, spill, checked))
 
 
 async def _serve(
     connection: KafkaConnection,
     app_id: str,
     topic_prefix: str,
+    data_dir: Path | None,
     spill: SpillSettings,
     checked: CheckedSettings,
 ) -> None:
@@ -108,7 +115,9 @@ async def _serve(
     from tidegate.serve.feed_streams import FeedSubscriptions
     from tidegate.serve.server import serving
 
-    subscriptions = FeedSubscriptions(connection, app_id, topic_prefix, spill=spill)
+    subscriptions = FeedSubscriptions(
+        connection, app_id, topic_prefix, checked.settings.limits, data=data_dir, spill=spill
+    )
     await subscriptions.refresh()  # what is wrong with the application is said before anything listens
     ended = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from tidegate.errors import HistoryLost, SettingsError
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.update import RowValues
+
+
+class KeyRowsSnapshot(Protocol):
+    """All rows as of one frontier, whatever the table does since; to be closed."""
+
+    def chunks(self) -> Iterator[Sequence[tuple[bytes, RowValues]]]:
+        """The rows in the order of their keys, some at a time. Raises ``HistoryLost`` for damaged rows."""
+
+    def __enter__(self) -> Self:
+        """Itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the rows of that time go."""
+
 
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
 
@@ -26,33 +45,39 @@ class DurableKeyRows(KeyRows, Protocol):
     def settle(self, frontier: Frontier) -> None:
         """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to."""
 
+    def snapshot(self) -> KeyRowsSnapshot:
+        """All rows as of the frontier, to be read while the table goes on."""
+
     def close(self) -> None:
         """Close the files."""
 
 
 def open_key_rows(
-    directory: Path, feed: str, relation: Relation, *, discard_lost: bool = False
+    directory: Path, feed: str, relation: Relation, *, discard_lost: bool = False, durable: bool = True
 ) -> DurableKeyRows:
     """Open the rows by key of a table in a directory, or create it.
 
     ``feed`` is the feed and its topic, as in the fingerprint of tokens. With ``discard_lost`` damaged rows
-    are deleted, and the table begins empty. Raises ``SettingsError`` without the extra, ``HistoryLost`` for
-    damaged rows, ``StateError`` for a directory of another table or in use.
+    are deleted, and the table begins empty. ``durable``: whether each opening is on the disk before its batch
+    is given out. Raises ``SettingsError`` without the extra, ``HistoryLost`` for damaged rows, ``StateError``
+    for a directory of another table or in use.
     """
     try:
         # Imported here: RocksDB is in an extra, which most subscriptions do not need.
         from tidegate.client.subscribe.state.key_table import KeyTable
+        from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
         from tidegate.client.subscribe.state.table_directory import TableIdentity, discard_key_table
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"A key table needs {error.name}, which is not installed: pip install 'tidegate[subscribe]'"
         ) from None
     identity = TableIdentity(feed, str(relation.name), relation.columns)
+    options = KeyTableOptions(sync=durable)
     try:
-        return KeyTable(directory, identity)
+        return KeyTable(directory, identity, options)
     except HistoryLost as lost:
         if not discard_lost:
             raise
         _LOGGER.warning("rows by key are read again: %s", lost)
     discard_key_table(directory)
-    return KeyTable(directory, identity)
+    return KeyTable(directory, identity, options)

@@ -36,6 +36,7 @@ from tidegate.serve.postgres.small_answers import SmallAnswer, answer
 from tidegate.serve.postgres.transaction import SessionTransaction
 from tidegate.serve.postgres.value_text import copy_line, row_values
 from tidegate.serve.stream_source import StreamColumns, Subscriptions
+from tidegate.subscribe.updates.relation import Relations
 from tidegate.subscribe.updates.update import RowValues
 
 _MOST_ROWS: Final = 2**63 - 1
@@ -91,7 +92,7 @@ class CommandRun:
                 await self._stream.write(wire.row_description(columns))
                 await self._fetch(command)
             case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants():
-                small = self._answer(command)
+                small = await self._answer(command)
                 await self._stream.write(wire.row_description(small.columns) + _small_rows(small))
             case _:
                 await self._plain(command)
@@ -106,7 +107,7 @@ class CommandRun:
             case Fetch() as command:
                 await self._fetch(command)
             case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants() as command:
-                await self._stream.write(_small_rows(self._answer(command)))
+                await self._stream.write(_small_rows(await self._answer(command)))
             case command:
                 await self._plain(command)
 
@@ -119,7 +120,7 @@ class CommandRun:
             case Fetch():
                 return self._transaction.cursor(command.cursor).columns
             case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants():
-                return self._answer(command).columns
+                return (await self._answer(command)).columns
         return None
 
     async def describe_portal(self, name: str) -> StreamColumns | None:
@@ -204,8 +205,9 @@ class CommandRun:
             await asyncio.sleep(0)
         return given
 
-    def _answer(self, command: ShowTables | ShowColumns | ShowSetting | SelectConstants) -> SmallAnswer:
-        relations = self._subscriptions.relations()
+    async def _answer(self, command: ShowTables | ShowColumns | ShowSetting | SelectConstants) -> SmallAnswer:
+        names_tables = isinstance(command, ShowTables | ShowColumns)
+        relations = await self._subscriptions.relations() if names_tables else Relations(())
         return answer(command, relations, self._settings, self._client, self.process_id)
 
     async def _plain(self, command: Command) -> None:

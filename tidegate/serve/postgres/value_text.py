@@ -6,7 +6,6 @@ True -> t    1E+3 -> 1000    b"\\x01" -> \\x01    [1, null] -> [1, null]    (1, 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -14,9 +13,7 @@ from typing import Any, Final
 from tidegate.errors import RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.json_values import json_value
-
-#: Digits that a number may have in front of its point or behind it; beyond them an exponent is written.
-_MOST_DIGITS: Final = 1_000
+from tidegate.subscribe.outputs.number_text import number_text
 
 
 def value_bytes(value: Any) -> bytes | None:
@@ -64,18 +61,8 @@ def _utf8(text: str) -> bytes:
         ) from None
 
 
-def _decimal(value: Decimal) -> bytes:
-    if not value.is_finite():
-        return b"NaN" if value.is_nan() else b"Infinity" if value > 0 else b"-Infinity"
-    return (format(value, "f") if abs(value.adjusted()) <= _MOST_DIGITS else str(value)).encode()
-
-
-def _float(value: float) -> bytes:
-    if math.isnan(value):
-        return b"NaN"
-    if math.isinf(value):
-        return b"Infinity" if value > 0 else b"-Infinity"
-    return repr(value).encode()
+def _number(value: float | Decimal) -> bytes:
+    return number_text(value).encode()
 
 
 def _json(value: Any) -> bytes:
@@ -95,7 +82,7 @@ def _json_text(value: Any) -> str:
         case int():
             return str(value)
         case Decimal() if value.is_finite():
-            return _decimal(value).decode()
+            return number_text(value)
     plain = json_value(value)
     return repr(plain) if isinstance(plain, float) else _quoted(plain)
 
@@ -107,8 +94,8 @@ def _quoted(text: str) -> str:
 _TEXTS: Final[dict[type, Callable[[Any], bytes]]] = {
     Timestamp: lambda value: value.decimal().encode(),
     bool: lambda value: b"t" if value else b"f",
-    Decimal: _decimal,
-    float: _float,
+    Decimal: _number,
+    float: _number,
     bytes: lambda value: b"\\x" + value.hex().encode(),
     list: _json,
     tuple: _json,

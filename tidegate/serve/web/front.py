@@ -125,7 +125,7 @@ class WebFront:
         """What can be subscribed to."""
         tables = [
             {"name": str(each.name), "columns": list(each.columns), "statement": statement_of(each)}
-            for each in self._subscriptions.relations()
+            for each in await self._subscriptions.relations()
             if each.kind == TABLE
         ]
         return JSONResponse({"tables": tables}, headers=_HEADERS)

@@ -23,6 +23,11 @@ class NewestRows:
         columns = (rows.walls.tolist(), rows.logicals.tolist(), rows.places, rows.offsets)
         self._rows.update(zip(rows.keys, zip(*columns, rows.values, rows.records, strict=True), strict=True))
 
+    @property
+    def count(self) -> int:
+        """How many keys it has."""
+        return len(self._rows)
+
     def rows(self) -> OpenedRows:
         """The rows that are left, deletions too, in the order in which their keys first came."""
         kept = list(self._rows.values())

@@ -1,6 +1,7 @@
 """Rows of a subscription as text: a line of JSON, or a line of CSV.
 
-Numbers keep their digits: a ``Decimal`` stands in JSON as the number that it is, never as a float. A
+Numbers keep their digits, and are plain: a ``Decimal`` stands in JSON as the number that it is, never as a
+float, and never with an exponent. A
 timestamp is its HLC decimal, a text in JSON, because most programs read JSON's numbers with 17 digits. What
 JSON has no form for is a text: bytes as ``\\x`` and hexadecimal digits, NaN and the infinities by name, dates
 and times in ISO 8601.
@@ -9,7 +10,6 @@ and times in ISO 8601.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from datetime import date, time
@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.number_text import is_finite, not_finite_name, number_text
 
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$')
 
@@ -64,7 +65,7 @@ def json_text(value: Any) -> str:
         case int():
             return str(value)
         case float() | Decimal():
-            return str(value) if math.isfinite(value) else f'"{plain_text(value)}"'
+            return number_text(value) if is_finite(value) else f'"{not_finite_name(value)}"'
         case list() | tuple():
             return f"[{', '.join(map(json_text, value))}]"
         case dict():
@@ -84,8 +85,8 @@ def plain_text(value: Any) -> str:
             return f"\\x{value.hex()}"
         case Timestamp():
             return value.decimal()
-        case float() | Decimal() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case float() | Decimal():
+            return number_text(value)
         case date() | time():
             return value.isoformat()
         case list() | tuple() | dict():

@@ -13,13 +13,13 @@ from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from tidegate.access.http_access import CONNECTION_S, HttpAccess, allowed_hosts, url_of
+from tidegate.access.server_tls import server_tls
 from tidegate.errors import TopologyError
 from tidegate.redaction import redacted
 from tidegate.spans import Span
 from tidegate.worker.operations.bounded_server import BoundedServer
 from tidegate.worker.operations.metrics import REGISTRY, ReportCollector
 from tidegate.worker.operations.report import Reporter, SpanReporter, no_ranges
-from tidegate.worker.operations.server_tls import server_tls
 from tidegate.worker.process.settings import Settings
 
 
@@ -59,7 +59,11 @@ class StatusServer:
         used.
         """
         host, port = self._settings.metrics_host, self._settings.metrics_port
-        tls = server_tls(self._settings.metrics_tls_certificate, self._settings.metrics_tls_key)
+        tls = server_tls(
+            self._settings.metrics_tls_certificate,
+            self._settings.metrics_tls_key,
+            ("metrics_tls_certificate", "metrics_tls_key"),
+        )
         REGISTRY.register(self._collector)
         self._runner = web.ServerRunner(BoundedServer(self._answer, connection_s=self._connection_s))
         await self._runner.setup()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
+from tidegate.access.directory_lock import DirectoryInUse, DirectoryLock
 from tidegate.access.private_files import make_private
 from tidegate.errors import TopologyError
 
@@ -30,13 +30,12 @@ class DataDirectory:
         self.home = home
         with self._writing():
             make_private(home)
-            self._lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = self._locked()
         try:
             with self._writing():
-                self._take_lock()
                 self._check_version()
         except TopologyError:
-            os.close(self._lock)
+            self._lock.close()
             raise
 
     def partition(self, partition: int) -> Path:
@@ -75,7 +74,7 @@ class DataDirectory:
         """Unlock the directory, and forget the names: this process has left the group."""
         (self.home / "worker.json").unlink(missing_ok=True)
         (self.home / _MEMBERS).unlink(missing_ok=True)
-        os.close(self._lock)
+        self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -83,17 +82,14 @@ class DataDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_lock(self) -> None:
+    def _locked(self) -> DirectoryLock:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            return DirectoryLock(self.home)
+        except DirectoryInUse as error:
             raise TopologyError(
-                f"The data directory {self.home} is in use by the worker with process id {holder}; stop it, "
-                "or give this worker a directory of its own (TIDEGATE_DATA_DIR)"
+                f"The data directory {self.home} is in use by the worker with process id {error.holder}; "
+                "stop it, or give this worker a directory of its own (TIDEGATE_DATA_DIR)"
             ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
     def _check_version(self) -> None:
         file = self.home / "version"

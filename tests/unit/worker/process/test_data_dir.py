@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def test_names_in_the_group_outlast_a_process_that_died(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     assert directory.members() == ()
     directory.note_members(("a", "b"))
-    os.close(directory._lock)  # as the kernel does
+    directory._lock.close()  # as the kernel does
     assert DataDirectory(tmp_path).members() == ("a", "b")
 
 

@@ -8,8 +8,6 @@ Nothing else in ``path`` is ever touched.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidegate.access.directory_lock import DirectoryInUse, DirectoryLock
 from tidegate.access.private_files import make_private
 from tidegate.errors import HistoryLost, StateError
 
 _ROWS: Final = "rows"
-_LOCK: Final = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,7 @@ class TableDirectory:
         self.path = path
         with self._writing():
             make_private(path)
-            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            self._take_lock()
-        except StateError:
-            os.close(self._lock)
-            raise
+            self._lock = self._locked()
 
     @property
     def rows(self) -> Path:
@@ -83,21 +76,16 @@ class TableDirectory:
 
     def close(self) -> None:
         """Unlock the directory."""
-        lock, self._lock = self._lock, -1
-        if lock >= 0:
-            os.close(lock)
+        self._lock.close()
 
-    def _take_lock(self) -> None:
+    def _locked(self) -> DirectoryLock:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            return DirectoryLock(self.path)
+        except DirectoryInUse as error:
             raise StateError(
-                f"The key table in {self.path} is in use by the process {holder}: two would write over each "
-                "other's rows. End that one, or give this subscription a directory of its own"
+                f"The key table in {self.path} is in use by the process {error.holder}: two would write over "
+                "each other's rows. End that one, or give this subscription a directory of its own"
             ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

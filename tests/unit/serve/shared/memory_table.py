@@ -1,0 +1,161 @@
+"""A shared table over records in memory: its reader's thread is the real one, its topic a test's list."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.unit.subscribe.consumer_run import DECODERS, plan_of
+from tests.unit.subscribe.topic_histories import RELATION, TopicHistory
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.serve.shared.shared_stream import SharedStream
+from tidegate.serve.shared.shared_table import SharedTable
+from tidegate.serve.shared.table_reader import TableReader
+from tidegate.serve.shared.table_rows import MemoryTableRows
+from tidegate.serve.stream_source import ShownType, StreamColumns
+from tidegate.subscribe.changes.table_changes import TableFollower
+from tidegate.subscribe.client.consumer_state import ConsumerState
+from tidegate.subscribe.client.table_contents import TableContents
+from tidegate.subscribe.figures import SubscriptionFigures
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.row_gate import GateOpening, RowGate
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.update import RowValues
+
+
+class MemorySource:
+    """Gives the records of a history to a gate, up to where a test lets it.
+
+    Attributes:
+        closed: whether the reader has let go of it.
+        failure: an error that the next read raises.
+    """
+
+    def __init__(self, history: TopicHistory) -> None:
+        self._records = history.records
+        self._gate = RowGate(DECODERS, history.partitions)
+        self._at = self._until = 0
+        self._more = threading.Condition()
+        self.closed = False
+        self.failure: BaseException | None = None
+
+    def let(self, count: int) -> None:
+        """Let so many more records be read."""
+        with self._more:
+            self._until = min(self._until + count, len(self._records))
+            self._more.notify_all()
+
+    def let_to(self, value: bytes | None) -> None:
+        """Let all be read up to the record with a value."""
+        at = next(at for at, (_, record) in enumerate(self._records) if record.value == value)
+        self.let(at + 1 - self._until)
+
+    def fail(self, error: BaseException) -> None:
+        with self._more:
+            self.failure = error
+            self._more.notify_all()
+
+    def open(self) -> GateOpening | None:
+        return self._gate.open()
+
+    def is_same(self, timeout_s: float) -> bool:
+        return True
+
+    def read(self, timeout_s: float) -> None:
+        with self._more:
+            self._more.wait_for(lambda: self._at < self._until or self.failure, min(timeout_s, 0.01))
+            if self._at == self._until:
+                if self.failure is not None:
+                    raise self.failure
+                return
+            place, record = self._records[self._at]
+            self._at += 1
+        self._take(place, record)
+
+    def _take(self, place: FeedPartition, record: FeedRecord) -> None:
+        self._gate.take(place, record)
+
+    def offsets(self) -> dict[FeedPartition, int]:
+        return self._gate.offsets()
+
+    def figures(self) -> SubscriptionFigures:
+        return SubscriptionFigures("shared", delivered=self._gate.delivered)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MemoryTable:
+    """A shared table of a history, its source, and streams of it."""
+
+    def __init__(self, history: TopicHistory, as_of: Timestamp, log_bytes: int, most_rows: int) -> None:
+        self.threads = ThreadPoolExecutor(2)
+        self.source = MemorySource(history)
+        self.shared = SharedTable("feed", as_of, log_bytes, self.threads)
+        rows = MemoryTableRows("accounts", most_rows)
+        follower = TableFollower(RELATION, rows, as_of)
+        self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)
+        self.shared.read(self.reader)
+        self.thread = threading.Thread(target=self.reader.run)
+        self.streams: list[SharedStream] = []
+        self.thread.start()
+
+    def stream(self, text: str, **options: Any) -> SharedStream:
+        plan = plan_of(text)
+        columns = StreamColumns(plan.shape.header, (ShownType.TEXT,) * len(plan.shape.header))
+        stream = SharedStream(self.shared, plan, columns, self.threads, self.streams.remove, **options)
+        self.streams.append(stream)
+        return stream
+
+
+@asynccontextmanager
+async def memory_table(
+    history: TopicHistory,
+    as_of: Timestamp = ZERO,
+    log_bytes: int = 10_000_000,
+    most_rows: int = 1_000,
+) -> AsyncIterator[MemoryTable]:
+    """A table that is read while the context lasts."""
+    table = MemoryTable(history, as_of, log_bytes, most_rows)
+    try:
+        yield table
+    finally:
+        for stream in list(table.streams):
+            await stream.close()
+        table.shared.stop()
+        await asyncio.to_thread(table.thread.join)
+        table.threads.shutdown()
+    assert table.source.closed
+
+
+class Follower:
+    """What a client of a stream with PROGRESS holds, and the table at each frontier that it was told."""
+
+    def __init__(self, stream: SharedStream, *, resumed: bool = False) -> None:
+        shape = stream._plan.shape
+        self.stream = stream
+        self.state = ConsumerState(stream.header, resumed=resumed)
+        self.contents = TableContents(len(shape.key), len(shape.rest))
+        self.batches: list[SubscriptionBatch] = []
+        self.states: list[tuple[Timestamp, list[RowValues]]] = []
+
+    async def take(self) -> SubscriptionBatch | None:
+        batch = await self.stream.next()
+        if batch is not None:
+            self.batches.append(batch)
+            for row in batch.rows:
+                released = self.state.push(row)
+                if released is not None:
+                    assert released.frontier is not None
+                    self.contents.fold(released)
+                    self.states.append((released.frontier, self.contents.rows()))
+        return batch
+
+    async def take_to(self, end: Timestamp) -> None:
+        """Take until all up to ``end`` has come."""
+        while not self.batches or self.batches[-1].frontier <= end:
+            assert await self.take() is not None

@@ -1,0 +1,344 @@
+"""Streams of a shared table: whenever they begin and however slow they are, they see the table as it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.serve.postgres.served import run
+from tests.unit.serve.shared.memory_table import Follower, MemoryTable, memory_table
+from tests.unit.subscribe.topic_histories import (
+    END,
+    Commit,
+    TopicHistory,
+    marker_record,
+    record_bytes,
+    times,
+    topic_histories,
+)
+from tidegate.errors import EvaluationError, FellBehind, HistoryLost, RequestRefused
+from tidegate.hlc import Timestamp
+from tidegate.serve.stream_source import ShownType, SubscriptionStream
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.frontier import frontier_after
+from tidegate.subscribe.updates.value_order import values_key
+
+PLACE = FeedPartition("accounts", 0)
+MODES = ("", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))")
+
+
+def one_a_time(walls: Sequence[int]) -> TopicHistory:
+    """At each time an account's balance is that time, and a marker follows."""
+    commits: list[Commit] = []
+    records: list[tuple[FeedPartition, FeedRecord]] = []
+    for wall in walls:
+        before = (1, commits[-1].time.wall, "") if commits else None
+        commits.append(Commit(Timestamp(wall), 1, (1, wall, ""), before))
+        records.append((PLACE, FeedRecord(len(records), *record_bytes(commits[-1]))))
+        records.append((PLACE, marker_record(len(records), Timestamp(wall))))
+    return TopicHistory(tuple(commits), (PLACE,), tuple(records))
+
+
+def by_value(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=values_key)
+
+
+async def read_to(table: MemoryTable, wall: int) -> None:
+    """Let the reader go on to the marker at ``wall``."""
+    table.source.let_to(marker_record(0, Timestamp(wall)).value)
+    while table.shared.frontier <= Timestamp(wall):  # noqa: ASYNC110 - the reader's thread tells nobody
+        await asyncio.sleep(0.0005)
+
+
+@given(history=topic_histories(), as_of=times(), seed=st.integers(0, 2**32))
+def test_every_stream_sees_the_table_as_of_each_frontier(
+    history: TopicHistory, as_of: Timestamp, seed: int
+) -> None:
+    """Five streams begin at any moment, and are as slow as it happens."""
+    random = Random(seed)
+
+    async def one(table: MemoryTable, mode: str) -> None:
+        for _ in range(random.randrange(4)):
+            table.source.let(random.randrange(20))
+            await asyncio.sleep(random.choice((0, 0.0005)))
+        follower = Follower(table.stream(f"SUBSCRIBE accounts {mode} WITH (PROGRESS)"))
+        while not follower.batches or follower.batches[-1].frontier <= END:
+            table.source.let(random.randrange(20))
+            await asyncio.sleep(random.choice((0, 0, 0.0005)))
+            await follower.take()
+        assert [batch.is_snapshot for batch in follower.batches].count(True) == 1
+        for frontier, rows in follower.states:
+            assert rows == by_value(history.rows_at(frontier))
+        assert follower.states[-1][0] == frontier_after(END)
+
+    async def test() -> None:
+        async with memory_table(history, as_of) as table:
+            await asyncio.gather(*(one(table, random.choice(MODES)) for _ in range(5)))
+
+    run(test)
+
+
+@given(history=topic_histories(), as_of=times(), crash=st.integers(0, 10), mode=st.sampled_from(MODES))
+def test_a_stream_goes_on_behind_its_token(
+    history: TopicHistory, as_of: Timestamp, crash: int, mode: str
+) -> None:
+    text = f"SUBSCRIBE accounts {mode} WITH (PROGRESS)"
+
+    async def test() -> None:
+        async with memory_table(history, as_of) as table:
+            table.source.let(1_000)
+            first = Follower(table.stream(text))
+            await first.take_to(END)
+        async with memory_table(history, as_of) as table:
+            at = min(crash, len(first.batches) - 1)
+            token = first.batches[at].token
+            if token is None or token.frontier > END:
+                return
+            table.source.let(1_000)
+            again = Follower(table.stream(text, start=token.frontier, token=token), resumed=True)
+            again.contents.restore(by_value(history.rows_at(token.frontier)))
+            await again.take_to(END)
+            assert not any(batch.is_snapshot for batch in again.batches)
+            for frontier, rows in again.states:
+                assert rows == by_value(history.rows_at(frontier))
+
+    run(test)
+
+
+def test_streams_of_one_statement_get_the_same_batches() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 10)), Timestamp(3)) as table:
+            await read_to(table, 4)
+            streams = [table.stream("SUBSCRIBE accounts") for _ in range(20)]
+            first = await asyncio.gather(*(stream.next() for stream in streams))
+            assert len({id(batch) for batch in first}) == 1
+            await read_to(table, 9)
+            for _ in range(5):
+                batches = await asyncio.gather(*(stream.next() for stream in streams))
+                assert len({id(batch) for batch in batches}) == 1
+            assert table.shared.batches.made == 5
+
+    run(test)
+
+
+def test_a_call_that_is_cancelled_loses_no_batch() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 6)), Timestamp(1)) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts")
+            assert await stream.next() is not None
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(stream.next(), 0.01)
+            await read_to(table, 5)
+            found = [await stream.next() for _ in range(4)]
+            assert [batch.rows[-1][3] for batch in found if batch] == [2, 3, 4, 5]
+
+    run(test)
+
+
+def test_a_slow_stream_falls_behind_and_others_notice_nothing() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 400)), Timestamp(1), log_bytes=20_000) as table:
+            await read_to(table, 2)
+            slow, quick = (table.stream("SUBSCRIBE accounts") for _ in range(2))
+            assert await slow.next() is not None
+            for wall in range(2, 400):
+                await read_to(table, wall)
+                await quick.next()
+            for _ in range(2):  # each later call says the same
+                with pytest.raises(FellBehind, match="begin again with a snapshot") as caught:
+                    await slow.next()
+            assert (caught.value.code, caught.value.sqlstate) == ("fell_behind", "53200")
+            assert slow.times_behind == 1
+            assert quick.times_behind == 0
+            assert table.shared.held_bytes <= 20_000
+
+    run(test)
+
+
+class OwnReader:
+    """A reader for a stream that fell behind: it gives one batch for each time up to ``until``."""
+
+    def __init__(self, token: ResumeToken, until: int) -> None:
+        self.header: tuple[str, ...] = ()
+        self.types: tuple[ShownType, ...] = ()
+        self._wall = token.frontier.wall
+        self._until = until
+        self.token = token
+        self.closed = False
+
+    async def next(self) -> SubscriptionBatch | None:
+        if self._wall >= self._until:
+            return None
+        self._wall += 1
+        frontier = frontier_after(Timestamp(self._wall))
+        row = (Timestamp(self._wall), 1, 1, self._wall, "")
+        token = ResumeToken(frontier, self.token.fingerprint)
+        return SubscriptionBatch(frontier, (row,), False, token, False)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_a_stream_that_fell_behind_catches_up_by_a_reader_of_its_own() -> None:
+    owns: list[OwnReader] = []
+
+    async def open_own(token: ResumeToken) -> SubscriptionStream:
+        owns.append(OwnReader(token, 399))
+        return owns[-1]
+
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 400)), Timestamp(1), log_bytes=20_000) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts", open_own=open_own)
+            seen = []
+            for wall in range(1, 6):
+                await read_to(table, wall)
+                batch = await stream.next()
+                assert batch is not None
+                seen.append(batch.rows[-1][3])
+            await read_to(table, 399)
+            assert not stream.has_own_reader
+            while seen[-1] < 399:
+                batch = await stream.next()
+                assert batch is not None
+                seen.append(batch.rows[-1][3])
+            assert seen == list(range(1, 400))
+            (own,) = owns
+            assert own.token.frontier == frontier_after(Timestamp(5))
+            assert own.closed
+            assert not stream.has_own_reader
+
+    run(test)
+
+
+def test_a_limited_query_that_falls_behind_ends() -> None:
+    async def never(_: ResumeToken) -> SubscriptionStream:
+        raise AssertionError
+
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 200)), Timestamp(1), log_bytes=20_000) as table:
+            await read_to(table, 2)
+            stream = table.stream("SUBSCRIBE (SELECT * FROM accounts ORDER BY id LIMIT 1)", open_own=never)
+            batch = await stream.next()
+            assert batch is not None
+            assert batch.token is None
+            await read_to(table, 199)
+            with pytest.raises(FellBehind):
+                await stream.next()
+
+    run(test)
+
+
+def test_up_to_ends_a_stream() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time((1, 2, 5, 9)), Timestamp(2)) as table:
+            await read_to(table, 2)
+            follower = Follower(table.stream("SUBSCRIBE accounts WITH (PROGRESS) UP TO 7"))
+            await follower.take()
+            await read_to(table, 9)
+            while await follower.take() is not None:
+                pass
+            assert follower.batches[-1].is_last
+            assert follower.batches[-1].frontier == Timestamp(7)
+            assert follower.states[-1] == (Timestamp(7), [(1, 5, "")])
+            assert await follower.stream.next() is None
+
+    run(test)
+
+
+def test_without_a_snapshot_a_stream_begins_at_the_present() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time((1, 2, 5, 9)), Timestamp(1)) as table:
+            await read_to(table, 2)
+            stream = table.stream("SUBSCRIBE accounts WITH (SNAPSHOT = false, PROGRESS)")
+            opening = await stream.next()
+            assert opening is not None
+            assert opening.rows == ((Timestamp(2), True, None, None, None, None),)
+            await read_to(table, 9)
+            change = await stream.next()
+            assert change is not None
+            assert [row[2:5] for row in change.rows[:2]] == [(-1, 1, 2), (1, 1, 5)]
+
+    run(test)
+
+
+def test_what_ends_the_reader_ends_every_stream_behind_what_came_before() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time((1, 2)), Timestamp(1)) as table:
+            await read_to(table, 1)
+            streams = [table.stream("SUBSCRIBE accounts") for _ in range(3)]
+            await asyncio.gather(*(stream.next() for stream in streams))
+            table.source.let(2)
+            table.source.fail(HistoryLost("retention has overtaken it"))
+            for stream in streams:
+                batch = await stream.next()
+                assert batch is not None
+                assert batch.rows[-1][3] == 2
+                for _ in range(2):
+                    with pytest.raises(HistoryLost, match="overtaken"):
+                        await stream.next()
+            assert table.shared.ended
+            late = table.stream("SUBSCRIBE accounts")
+            with pytest.raises(HistoryLost):
+                await late.next()
+
+    run(test)
+
+
+def test_an_error_of_one_statement_ends_its_streams_alone() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time((1, 2, 5)), Timestamp(1)) as table:
+            await read_to(table, 1)
+            wrong = [table.stream("SUBSCRIBE (SELECT 1 / (balance - 2) FROM accounts)") for _ in range(2)]
+            right = table.stream("SUBSCRIBE accounts")
+            for stream in (*wrong, right):
+                assert await stream.next() is not None
+            await read_to(table, 5)
+            for stream in wrong:
+                for _ in range(2):
+                    with pytest.raises(EvaluationError, match="division by zero"):
+                        await stream.next()
+            assert [await right.next() for _ in range(2)][-1] is not None
+
+    run(test)
+
+
+def test_a_table_with_too_many_rows_ends_with_a_sentence() -> None:
+    commits = [Commit(Timestamp(1), key, (key, 1, ""), None) for key in range(4)]
+    records = [(PLACE, FeedRecord(at, *record_bytes(each))) for at, each in enumerate(commits)]
+    history = TopicHistory(tuple(commits), (PLACE,), (*records, (PLACE, marker_record(4, Timestamp(2)))))
+
+    async def test() -> None:
+        async with memory_table(history, most_rows=3) as table:
+            table.source.let(10)
+            with pytest.raises(RequestRefused, match="more than 3 rows") as caught:
+                await table.stream("SUBSCRIBE accounts").next()
+            assert caught.value.code == "table_too_large"
+
+    run(test)
+
+
+def test_the_end_of_the_server_ends_streams() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time((1, 2)), Timestamp(1)) as table:
+            await read_to(table, 2)
+            stream, waiting = (table.stream("SUBSCRIBE accounts") for _ in range(2))
+            assert await stream.next() is not None
+            assert await waiting.next() is not None
+            pending = asyncio.ensure_future(waiting.next())
+            await asyncio.sleep(0)
+            table.shared.stop()
+            assert await stream.next() is None
+            assert await pending is None
+
+    run(test)

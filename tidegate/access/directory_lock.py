@@ -1,0 +1,51 @@
+"""The lock of a directory: one process at a time has it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+_LOCK: Final = "lock"
+_MOST_BYTES: Final = 32
+
+
+class DirectoryInUse(Exception):
+    """Another process has the directory; ``holder`` is its id, if it says so. Whoever locks says more."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class DirectoryLock:
+    """The locked file ``lock`` in a directory. The lock is the kernel's: it ends with the process, however it
+    dies."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, directory: Path) -> None:
+        """Lock it. Raises ``DirectoryInUse``, and ``OSError`` where the file cannot be written."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = os.open(directory / _LOCK, flags, 0o600)
+        try:
+            self._take()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Unlock it. A second call does nothing."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def _take(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, _MOST_BYTES, 0).decode(errors="replace").strip()
+            raise DirectoryInUse(holder or "unknown") from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)

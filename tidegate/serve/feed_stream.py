@@ -1,0 +1,86 @@
+"""A subscription with a reader of its own, which reads Kafka in threads.
+
+While nobody asks for its next batch it reads nothing: a slow client holds back only itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from tidegate.client.subscribe import LiveSubscription
+from tidegate.serve.stream_source import ShownType, StreamColumns
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.update import RowValues
+
+#: How long a thread waits for a batch at a time: a stream that is closed ends as late as that.
+_POLL_S: Final = 0.5
+
+
+class FeedStream:
+    """One open subscription: see ``SubscriptionStream``."""
+
+    def __init__(
+        self,
+        live: LiveSubscription,
+        columns: StreamColumns,
+        threads: ThreadPoolExecutor,
+        closed: Callable[[FeedStream], object],
+        opening: Sequence[RowValues] = (),
+    ) -> None:
+        """``opening`` are the rows before all batches."""
+        self._live = live
+        self._columns = columns
+        self._threads = threads
+        self._closed = closed
+        self._reading: asyncio.Future[SubscriptionBatch | None] | None = None
+        self._is_closed = False
+        self._opening = (
+            SubscriptionBatch(Frontier(live.as_of), tuple(opening), False, None, False) if opening else None
+        )
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """See ``SubscriptionStream``."""
+        return self._columns.header
+
+    @property
+    def types(self) -> tuple[ShownType, ...]:
+        """See ``SubscriptionStream``."""
+        return self._columns.types
+
+    async def next(self) -> SubscriptionBatch | None:
+        """See ``SubscriptionStream``."""
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            return opening
+        while not self._is_closed:
+            # What a thread reads outlives a call that is cancelled: the next call gets it.
+            if self._reading is None:
+                loop = asyncio.get_running_loop()
+                self._reading = loop.run_in_executor(self._threads, self._live.next, _POLL_S)
+            reading = self._reading
+            try:
+                batch = await asyncio.shield(reading)
+            except asyncio.CancelledError:
+                raise
+            except BaseException:
+                self._reading = None
+                raise
+            self._reading = None
+            if batch is not None or self._live.ended:
+                return batch
+        return None
+
+    async def close(self) -> None:
+        """See ``SubscriptionStream``. A thread that reads is waited for: nothing is closed under it."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._closed(self)
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+        await asyncio.to_thread(self._live.close)

@@ -1,0 +1,204 @@
+"""One subscription of a shared table: see docs/serve.md#one-reader-for-all for the numbers of steps.
+
+It stands at a frontier. Everything below was given; the log says what is next. So there is no gap and no
+repeat between the snapshot and the first changes, whenever they were read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Final
+
+from tidegate.errors import FellBehind
+from tidegate.serve.shared.shared_table import Overtaken, SharedTable, TableEnded
+from tidegate.serve.shared.shown_batches import batch_of
+from tidegate.serve.stream_source import ShownType, StreamColumns, SubscriptionStream
+from tidegate.subscribe.changes.table_changes import TableChanges
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.plan import SubscribePlan, require_bounds
+from tidegate.subscribe.statement_rows import ShownRows, StatementRows
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+
+#: Opens a reader of its own for a subscription, behind a token.
+OpenOwn = Callable[[ResumeToken], Awaitable[SubscriptionStream]]
+_RESUME: Final = "resume from the last token, and read faster"
+_AGAIN: Final = "begin again with a snapshot, and read faster"
+
+
+class SharedStream:
+    """A stream that begins with a snapshot, or at a frontier that the table's log holds."""
+
+    def __init__(
+        self,
+        table: SharedTable,
+        plan: SubscribePlan,
+        columns: StreamColumns,
+        threads: Executor,
+        closed: Callable[[SharedStream], object],
+        *,
+        start: Frontier | None = None,
+        token: ResumeToken | None = None,
+        open_own: OpenOwn | None = None,
+    ) -> None:
+        """``open_own`` opens a reader for a stream that is too slow; without it, such a stream ends."""
+        self._table = table
+        self._plan = plan
+        self._columns = columns
+        self._threads = threads
+        self._closed = closed
+        self._shown_by = StatementRows(plan, table.source)
+        self._frontier = start
+        self._token = token
+        self._open_own = open_own
+        self._own: SubscriptionStream | None = None
+        self._ready: deque[SubscriptionBatch] = deque()
+        self._opening_due = True
+        self._pending: asyncio.Task[SubscriptionBatch | None] | None = None
+        self._failure: BaseException | None = None
+        self._ended = False
+        #: How often it was too slow for the log.
+        self.times_behind = 0
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """See ``SubscriptionStream``."""
+        return self._columns.header
+
+    @property
+    def types(self) -> tuple[ShownType, ...]:
+        """See ``SubscriptionStream``."""
+        return self._columns.types
+
+    @property
+    def has_own_reader(self) -> bool:
+        """Whether it was too slow, and catches up by a reader of its own."""
+        return self._own is not None
+
+    async def next(self) -> SubscriptionBatch | None:
+        """See ``SubscriptionStream``."""
+        if self._failure is not None:
+            raise self._failure
+        if self._ended:
+            return None
+        # What is being made outlives a call that is cancelled: the next call gets it.
+        if self._pending is None:
+            self._pending = asyncio.ensure_future(self._next())
+        pending = self._pending
+        await asyncio.wait({pending})
+        self._pending = None
+        if pending.cancelled():
+            return None
+        error = pending.exception()
+        if isinstance(error, TableEnded):
+            self._ended = True
+            return None
+        if error is not None:
+            self._failure = error
+            raise error
+        batch = pending.result()
+        self._ended = batch is None or batch.is_last
+        return batch
+
+    async def close(self) -> None:
+        """See ``SubscriptionStream``."""
+        if self._closed is _nobody:
+            return
+        closed, self._closed = self._closed, _nobody
+        self._ended = True
+        closed(self)
+        if self._pending is not None:
+            self._pending.cancel()
+            await asyncio.wait({self._pending})
+        await self._close_own()
+
+    async def _next(self) -> SubscriptionBatch | None:
+        if self._frontier is None:
+            await self._join()
+        elif self._opening_due:
+            self._open(self._frontier)
+        if self._ready:
+            return self._ready.popleft()
+        assert self._frontier is not None
+        if self._own is None:
+            try:
+                changes = await self._table.changes_after(self._frontier)
+            except Overtaken:
+                await self._fall_behind()
+            else:
+                return await self._batch(changes)
+        return await self._from_own()
+
+    async def _join(self) -> None:
+        """Begin with the table's rows, or at its frontier (steps 3 and 4)."""
+        plan = self._plan
+        if plan.snapshot or self._shown_by.stateful:
+            batch = await self._table.snapshot(self._shown_by)
+            self._frontier, self._token = batch.frontier, batch.token
+            self._open(batch.frontier)
+            if plan.snapshot:
+                self._ready.append(batch)
+        else:
+            self._frontier = await self._table.present()
+            self._open(self._frontier)
+
+    def _open(self, frontier: Frontier) -> None:
+        self._opening_due = False
+        as_of = resume_as_of(frontier)
+        if self._plan.up_to is not None:
+            require_bounds(str(as_of), str(self._plan.up_to), crossed=as_of > self._plan.up_to)
+        opening = self._shown_by.opening(as_of)
+        if opening:
+            self._ready.append(SubscriptionBatch(Frontier(as_of), opening, False, None, False))
+
+    async def _batch(self, changes: TableChanges) -> SubscriptionBatch:
+        up_to, shown_by = self._plan.up_to, self._shown_by
+        if up_to is not None and changes.frontier >= up_to:
+            shown = await self._in_thread(changes)
+            token = self._token and replace(self._token, frontier=shown.frontier)
+            batch = replace(batch_of(changes, shown_by, shown), token=token)
+        elif shown_by.stateful:
+            batch = batch_of(changes, shown_by, await self._in_thread(changes))
+        else:
+            batch = await self._table.batches.of_changes(changes, shown_by)
+        self._frontier, self._token = batch.frontier, batch.token
+        return batch
+
+    async def _in_thread(self, changes: TableChanges) -> ShownRows:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._shown_by.changes, changes, self._plan.up_to)
+
+    async def _fall_behind(self) -> None:
+        """Go on by a reader of its own, or end (step 6)."""
+        self.times_behind += 1
+        token, open_own = self._token, self._open_own
+        if token is None or open_own is None or self._plan.dialect is Dialect.MATERIALIZE:
+            raise FellBehind(
+                f"subscribe fell behind: what has changed since {self._frontier} is not held for readers any "
+                f"more; {_AGAIN if token is None or open_own is None else _RESUME}"
+            )
+        self._own = await open_own(token)
+
+    async def _from_own(self) -> SubscriptionBatch | None:
+        assert self._own is not None
+        batch = await self._own.next()
+        if batch is None:
+            return None
+        self._frontier, self._token = batch.frontier, batch.token
+        if self._table.holds(batch.frontier) and not self._table.ended:
+            await self._close_own()
+        return batch
+
+    async def _close_own(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            await own.close()
+
+
+def _nobody(_: SharedStream) -> None:
+    """Whom a stream that is closed tells so."""

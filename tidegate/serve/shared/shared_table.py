@@ -1,0 +1,146 @@
+"""A table that is read once for all of its subscribers, on the side of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from tidegate.hlc import Timestamp
+from tidegate.serve.shared.changes_log import ChangesLog
+from tidegate.serve.shared.shown_batches import ShownBatches
+from tidegate.serve.shared.table_reader import TableReader, TableSnapshot
+from tidegate.subscribe.changes.table_changes import TableChanges
+from tidegate.subscribe.figures import SubscriptionFigures
+from tidegate.subscribe.statement_rows import StatementRows
+from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after
+
+_Told = TypeVar("_Told")
+
+
+class Overtaken(Exception):
+    """The log has lost what a subscriber would go on with: it was too slow. Its stream handles it."""
+
+
+class TableEnded(Exception):
+    """The reader was stopped, since the server ends. Streams end too."""
+
+
+class SharedTable:
+    """What subscribers of a table have in common. It has to be used in one event loop.
+
+    ``as_of`` is where the first snapshot is complete; ``source`` the name of the feed, for tokens. Whoever
+    makes it calls `read`.
+    """
+
+    def __init__(self, source: str, as_of: Timestamp, log_bytes: int, threads: Executor) -> None:
+        self.source = source
+        self.as_of = as_of
+        self.batches = ShownBatches(threads)
+        #: Whether the first snapshot is complete.
+        self.filled = False
+        #: How many streams go through it.
+        self.subscribers = 0
+        self._log = ChangesLog(frontier_after(as_of), log_bytes)
+        self._reader: TableReader | None = None
+        self._failure: BaseException | None = None
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def read(self, reader: TableReader) -> None:
+        """Say who reads it: its publications are to come to ``publish`` and ``fail``."""
+        self._reader = reader
+
+    @property
+    def frontier(self) -> Frontier:
+        """Every change below it has come."""
+        return self._log.end
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will come any more."""
+        return self._failure is not None
+
+    @property
+    def figures(self) -> SubscriptionFigures | None:
+        """How the reading gets on; ``None`` at the beginning."""
+        return None if self._reader is None else self._reader.figures
+
+    @property
+    def held_bytes(self) -> int:
+        """About what the log takes in memory."""
+        return self._log.held_bytes
+
+    def holds(self, frontier: Frontier) -> bool:
+        """Whether a subscription at a frontier can go on here."""
+        return self._log.holds(frontier)
+
+    async def snapshot(self, shown_by: StatementRows) -> SubscriptionBatch:
+        """The batch of the rows as of the present, once they are complete. Raises what ended the reader."""
+        await self.present()
+        return await self.batches.of_snapshot(self._snapshot, shown_by)
+
+    async def present(self) -> Frontier:
+        """The frontier, once the rows are complete. Raises what ended the reader."""
+        while not self.filled:
+            await self._wait()
+        if self._failure is not None:
+            raise self._failure
+        return self.frontier
+
+    async def changes_after(self, frontier: Frontier) -> TableChanges:
+        """The next changes, as soon as there are some. Raises ``Overtaken``, and what ended the reader.
+
+        What came before that end is given first.
+        """
+        while True:
+            if not self._log.holds(frontier):
+                raise Overtaken
+            changes = self._log.after(frontier)
+            if changes is not None:
+                return changes
+            await self._wait()
+
+    def publish(self, changes: TableChanges) -> None:
+        """Take the reader's next changes; for its thread."""
+        self._in_loop(self._add, changes)
+
+    def fail(self, error: BaseException) -> None:
+        """Take what has ended the reader; for its thread."""
+        self._in_loop(self._end, error)
+
+    def stop(self) -> None:
+        """End the reader, and all that wait for it."""
+        if self._reader is not None:
+            self._reader.stop()
+        self._end(TableEnded())
+
+    def _snapshot(self) -> TableSnapshot:
+        assert self._reader is not None
+        return self._reader.snapshot()
+
+    async def _wait(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        await self._news.wait()
+
+    def _add(self, changes: TableChanges) -> None:
+        self._log.add(changes)
+        self.filled = True
+        self._wake()
+
+    def _end(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def _in_loop(self, call: Callable[[_Told], object], told: _Told) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(call, told)

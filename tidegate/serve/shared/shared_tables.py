@@ -1,0 +1,214 @@
+"""The tables that are read for their subscribers: each from its first subscriber on, until some time after
+its last one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Hashable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.client.subscribe.feed_gate import FeedGate
+from tidegate.client.subscribe.feed_history import FeedHistory
+from tidegate.client.subscribe.spill_files import SpillSettings
+from tidegate.errors import HistoryLost
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
+from tidegate.serve.shared.shared_table import SharedTable
+from tidegate.serve.shared.table_reader import TableReader
+from tidegate.serve.shared.table_rows import TableRows, open_table_rows
+from tidegate.subscribe.changes.table_changes import TableFollower
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.figures import SubscriptionFigures, lag_s
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.row_gate import GateStart
+from tidegate.subscribe.plan import SubscribePlan
+
+#: A token of the last ten minutes has the reader begin a minute before it: other clients of a server that
+#: has ended come with tokens of about then.
+_RECENT_NS: Final = 600 * NANOS_PER_SECOND
+_BEFORE_NS: Final = 60 * NANOS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class SharedOptions:
+    """How tables are kept.
+
+    Attributes:
+        log_bytes: changes of each table that slower subscribers still find.
+        table_rows: rows of a table in memory.
+        data: a directory for rows by key; ``None`` for memory.
+        linger_s: how long a table is read on without subscribers.
+        spill: what a reader keeps of rows that wait.
+    """
+
+    log_bytes: int
+    table_rows: int
+    data: Path | None = None
+    linger_s: float = 60.0
+    spill: SpillSettings | None = None
+
+
+class SharedTables:
+    """The tables by their feeds and topics. It has to be used in one event loop."""
+
+    def __init__(self, options: SharedOptions, threads: Executor) -> None:
+        self._options = options
+        self._threads = threads
+        self._running: dict[Hashable, _Running] = {}
+        self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
+        #: How many readers were started.
+        self.started = 0
+
+    def __iter__(self) -> Iterator[tuple[SubscribableTable, SharedTable]]:
+        """Those that are read at the moment."""
+        return iter([(each.table, each.shared) for each in self._running.values()])
+
+    def running(self, table: SubscribableTable) -> SharedTable | None:
+        """A table that is read already, with one subscriber more."""
+        found = self._running.get(_place(table))
+        if found is None or found.shared.ended:
+            return None
+        found.shared.subscribers += 1
+        return found.shared
+
+    async def acquire(
+        self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None = None
+    ) -> SharedTable | None:
+        """The table with one subscriber more; it is read from now on. ``None`` where it has no snapshot.
+
+        Raises as `FeedHistory` does.
+        """
+        found = self.running(table)
+        if found is not None:
+            return found
+        place = _place(table)
+        task = self._beginning.get(place)
+        if task is None:
+            task = asyncio.ensure_future(self._begin(table, plan, token))
+            self._beginning[place] = task
+            task.add_done_callback(lambda _: self._beginning.pop(place, None))
+        await asyncio.shield(task)
+        return self.running(table)
+
+    def release(self, shared: SharedTable) -> None:
+        """Say that a subscriber is gone."""
+        shared.subscribers -= 1
+        if shared.subscribers == 0:
+            asyncio.get_running_loop().call_later(self._options.linger_s, self._end_if_unused, shared)
+
+    async def close(self) -> None:
+        """End all readers."""
+        for task in list(self._beginning.values()):
+            await asyncio.wait({task})
+        for running in list(self._running.values()):
+            running.shared.stop()
+        for running in list(self._running.values()):
+            await asyncio.to_thread(running.thread.join)
+        self._running.clear()
+
+    async def _begin(
+        self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None
+    ) -> _Running | None:
+        loop, options = asyncio.get_running_loop(), self._options
+        opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
+        try:
+            prepared = await loop.run_in_executor(self._threads, _prepare, table, opening, options)
+        except HistoryLost:
+            return None
+        shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads)
+        reader = TableReader(
+            prepared.gate,
+            TableFollower(table.relation, prepared.rows, prepared.as_of),
+            prepared.rows,
+            shared.publish,
+            shared.fail,
+        )
+        shared.read(reader)
+        thread = threading.Thread(target=reader.run, name=f"table {table.relation.name}", daemon=True)
+        running = self._running[_place(table)] = _Running(table, shared, thread)
+        thread.start()
+        self.started += 1
+        return running
+
+    def _end_if_unused(self, shared: SharedTable) -> None:
+        for place, running in list(self._running.items()):
+            if running.shared is shared and shared.subscribers == 0:
+                shared.stop()
+                del self._running[place]
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A table that is read."""
+
+    table: SubscribableTable
+    shared: SharedTable
+    thread: threading.Thread
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a reader begins with."""
+
+    source: str
+    as_of: Timestamp
+    gate: _SharedGate
+    rows: TableRows
+
+
+class _SharedGate(FeedGate):
+    """A gate with its figures."""
+
+    def figures(self) -> SubscriptionFigures:
+        """How the reading gets on."""
+        gate = self.gate
+        return SubscriptionFigures(
+            output="shared",
+            repeats=gate.repeats,
+            delivered=gate.delivered,
+            lag_s=lag_s(gate.delivered, time.time_ns()),
+            waiting_rows=gate.waiting_rows,
+            waiting_bytes=gate.waiting_bytes,
+            spilled_bytes=self.spilled_bytes,
+            paused=self.paused,
+            retention_margin=self.retention_margin,
+        )
+
+
+def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptions) -> _Prepared:
+    """Ask Kafka, and open what a reader needs. Raises ``HistoryLost`` for a topic without a snapshot."""
+    history = FeedHistory.now(table)
+    topics = sorted({place.topic for place in (*history.rows, *history.markers)})
+    ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
+    source = f"{table.feed.feed_id}/{ids[table.target.topic]}"
+    as_of = history.choose_as_of(plan, from_beginning=True)
+    starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
+    rows = open_table_rows(options.data, source, table.relation, options.table_rows)
+    try:
+        gate = _SharedGate(
+            table.connection, [history], ids, GateStart(ZERO, starts), options.spill or SpillSettings()
+        )
+    except BaseException:
+        rows.close()
+        raise
+    return _Prepared(source, as_of, gate, rows)
+
+
+def _begin_of(token: ResumeToken | None) -> Timestamp | None:
+    """Where the first snapshot is to be complete; ``None`` for the present."""
+    if token is None or token.as_of.wall < time.time_ns() - _RECENT_NS:
+        return None
+    return Timestamp(max(token.as_of.wall - _BEFORE_NS, 0))
+
+
+def _place(table: SubscribableTable) -> Hashable:
+    """Equal for what one reader can serve: a table with other columns has another one."""
+    relation = table.relation
+    columns = (relation.columns, relation.primary_key, relation.added, relation.removed)
+    return table.feed.feed_id, table.target, columns

@@ -1,0 +1,96 @@
+"""The batches of a table's subscribers: made once for all that show the same rows.
+
+A batch is kept while it is young. Subscribers that keep up are given the same object, which is then encoded
+once (`encoded_batches`); for a slow one it is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor
+from typing import Final, TypeAlias
+
+from tidegate.serve.shared.table_reader import TableSnapshot
+from tidegate.subscribe.changes.table_changes import TableChanges
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.statement_rows import ShownRows, StatementRows
+from tidegate.subscribe.subscription import SubscriptionBatch
+
+#: Bytes of the changes whose batches are kept.
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+#: How long a snapshot is given to others that begin: they get what has changed since then at once.
+_SNAPSHOT_S: Final = 1.0
+#: A snapshot with more rows is made for each anew.
+_SNAPSHOT_ROWS: Final = 100_000
+
+_Made: TypeAlias = "asyncio.Future[SubscriptionBatch]"
+
+
+class ShownBatches:
+    """Makes batches in threads. It has to be used in one event loop."""
+
+    __slots__ = ("_batches", "_held_bytes", "_snapshots", "_threads", "made")
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        # The changes are kept with their batch, so that their id belongs to no others meanwhile.
+        self._batches: OrderedDict[tuple[int, Hashable], tuple[TableChanges, _Made]] = OrderedDict()
+        self._held_bytes = 0
+        self._snapshots: dict[Hashable, _Made] = {}
+        #: How many batches were made of changes.
+        self.made = 0
+
+    async def of_changes(self, changes: TableChanges, shown_by: StatementRows) -> SubscriptionBatch:
+        """The batch of some changes, of a statement that is not ``stateful``. Raises ``EvaluationError``."""
+        place = (id(changes), shown_by.form)
+        known = self._batches.get(place)
+        if known is not None:
+            return await asyncio.shield(known[1])
+        self.made += 1
+        made = self._in_thread(lambda: batch_of(changes, shown_by, shown_by.changes(changes)))
+        self._batches[place] = (changes, made)
+        self._held_bytes += changes.held_bytes
+        while self._held_bytes > _KEPT_BYTES and len(self._batches) > 1:
+            _, (gone, _) = self._batches.popitem(last=False)
+            self._held_bytes -= gone.held_bytes
+        return await asyncio.shield(made)
+
+    async def of_snapshot(
+        self, snapshot: Callable[[], TableSnapshot], shown_by: StatementRows
+    ) -> SubscriptionBatch:
+        """The batch of the table's rows, as of some moment of the last second. Raises ``EvaluationError``."""
+        known = self._snapshots.get(shown_by.form)
+        if known is None:
+            known = self._in_thread(lambda: snapshot_batch(snapshot(), shown_by))
+            if not shown_by.stateful:
+                self._snapshots[shown_by.form] = known
+                known.add_done_callback(lambda made: self._forget_soon(shown_by.form, made))
+        return await asyncio.shield(known)
+
+    def _forget_soon(self, form: Hashable, made: _Made) -> None:
+        too_large = made.cancelled() or made.exception() or len(made.result().rows) > _SNAPSHOT_ROWS
+        asyncio.get_running_loop().call_later(
+            0 if too_large else _SNAPSHOT_S, self._snapshots.pop, form, None
+        )
+
+    def _in_thread(self, make: Callable[[], SubscriptionBatch]) -> _Made:
+        return asyncio.get_running_loop().run_in_executor(self._threads, make)
+
+
+def batch_of(
+    changes: TableChanges, shown_by: StatementRows, shown: ShownRows, token: ResumeToken | None = None
+) -> SubscriptionBatch:
+    """A batch with the token of its changes, or with another one."""
+    if token is None and not shown_by.stateful:
+        token = ResumeToken(shown.frontier, shown_by.fingerprint, changes.offsets)
+    return SubscriptionBatch(shown.frontier, shown.rows, False, token, shown.is_last)
+
+
+def snapshot_batch(snapshot: TableSnapshot, shown_by: StatementRows) -> SubscriptionBatch:
+    """The batch of the table's rows as of a frontier."""
+    shown = shown_by.snapshot(list(snapshot.rows), snapshot.frontier)
+    offsets = snapshot.offsets
+    token = None if shown_by.stateful else ResumeToken(shown.frontier, shown_by.fingerprint, offsets)
+    return SubscriptionBatch(shown.frontier, shown.rows, True, token, False)

@@ -1,0 +1,57 @@
+"""Where a subscription begins in a shared table, if the table has what it asks for.
+
+| a statement asks for | it begins |
+|---|---|
+| nothing, or AS OF AT LEAST what is there | with the rows of the present |
+| the changes above an AS OF that the log holds | there |
+| what is behind a token that the log holds | there |
+| anything else | not here: it has a reader of its own |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.hlc import Timestamp
+from tidegate.serve.shared.shared_table import SharedTable
+from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.plan import SubscribePlan, require_bounds
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume_as_of
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStart:
+    """Where a stream stands at first; ``None`` for the present, once the table is complete."""
+
+    frontier: Frontier | None = None
+
+
+def start_of(shared: SharedTable, plan: SubscribePlan) -> SharedStart | None:
+    """Where a new subscription begins; ``None`` for not here."""
+    present = resume_as_of(shared.frontier)
+    if plan.up_to is not None and not (shared.filled and plan.up_to > shared.frontier):
+        return None
+    if plan.as_of is None or (plan.at_least and plan.as_of <= present):
+        return SharedStart()
+    return None if plan.at_least else _start_above(shared, plan, plan.as_of)
+
+
+def _start_above(shared: SharedTable, plan: SubscribePlan, as_of: Timestamp) -> SharedStart | None:
+    selection = plan.selection()
+    needs_rows = plan.snapshot or (selection is not None and selection.stateful)
+    frontier = frontier_after(as_of)
+    if needs_rows or not shared.filled or frontier > shared.frontier or not shared.holds(frontier):
+        return None
+    return SharedStart(frontier)
+
+
+def resume_of(shared: SharedTable, plan: SubscribePlan, token: ResumeToken) -> SharedStart | None:
+    """Where a subscription goes on behind a token; ``None`` for not here.
+
+    Raises ``SubscribeStatementError`` for a token beyond UP TO.
+    """
+    if plan.up_to is not None:
+        require_bounds(str(token.as_of), str(plan.up_to), crossed=token.as_of > plan.up_to)
+    selection = plan.selection()
+    stateful = selection is not None and selection.stateful
+    return None if stateful or not shared.holds(token.frontier) else SharedStart(token.frontier)

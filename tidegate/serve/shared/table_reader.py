@@ -1,0 +1,134 @@
+"""Reads one table in a thread: keeps its rows by key, and gives out its changes.
+
+The rows are as of one frontier whenever somebody looks (`TableReader.snapshot`): an opening of the gate is
+taken under a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tidegate.serve.shared.table_rows import TableRows
+from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
+from tidegate.subscribe.figures import SubscriptionFigures
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.row_gate import GateOpening
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.update import RowValues
+
+#: How long a poll waits: a reader that is to end ends as late as that.
+_POLL_S: Final = 0.2
+#: How often figures are made while the gate does not open.
+_FIGURES_POLLS: Final = 5
+
+
+class TableSource(Protocol):
+    """A gate with what fills it: `FeedGate`, or records of a test."""
+
+    def open(self) -> GateOpening | None:
+        """What is complete since the last time; ``None`` where nothing is."""
+
+    def is_same(self, timeout_s: float) -> bool:
+        """Whether it is known within ``timeout_s`` that what was opened last is of the topics of the
+        begin."""
+
+    def read(self, timeout_s: float) -> None:
+        """Take what has come, as soon as anything has."""
+
+    def offsets(self) -> dict[FeedPartition, int]:
+        """Where a resume reads each partition from."""
+
+    def figures(self) -> SubscriptionFigures:
+        """How it gets on."""
+
+    def close(self) -> None:
+        """Let go of Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """The rows of a table as of a frontier, and where reading goes on behind it.
+
+    ``rows`` can be gone through once, in any thread.
+    """
+
+    rows: Iterable[RowValues]
+    frontier: Frontier
+    offsets: Mapping[FeedPartition, int]
+
+
+class TableReader:
+    """Runs until it is stopped, or an error ends it.
+
+    ``publish`` gets the changes one after the other, ``failed`` the error; both are called in the reader's
+    thread.
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        follower: TableFollower,
+        rows: TableRows,
+        publish: Callable[[TableChanges], object],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        self._source = source
+        self._follower = follower
+        self._rows = rows
+        self._publish = publish
+        self._failed = failed
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._offsets: Mapping[FeedPartition, int] = {}
+        #: How the reading gets on, as of the last opening or second.
+        self.figures: SubscriptionFigures | None = None
+
+    def run(self) -> None:
+        """Read to the end. Call it in a thread of its own."""
+        try:
+            self._read()
+        except BaseException as error:  # whatever it is, those who wait for changes are told
+            self._failed(error)
+        finally:
+            self._source.close()
+            with self._lock:
+                self._rows.close()
+
+    def stop(self) -> None:
+        """Have ``run`` return soon."""
+        self._stop.set()
+
+    def snapshot(self) -> TableSnapshot:
+        """The rows as of the last opening; there has to be one."""
+        with self._lock:
+            return TableSnapshot(self._rows.frozen(), self._follower.frontier, self._offsets)
+
+    def _read(self) -> None:
+        idle = 0
+        while not self._stop.is_set():
+            opening = self._source.open()
+            if opening is None:
+                self._source.read(_POLL_S)
+                idle += 1
+                if idle % _FIGURES_POLLS == 0:
+                    self.figures = self._source.figures()
+                continue
+            if not self._confirmed():
+                return
+            with self._lock:
+                changes = self._follower.take(opening, self._source.offsets())
+                if changes is not None:
+                    self._offsets = changes.offsets
+            if changes is not None:
+                self._publish(changes)
+            self.figures = self._source.figures()
+
+    def _confirmed(self) -> bool:
+        """Wait until what was opened is known to be of the topics of the begin; ``False`` at the end."""
+        while not self._stop.is_set():
+            if self._source.is_same(_POLL_S):
+                return True
+        return False

@@ -1,0 +1,114 @@
+"""Where a shared reader keeps the rows by key: in memory up to a number of rows, or in a directory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
+from tidegate.errors import RequestRefused
+from tidegate.subscribe.changes.key_rows import KeyChange, KeyRows, MemoryKeyRows
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.update import RowValues
+
+_NAME_DIGITS: Final = 32
+
+
+class TableRows(KeyRows, Protocol):
+    """Rows by key that can be looked at as of one frontier while they go on."""
+
+    def frozen(self) -> Iterable[RowValues]:
+        """All rows as they are now, to be gone through once, also in another thread."""
+
+    def close(self) -> None:
+        """Let them go."""
+
+
+class MemoryTableRows(MemoryKeyRows):
+    """Rows in memory, up to ``most_rows``."""
+
+    __slots__ = ("_most_rows", "_table")
+
+    def __init__(self, table: str, most_rows: int) -> None:
+        super().__init__()
+        self._table = table
+        self._most_rows = most_rows
+
+    def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
+        """See ``KeyRows``. Raises ``RequestRefused`` for a table with too many rows."""
+        before = super().replace_all(changes)
+        if len(self._rows) > self._most_rows:
+            raise RequestRefused(
+                f"{self._table} has more than {self._most_rows:,} rows: no more are kept in memory",
+                "table_too_large",
+                "54000",
+                "start the server with --data-dir",
+            )
+        return before
+
+    def frozen(self) -> Iterable[RowValues]:
+        """See ``TableRows``."""
+        return list(self._rows.values())
+
+    def close(self) -> None:
+        """See ``TableRows``."""
+        self._rows.clear()
+
+
+class DirectoryTableRows:
+    """Rows in a directory. They are of one run: the next one reads the topic again."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: DurableKeyRows) -> None:
+        self._rows = rows
+        rows.start_over()
+
+    @property
+    def frontier(self) -> Frontier:
+        """See ``KeyRows``."""
+        return self._rows.frontier
+
+    def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
+        """See ``KeyRows``."""
+        return self._rows.replace(key, row)
+
+    def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
+        """See ``KeyRows``."""
+        return self._rows.replace_all(changes)
+
+    def close_at(self, frontier: Frontier) -> None:
+        """See ``KeyRows``. Nobody goes back: what an undo would need is let go."""
+        self._rows.close_at(frontier)
+        self._rows.settle(frontier)
+
+    def frozen(self) -> Iterable[RowValues]:
+        """See ``TableRows``."""
+        snapshot = self._rows.snapshot()
+
+        def rows() -> Iterator[RowValues]:
+            with snapshot:
+                for chunk in snapshot.chunks():
+                    yield from (row for _, row in chunk)
+
+        return rows()
+
+    def close(self) -> None:
+        """See ``TableRows``."""
+        self._rows.start_over()
+        self._rows.close()
+
+
+def open_table_rows(data: Path | None, source: str, relation: Relation, most_rows: int) -> TableRows:
+    """Rows of a table: in a directory of its own below ``data``, or in memory without one.
+
+    Raises ``SettingsError`` without the extra, ``StateError`` where another process has the directory.
+    """
+    if data is None:
+        return MemoryTableRows(str(relation.name), most_rows)
+    about = "\n".join((source, str(relation.name), *relation.columns))
+    name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]
+    return DirectoryTableRows(open_key_rows(data / name, source, relation, durable=False))

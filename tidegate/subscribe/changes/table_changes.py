@@ -1,0 +1,130 @@
+"""All changes of a table between two frontiers, decoded once for all subscriptions of the table.
+
+They follow each other without a gap: each begins at the frontier at which the one before ends. So a
+subscription that stands at any frontier finds where to go on, also amid one of them (`TableChanges.after`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.changes.newest_rows import NewestRows
+from tidegate.subscribe.changes.plain_changes import PlainChanges
+from tidegate.subscribe.changes.row_updates import RowBefore
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.opened_rows import OpenedRows
+from tidegate.subscribe.gate.row_gate import GateOpening
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after
+from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.update import RowValues
+
+#: The row before a change and the row after it; ``None`` for no row.
+RowPair: TypeAlias = tuple[RowValues | None, RowValues | None]
+#: Rows of the first snapshot that wait undecoded: of those that a key had in turn, the last is decoded.
+_FILL_ROWS: Final = 50_000
+#: What a decoded row takes beside its values, and what changes without rows take.
+_ROW_BYTES: Final = 300
+_CHANGES_BYTES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableChanges:
+    """The changes at or above ``before`` and below ``frontier``.
+
+    Attributes:
+        before: where they begin.
+        frontier: where they end: every change below it is in these, or in those before.
+        times: the timestamps that have changes, ascending.
+        pairs: the changes of each of these.
+        offsets: where a subscription reads on that has taken them.
+        held_bytes: about what they take in memory.
+    """
+
+    before: Frontier
+    frontier: Frontier
+    times: Sequence[Timestamp]
+    pairs: Sequence[Sequence[RowPair]]
+    offsets: Mapping[FeedPartition, int]
+    held_bytes: int = _CHANGES_BYTES
+
+    def after(self, frontier: Frontier) -> TableChanges:
+        """What of them is at or above a frontier that lies between their two."""
+        if frontier <= self.before:
+            return self
+        begin = bisect_left(self.times, frontier)
+        return TableChanges(
+            frontier, self.frontier, self.times[begin:], self.pairs[begin:], self.offsets, self.held_bytes
+        )
+
+
+class TableFollower:
+    """Makes changes out of a gate's openings, and keeps the rows by key as of their frontier.
+
+    1. Rows at or below ``as_of`` are of the first snapshot: they fill the table of rows by key, and make no
+       changes. The table is as of no frontier until then.
+    2. The opening that passes ``as_of`` completes the table, and gives the changes above ``as_of``.
+    3. Each later opening gives its changes: the rows before come from the table.
+    """
+
+    __slots__ = ("_as_of", "_changes", "_filled", "_newest", "_rows", "frontier")
+
+    def __init__(self, relation: Relation, rows: KeyRows, as_of: Timestamp) -> None:
+        self._as_of = as_of
+        self._rows = rows
+        self._changes = PlainChanges(relation, RowBefore.KEY_ROWS, rows)
+        self._newest = NewestRows()
+        self._filled = False
+        #: The table of rows is as of it; zero until it is complete.
+        self.frontier = Frontier(ZERO)
+
+    def take(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> TableChanges | None:
+        """Take an opening; ``None`` while the table fills. ``offsets`` are the gate's after the opening.
+
+        Raises ``SchemaMismatch``, ``UnreadableRow``, and what the table of rows raises.
+        """
+        opened = opening.rows
+        begin = 0
+        if not self._filled:
+            begin = opened.split(self._as_of)
+            self._fill(opened.part(0, begin), opening)
+            if opening.frontier <= self._as_of:
+                return None
+        before = frontier_after(self._as_of) if not self._filled else self.frontier
+        self._filled = True
+        later = opened.part(begin, len(opened)) if begin else opened
+        times, pairs = self._pairs(later, opening)
+        self._rows.close_at(opening.frontier)
+        self.frontier = opening.frontier
+        return TableChanges(before, opening.frontier, times, pairs, dict(offsets), _held_bytes(later))
+
+    def _fill(self, opened: OpenedRows, opening: GateOpening) -> None:
+        if len(opened):
+            self._newest.take(opened)
+        passed = opening.frontier > self._as_of
+        if passed or self._newest.count > _FILL_ROWS:
+            self._changes.begin(self._newest.rows(), opening.decode)
+            self._newest = NewestRows()
+
+    def _pairs(self, opened: OpenedRows, opening: GateOpening) -> tuple[list[Timestamp], list[list[RowPair]]]:
+        if not len(opened):
+            return [], []
+        pairs = list(zip(*self._changes.pairs(opened, opening.decode), strict=True))
+        walls, logicals = opened.walls, opened.logicals
+        new = np.flatnonzero((walls[1:] != walls[:-1]) | (logicals[1:] != logicals[:-1])) + 1
+        bounds = [0, *new.tolist(), len(pairs)]
+        times = list(map(Timestamp, walls[bounds[:-1]].tolist(), logicals[bounds[:-1]].tolist()))
+        return times, [pairs[begin:end] for begin, end in pairwise(bounds)]
+
+
+def _held_bytes(opened: OpenedRows) -> int:
+    """About what changes take: Python's values are some times as large as their text."""
+    texts = sum(map(len, filter(None, opened.values))) + sum(map(len, opened.keys))
+    return _CHANGES_BYTES + 3 * texts + _ROW_BYTES * len(opened)

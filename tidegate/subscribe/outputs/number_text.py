@@ -1,0 +1,34 @@
+"""Numbers as text: plain, as far as that is no waste, and those that no number of JSON stands for by name."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Final
+
+#: Digits that a number may have in front of its point or behind it; beyond them an exponent is written.
+_MOST_DIGITS: Final = 1_000
+
+
+def number_text(value: float | Decimal) -> str:
+    """The number's text, with the digits that it has.
+
+    Example: ``Decimal("1E+1")`` is ``10``, the float ``0.5`` is ``0.5``, an infinity is ``-Infinity``.
+    """
+    if not is_finite(value):
+        return not_finite_name(value)
+    if isinstance(value, float):
+        return repr(value)
+    return format(value, "f") if abs(value.adjusted()) <= _MOST_DIGITS else str(value)
+
+
+def is_finite(value: float | Decimal) -> bool:
+    """Whether it is neither NaN nor an infinity; no double holds every finite ``Decimal``."""
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+
+
+def not_finite_name(value: float | Decimal) -> str:
+    """The name of NaN or of an infinity, as PostgreSQL writes it."""
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

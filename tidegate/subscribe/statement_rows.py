@@ -1,0 +1,116 @@
+"""The rows that one statement shows of a table that several subscriptions share.
+
+It gives the rows that `Subscription` gives, out of changes that were decoded before. Unless the query has a
+LIMIT or an OFFSET nothing is remembered from changes to changes: all subscriptions of one statement may then
+be given the same rows, whenever they began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.changes.table_changes import TableChanges
+from tidegate.subscribe.fingerprint import fingerprint
+from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
+from tidegate.subscribe.outputs.plain_rows import TimeGroup, plain_rows
+from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.subscription import is_plain
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+from tidegate.subscribe.updates.update import RowValues, Update
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShownRows:
+    """What is shown of changes: rows, the frontier behind them, and whether UP TO is reached."""
+
+    rows: tuple[RowValues, ...]
+    frontier: Frontier
+    is_last: bool = False
+
+
+class StatementRows:
+    """Shows changes in the form of a plan.
+
+    Attributes:
+        fingerprint: that of the plan's tokens.
+        form: equal for plans that show the same rows of the same changes.
+        stateful: whether it has to be given the snapshot and all changes behind it, once and in order.
+    """
+
+    __slots__ = ("_plain", "_plan", "_selection", "fingerprint", "form", "stateful")
+
+    def __init__(self, plan: SubscribePlan, source: str) -> None:
+        """``source`` is the feed, for the fingerprint."""
+        self._plan = plan
+        self._selection = plan.selection()
+        self._plain = plain_rows(plan.shape) if is_plain(plan) else None
+        self.stateful = self._selection is not None and self._selection.stateful
+        self.fingerprint = fingerprint(plan, source)
+        self.form: Hashable = (self.fingerprint, plan.shape, plan.dialect)
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of every row."""
+        return self._plan.shape.header
+
+    def opening(self, as_of: Timestamp) -> tuple[RowValues, ...]:
+        """The rows before all others: with PROGRESS a progress row at AS OF."""
+        return tuple(self._outputs(as_of).opening())
+
+    def snapshot(self, rows: Sequence[RowValues], frontier: Frontier) -> ShownRows:
+        """The table's rows as of a frontier, as the snapshot of a subscription that begins there.
+
+        Raises ``EvaluationError``.
+        """
+        as_of = resume_as_of(frontier)
+        outputs = self._outputs(as_of)
+        shown: list[RowValues] = []
+        if not self._plan.snapshot:
+            if self.stateful:
+                self._selected(Update(as_of, 1, row) for row in rows)
+        elif self._plain is not None:
+            shown = self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
+        else:
+            outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
+        return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
+
+    def changes(self, changes: TableChanges, up_to: Timestamp | None = None) -> ShownRows:
+        """What is shown of changes; nothing at or above ``up_to``. Raises ``EvaluationError``."""
+        outputs = self._outputs(resume_as_of(changes.before), up_to)
+        shown: list[RowValues] = []
+        if self._plain is not None:
+            groups: list[TimeGroup] = []
+            before: list[RowValues | None] = []
+            after: list[RowValues | None] = []
+            for time, pairs in zip(changes.times, changes.pairs, strict=True):
+                if up_to is None or time < up_to:
+                    begin = len(before)
+                    before += (gone for gone, _ in pairs)
+                    after += (come for _, come in pairs)
+                    groups.append((self._head(time), begin, len(before)))
+            shown = self._plain(groups, before, after)
+        else:
+            outputs.take(self._selected(_updates(changes)))
+        rows = tuple(outputs.advance(changes.frontier, shown))
+        return ShownRows(rows, outputs.frontier, outputs.ended)
+
+    def _outputs(self, as_of: Timestamp, up_to: Timestamp | None = None) -> Outputs:
+        plan = self._plan
+        return Outputs(plan.shape, OutputBounds(as_of, up_to), plan.dialect)
+
+    def _selected(self, updates: Iterator[Update]) -> list[Update]:
+        return list(updates) if self._selection is None else self._selection.apply(updates)
+
+    def _head(self, time: Timestamp) -> RowValues:
+        return (time, False) if self._plan.shape.progress else (time,)
+
+
+def _updates(changes: TableChanges) -> Iterator[Update]:
+    for time, pairs in zip(changes.times, changes.pairs, strict=True):
+        for before, after in pairs:
+            if before is not None:
+                yield Update(time, -1, before)
+            if after is not None:
+                yield Update(time, 1, after)
