@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from tidegate.subscribe.gate.row_chunk import int_column
 from tidegate.subscribe.outputs.keyed_rows import DELETE, INSERT, UPSERT
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
@@ -46,7 +49,8 @@ def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) ->
                     shown.append(first + row)
                 continue
             there = [row for row in rows[begin:end] if row is not None]
-            _sort_rows(there)
+            if len(there) > 1:
+                _sort_rows(there)
             shown += [first + row for row in there]
     return shown
 
@@ -69,9 +73,16 @@ class _KeyedChanges:
         _leave_out_unchanged(before, after)
         key, nothing, reordered = self._key, self._nothing, self._reordered
         shown: list[RowValues] = []
+        groups = list(groups)
+        order = self._order_at_once(groups, before, after)
+        if order is not None:
+            before, after = [before[at] for at in order], [after[at] for at in order]
         for head, begin, end in groups:
             upsert = (*head, UPSERT)
-            changes = self._in_order(before, after, begin, end)
+            if order is None:
+                changes = self._in_order(before, after, begin, end)
+            else:
+                changes = before[begin:end], after[begin:end]
             if None not in changes[1]:
                 come: Any = changes[1]
                 shown += [upsert + row for row in (come if reordered is None else map(reordered, come))]
@@ -100,6 +111,23 @@ class _KeyedChanges:
                 else:
                     shown.append(upsert + key(row) + rest(gone) + rest(row))
         return shown
+
+    def _order_at_once(self, groups: Sequence[TimeGroup], before: _Rows, after: _Rows) -> list[int] | None:
+        """The order of all groups' changes by numbers that are their keys; ``None`` for other keys, and where
+        a change has no row at all."""
+        rows = [old if new is None else new for old, new in zip(before, after, strict=True)]
+        if not rows or None in rows:
+            return None
+        keys = list(map(self._only_key, rows))
+        if {*map(type, keys)} != {int}:
+            return None
+        try:
+            numbers = int_column(keys)
+        except OverflowError:
+            return None
+        sizes = [end - begin for _, begin, end in groups]
+        order: list[int] = np.lexsort((numbers, np.repeat(np.arange(len(sizes)), sizes))).tolist()
+        return order
 
     def _in_order(self, before: _Rows, after: _Rows, begin: int, end: int) -> tuple[_Rows, _Rows]:
         """The changes of a group in the order of their keys, without those that have no row at all."""
@@ -133,11 +161,10 @@ def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
 
 def _sort_rows(rows: list[RowValues]) -> None:
     """Sort rows by their values, NULLs last: as Python does where it can, which is the same order."""
-    if len(rows) > 1:
-        try:
-            rows.sort()
-        except TypeError:  # NULLs, or values of several types
-            rows.sort(key=values_key)
+    try:
+        rows.sort()
+    except TypeError:  # NULLs, or values of several types
+        rows.sort(key=values_key)
 
 
 def _order(keys: Sequence[Any]) -> list[int]:

@@ -1,0 +1,65 @@
+"""What plain rows show is what the outputs stage shows, whatever the keys and values are."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.subscribe.consumer_run import plan_of
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
+from tidegate.subscribe.outputs.plain_rows import plain_rows
+from tidegate.subscribe.updates.frontier import Frontier
+from tidegate.subscribe.updates.update import Update
+
+_KEYS = st.one_of(
+    st.sets(st.integers(-3, 3), max_size=4),
+    st.sets(st.integers(2**63 - 2, 2**63 + 2), max_size=4),
+    st.sets(st.sampled_from(("a", "B", "", "ä", "\U0001f30a")), max_size=4),
+    st.sets(st.sampled_from((Decimal("1.5"), 2, -1, "b", None)), max_size=4),
+)
+_VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from((Decimal("0.5"), "a", "b")))
+
+
+@st.composite
+def _times(draw: st.DrawFn) -> list[list[tuple[Any, Any]]]:
+    """For each timestamp the changes of some keys: the row before and the row after."""
+    times = []
+    for keys in draw(st.lists(_KEYS.filter(bool), min_size=1, max_size=4)):
+        changes = []
+        for key in keys:
+            before, after = (
+                draw(st.none() | st.tuples(st.just(key), _VALUES, st.sampled_from(("x", None))))
+                for _ in range(2)
+            )
+            changes.append((before, after))
+        times.append(changes)
+    return times
+
+
+@pytest.mark.parametrize(
+    "output", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"], ids=lambda text: text[:15]
+)
+@given(times=_times())
+def test_both_ways_show_the_same(output: str, times: list[list[tuple[Any, Any]]]) -> None:
+    plan = plan_of(f"SUBSCRIBE accounts {output}")
+    stage = Outputs(plan.shape, OutputBounds(Timestamp(0)), plan.dialect)
+    before, after, groups = list[Any](), list[Any](), []
+    for wall, changes in enumerate(times, 1):
+        groups.append(((Timestamp(wall),), len(before), len(before) + len(changes)))
+        for old, new in changes:
+            before.append(old)
+            after.append(new)
+            stage.take(Update(Timestamp(wall), diff, row) for diff, row in ((-1, old), (1, new)) if row)
+    expected = stage.advance(Frontier(Timestamp(len(times) + 1)))
+    shown = plain_rows(plan.shape)(groups, before, after)
+    assert [_typed(row) for row in shown] == [_typed(row) for row in expected]
+
+
+def _typed(row: tuple[Any, ...]) -> list[tuple[type, Any]]:
+    """TRUE and 1 are equal in Python alone."""
+    return [(type(value), value) for value in row]
