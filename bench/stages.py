@@ -131,7 +131,7 @@ def stage_times(log: BenchLog, done: Pass) -> list[StageTime]:
     ]
 
 
-def _leave_the_log_alone() -> None:
+def leave_the_log_alone() -> None:
     """A worker does not hold the log: let the garbage collector look at what a step makes, not at that."""
     gc.collect()
     gc.freeze()
@@ -139,7 +139,7 @@ def _leave_the_log_alone() -> None:
 
 def _one_pass(log: BenchLog) -> Pass:
     log_batches = list(batches(log))
-    _leave_the_log_alone()
+    leave_the_log_alone()
     partition, done = StagedPartition(log), Pass()
     for batch in log_batches:
         partition.step(batch, done)
@@ -148,7 +148,7 @@ def _one_pass(log: BenchLog) -> Pass:
 
 def _whole_step_ns(log: BenchLog) -> int:
     log_batches = list(batches(log))
-    _leave_the_log_alone()
+    leave_the_log_alone()
     processor = PartitionProcessor(0, 1)
     processor.control([ControlRecord(Offset(0), bench_feed(log.tables))])
     begin = process_time_ns()

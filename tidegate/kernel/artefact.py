@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from functools import cache
 from hashlib import sha256
@@ -38,10 +39,14 @@ def compiled() -> tuple[Engine, Module] | None:
         return None
     try:
         engine = wasmtime.Engine()
-        return engine, wasmtime.Module(engine, code)
+        module = wasmtime.Module(engine, code)
     except wasmtime.WasmtimeError as error:
         _tell_absence(f"wasmtime does not compile it here: {error}")
         return None
+    # Else they are freed when the interpreter has taken wasmtime itself apart: that prints a traceback.
+    atexit.register(engine.close)
+    atexit.register(module.close)
+    return engine, module
 
 
 def _tell_absence(cause: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -39,6 +40,7 @@ class Instance:
         store.set_limits(memory_size=MEMORY_BYTES_MAX)
         exports = wasmtime.Instance(store, module, []).exports(store)
         self._store = store
+        weakref.finalize(self, store.close)  # at the end of the process too: see `artefact.compiled`
         self._memory = cast("Memory", exports["memory"])
         self._interface, self._input, self._plan, self._rows = (
             cast("Callable[..., Any]", exports[name]) for name in ("interface", "input", "plan", "rows")

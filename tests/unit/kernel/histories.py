@@ -88,10 +88,12 @@ _DATUMS: Final[dict[Kind, Callable[[Random], Any]]] = {
     Kind.INET: lambda r: ipaddress.ip_interface(f"10.0.{r.randrange(256)}.1/16"),
 }
 _OF_PYTHON: Final = (Kind.JSONB, Kind.INTERVAL, Kind.INET)
-_IN_KEYS: Final = (
+#: Kinds of keys that the kernel leaves to Python.
+_ODD_KEYS: Final[list[Kind]] = [Kind.DECIMAL, Kind.FLOAT, Kind.INET]
+_IN_KEYS: Final[list[Kind]] = [
     Kind.INT, Kind.INT, Kind.STRING, Kind.UUID, Kind.BYTES, Kind.BOOL, Kind.DATE, Kind.TIME, Kind.TIMESTAMP,
     Kind.TIMESTAMPTZ,
-)  # fmt: skip
+]  # fmt: skip
 _OPTIONS: Final = (
     FeedOptions(),
     FeedOptions(updated=True),
@@ -185,14 +187,13 @@ class _Table:
     """A table that changes now and then."""
 
     def __init__(self, random: Random, table_id: int) -> None:
-        known = [kind for kind in _DATUMS if kind not in _OF_PYTHON]
+        known: list[Kind] = [kind for kind in _DATUMS if kind not in _OF_PYTHON]
         kinds = random.choices(known, k=random.randint(1, 8))
         if random.random() < 0.2:
-            kinds += random.choices(_OF_PYTHON, k=1)
+            kinds.append(random.choice(_OF_PYTHON))
         odd_key = random.random() < 0.1
-        keys = random.choices(
-            (Kind.DECIMAL, Kind.FLOAT, Kind.INET) if odd_key else _IN_KEYS, k=random.randint(1, 2)
-        )
+        key_kinds: list[Kind] = _ODD_KEYS if odd_key else _IN_KEYS
+        keys = random.choices(key_kinds, k=random.randint(1, 2))
         columns = tuple(
             Column(
                 number + 1,

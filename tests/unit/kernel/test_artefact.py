@@ -85,3 +85,15 @@ def test_the_artefact_is_what_its_source_compiles_to(tmp_path: Path) -> None:
     built = sha256((crate / _BUILT).read_bytes()).hexdigest()
     assert built == sha256(artefact.PATH.read_bytes()).hexdigest(), "run `make kernel`"
     subprocess.run(["cargo", "test", "--locked", "--quiet"], cwd=crate, check=True)
+
+
+def test_a_process_that_holds_a_kernel_ends_without_a_word() -> None:
+    pytest.importorskip("wasmtime")
+    code = (
+        "from tidegate.kernel.artefact import compiled; from tidegate.kernel.instance import Instance\n"
+        "held = Instance(*compiled()); held.loop = held; compiled.held = held"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT
+    )
+    assert (ended.stdout, ended.stderr) == ("", "")

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
+from tidegate.changefeed.encoding.json.template import literals
 from tidegate.errors import StateError
 from tidegate.kernel import message, plan
 from tidegate.kernel.kernel_mode import KernelMode
@@ -45,7 +46,7 @@ def _other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _other_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "literals", lambda member: [*_LITERALS(member)[:-1], "] "])
+    monkeypatch.setattr(plan, "literals", lambda member: [*literals(member)[:-1], "] "])
 
 
 def _other_lane(change: Callable[[LanePlan], LanePlan]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -85,7 +86,6 @@ def _as_deleted(lane: LanePlan) -> LanePlan:
     return lane._replace(templates=lane.templates._replace(row=lane.templates.deletion))
 
 
-_LITERALS: Final = plan.literals
 _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "a column is read or printed as another kind": _other_kind,
     "the text around datums": _other_text,
