@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from tidegate.client.subscribe import LiveSubscription
+from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier
@@ -30,8 +31,11 @@ class FeedStream:
         threads: ThreadPoolExecutor,
         closed: Callable[[FeedStream], object],
         opening: Sequence[RowValues] = (),
+        counts: ServeCounts | None = None,
     ) -> None:
-        """``opening`` are the rows before all batches."""
+        """``opening`` are the rows before all batches; ``counts`` counts what is given, unless another stream
+        gives it on."""
+        self._counts = counts
         self._live = live
         self._columns = columns
         self._threads = threads
@@ -71,6 +75,8 @@ class FeedStream:
                 self._reading = None
                 raise
             self._reading = None
+            if batch is not None and self._counts is not None:
+                self._counts.delivered(self._live.plan.shape.mode.value, batch)
             if batch is not None or self._live.ended:
                 return batch
         return None

@@ -21,6 +21,7 @@ from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTabl
 from tidegate.errors import RetryError
 from tidegate.serve.feed_stream import FeedStream
 from tidegate.serve.limits import ServeLimits
+from tidegate.serve.metrics import ServeCounts, TableFigures, metrics_text
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
 from tidegate.serve.shared.shared_tables import SharedOptions, SharedTables
@@ -79,6 +80,7 @@ class FeedSubscriptions:
         self._own_readers = 0
         options = SharedOptions(limits.log_bytes, limits.table_rows, data, linger_s, spill)
         self.tables = SharedTables(options, self._threads)
+        self.counts = ServeCounts()
 
     async def describe(
         self, statement: SubscribeStatement | str, *, dialect: Dialect = Dialect.TIDEGATE
@@ -115,6 +117,19 @@ class FeedSubscriptions:
     async def refresh(self) -> None:
         """Read anew which feeds there are. Raises as ``FeedCatalog`` does."""
         await self._known(at_once=True)
+
+    def metrics(self) -> str:
+        """The server's metrics, in the text format of Prometheus."""
+        own = sum(isinstance(stream, FeedStream) for stream in self._streams)
+        tables = [
+            TableFigures(
+                str(table.relation.name), table.feed.feed_id, each.subscribers, each.held_bytes, each.figures
+            )
+            for table, each in self.tables
+        ]
+        streams = {"own": own, "shared": len(self._streams) - own}
+        readers = {"own": self._own_readers, "shared": len(tables)}
+        return metrics_text(self.counts, streams, readers, tables)
 
     async def close(self) -> None:
         """See ``Subscriptions``."""
@@ -163,6 +178,7 @@ class FeedSubscriptions:
             closed,
             start=start.frontier,
             token=resumed,
+            counts=self.counts,
             open_own=partial(self._behind, planned) if has_own else None,
         )
         self._streams.add(stream)
@@ -171,7 +187,7 @@ class FeedSubscriptions:
     async def _own_stream(self, planned: _Planned, token: str) -> FeedStream:
         live = await self._live(planned, token)
         stream = FeedStream(
-            live, stream_columns(planned.plan), self._own_threads, self._own_closed, live.opening
+            live, stream_columns(planned.plan), self._own_threads, self._own_closed, live.opening, self.counts
         )
         self._streams.add(stream)
         return stream

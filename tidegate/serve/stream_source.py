@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidegate.serve.metrics import ServeCounts
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.statement.statement import SubscribeStatement
 from tidegate.subscribe.subscription import SubscriptionBatch
@@ -93,6 +94,12 @@ class Subscriptions(Protocol):
 
         Raises ``RetryError`` where nobody can tell.
         """
+
+    counts: ServeCounts
+    """What has happened since the server began; the fronts count there too."""
+
+    def metrics(self) -> str:
+        """All metrics, in the text format of Prometheus."""
 
     async def close(self) -> None:
         """End all that reads for it. Streams that are open end."""

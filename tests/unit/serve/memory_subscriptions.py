@@ -18,6 +18,7 @@ from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.errors import TidegateError
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.serve.metrics import ServeCounts, metrics_text
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
@@ -70,10 +71,14 @@ class MemorySubscriptions:
         self.opened = 0
         self.failure: BaseException | None = None
         self.readable_from = readable_from
+        self.counts = ServeCounts()
         self.marker = ZERO
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._shared: dict[object, _Reader] | None = {} if shared else None
         self._changed = asyncio.Event()
+
+    def metrics(self) -> str:
+        return metrics_text(self.counts, {"own": len(self.open_streams)}, {}, ())
 
     async def relations(self) -> Relations:
         return _RELATIONS

@@ -338,6 +338,50 @@ async def test_a_dropped_topic_ends_all_and_a_new_subscriber_begins_anew(feed: H
     await subscriptions.close()
 
 
+async def require_cancel(running: RunningServer, statement: str) -> None:
+    """A COPY that is cancelled while it waits ends, and its session goes on."""
+
+    async def copied() -> None:
+        async with connection.cursor().copy(f"COPY ({statement}) TO STDOUT") as copy:
+            cancel = asyncio.ensure_future(connection.cancel_safe())
+            async for _ in copy:
+                pass
+            await cancel
+
+    async with await psycopg.AsyncConnection.connect(dsn(running), autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            await copied()
+        assert (await (await connection.execute("SELECT 1")).fetchone()) is not None
+
+
+@in_loop
+async def test_a_cancel_is_heard_by_readers_of_their_own_and_by_the_shared_one(feed: HandFeed) -> None:
+    feed.write(0, 8, 1, row(1, 11), row(1, 10))
+    feed.mark(9)
+    feed.mark(20, 0)  # the other partition lags
+    subscriptions = subscriptions_of(feed)
+    settings = ServeSettings(postgres=read_address("127.0.0.1:0"))
+    async with serving(subscriptions, check_settings(settings)) as running:
+        await require_cancel(running, "SUBSCRIBE accounts AS OF AT LEAST 15")
+        await require_cancel(running, "SUBSCRIBE accounts AS OF 7")
+        await require_cancel(running, "SUBSCRIBE accounts WITH (SNAPSHOT = false)")
+        assert not subscriptions._streams
+        assert subscriptions._own_readers == 0
+        assert [shared.subscribers for _, shared in subscriptions.tables] == [0]
+
+
+@in_loop
+async def test_a_cancel_is_heard_while_a_table_fills(broker: KafkaBroker, topic_prefix: str) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix)
+    feed.mark(7, 0)
+    subscriptions = subscriptions_of(feed)
+    settings = ServeSettings(postgres=read_address("127.0.0.1:0"))
+    async with serving(subscriptions, check_settings(settings)) as running:
+        await require_cancel(running, "SUBSCRIBE accounts")
+        ((_, shared),) = subscriptions.tables
+        assert (shared.filled, shared.subscribers) == (False, 0)
+
+
 async def all_of(stream: SubscriptionStream) -> AsyncIterator[SubscriptionBatch]:
     """Every batch to the end."""
     while (batch := await stream.next()) is not None:

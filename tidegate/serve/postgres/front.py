@@ -19,6 +19,8 @@ from tidegate.serve.postgres.session import Session
 from tidegate.serve.stream_source import Subscriptions
 
 _LOG: Final = logging.getLogger(__name__)
+#: The class of SQLSTATEs of logins that are refused.
+_LOGIN_CLASS: Final = "28"
 _SECRET_BYTES: Final = {wire.PROTOCOL_3_0: 4, wire.PROTOCOL_3_2: 32}
 
 
@@ -78,6 +80,8 @@ class PostgresFront:
         except ConnectionError:
             pass
         except (TidegateError, TimeoutError) as error:
+            refused = str(getattr(error, "sqlstate", "")).startswith(_LOGIN_CLASS)
+            self._subscriptions.counts.refused_logins["postgres"] += refused
             _say_last(stream, error)
         except OSError as error:  # of TLS: there is nobody who could be told
             _LOG.info("A connection of the PostgreSQL front broke: %s", error)

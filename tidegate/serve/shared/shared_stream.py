@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidegate.errors import FellBehind
+from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.shared.shared_table import Overtaken, SharedTable, TableEnded
 from tidegate.serve.shared.shown_batches import batch_of
 from tidegate.serve.stream_source import ShownType, StreamColumns, SubscriptionStream
@@ -44,6 +45,7 @@ class SharedStream:
         *,
         start: Frontier | None = None,
         token: ResumeToken | None = None,
+        counts: ServeCounts | None = None,
         open_own: OpenOwn | None = None,
     ) -> None:
         """``open_own`` opens a reader for a stream that is too slow; without it, such a stream ends."""
@@ -56,6 +58,7 @@ class SharedStream:
         self._frontier = start
         self._token = token
         self._open_own = open_own
+        self._counts = counts or ServeCounts()
         self._own: SubscriptionStream | None = None
         self._ready: deque[SubscriptionBatch] = deque()
         self._opening_due = True
@@ -102,6 +105,8 @@ class SharedStream:
             self._failure = error
             raise error
         batch = pending.result()
+        if batch is not None:
+            self._counts.delivered(self._plan.shape.mode.value, batch)
         self._ended = batch is None or batch.is_last
         return batch
 
@@ -176,6 +181,7 @@ class SharedStream:
     async def _fall_behind(self) -> None:
         """Go on by a reader of its own, or end (step 6)."""
         self.times_behind += 1
+        self._counts.behind += 1
         token, open_own = self._token, self._open_own
         if token is None or open_own is None or self._plan.dialect is Dialect.MATERIALIZE:
             raise FellBehind(

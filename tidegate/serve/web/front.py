@@ -21,6 +21,7 @@ from tidegate.changefeed.definition.sql_identifier import quoted_identifier
 from tidegate.serve.addresses import ListenAddress
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
+from tidegate.serve.metrics import CONTENT_TYPE
 from tidegate.serve.stream_source import Subscriptions
 from tidegate.serve.web.guard import GuardedApp, WebAccess
 from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
@@ -79,7 +80,7 @@ class WebFront:
         """Listen. Raises ``OSError``."""
         self._socket = _listening(self._access.address)
         config = uvicorn.Config(
-            GuardedApp(self._app(), self._access),
+            GuardedApp(self._app(), self._access, self._subscriptions.counts),
             http=_bounded_http(self._limits),
             ws="websockets-sansio",
             ws_max_size=_MESSAGE_BYTES,
@@ -115,11 +116,16 @@ class WebFront:
             routes=[
                 *pages,
                 Route("/health", _health),
+                Route("/metrics", self._metrics),
                 Route("/tables", self._tables),
                 Route("/subscribe", self._answers.http, methods=["GET"]),
                 WebSocketRoute("/subscribe", self._answers.websocket),
             ]
         )
+
+    async def _metrics(self, _: Request) -> Response:
+        """What Prometheus collects."""
+        return Response(self._subscriptions.metrics(), headers=_HEADERS, media_type=CONTENT_TYPE)
 
     async def _tables(self, _: Request) -> Response:
         """What can be subscribed to."""

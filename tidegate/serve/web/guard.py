@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.serve.addresses import ListenAddress, is_loopback_number
+from tidegate.serve.metrics import ServeCounts
 
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]/@?#\s]+)(?::\d{1,5})?")
 _UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of addresses, nothing is bound
@@ -70,8 +71,9 @@ class WebAccess:
 class GuardedApp:
     """Refuses requests that may not ask, and passes the others on."""
 
-    def __init__(self, app: ASGIApp, access: WebAccess) -> None:
+    def __init__(self, app: ASGIApp, access: WebAccess, counts: ServeCounts | None = None) -> None:
         self._app = app
+        self._counts = counts or ServeCounts()
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,6 +88,7 @@ class GuardedApp:
             await send({"type": "websocket.close", "code": 1008})  # before it was accepted: 403
         else:
             status, code, message = refusal
+            self._counts.refused_logins["web"] += status is HTTPStatus.UNAUTHORIZED
             headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else None
             body = {"error": {"code": code, "sqlstate": "28000", "message": message}}
             await JSONResponse(body, status, headers)(scope, receive, send)

@@ -1,0 +1,125 @@
+"""The server's metrics, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from tidegate.subscribe.figures import SubscriptionFigures
+from tidegate.subscribe.subscription import SubscriptionBatch
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(slots=True)
+class ServeCounts:
+    """What has happened since the server began.
+
+    Attributes:
+        batches: batches that streams gave, by the kind of output.
+        rows: rows of these.
+        behind: how often a stream was too slow for what is held.
+        refused_logins: logins that were refused, by the front.
+    """
+
+    batches: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    behind: int = 0
+    refused_logins: Counter[str] = field(default_factory=Counter)
+
+    def delivered(self, output: str, batch: SubscriptionBatch) -> None:
+        """Count a batch that a stream gives."""
+        self.batches[output] += 1
+        self.rows[output] += len(batch.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFigures:
+    """A table that is read for its subscribers."""
+
+    table: str
+    feed: str
+    subscribers: int
+    log_bytes: int
+    reading: SubscriptionFigures | None
+
+
+class Sample(NamedTuple):
+    """One number of a metric."""
+
+    value: float
+    labels: Mapping[str, str] = {}
+
+
+def metrics_text(
+    counts: ServeCounts,
+    streams: Mapping[str, int],
+    readers: Mapping[str, int],
+    tables: Iterable[TableFigures],
+) -> str:
+    """All metrics. ``streams`` and ``readers`` are how many are open, by ``shared`` and ``own``."""
+    tables = list(tables)
+    parts = [
+        _metric("subscriptions", "gauge", "open subscriptions", _by("reader", streams)),
+        _metric("readers", "gauge", "readers of Kafka", _by("kind", readers)),
+        _metric("batches_total", "counter", "batches given to clients", _by("output", counts.batches)),
+        _metric("rows_total", "counter", "rows of these batches", _by("output", counts.rows)),
+        _metric(
+            "slow_clients_total",
+            "counter",
+            "how often a client was slower than what is held for it",
+            [Sample(counts.behind)],
+        ),
+        _metric(
+            "refused_logins_total", "counter", "logins that were refused", _by("front", counts.refused_logins)
+        ),
+        _metric(
+            "table_subscribers",
+            "gauge",
+            "subscribers of a shared reader",
+            _of(tables, lambda t: t.subscribers),
+        ),
+        _metric("table_log_bytes", "gauge", "changes that are held", _of(tables, lambda t: t.log_bytes)),
+        *(_metric(name, "gauge", what, _of(tables, _of_reading(read))) for name, what, read in _READING),
+    ]
+    return "".join(parts)
+
+
+_Read: TypeAlias = Callable[[SubscriptionFigures], float | None]
+_READING: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("table_lag_seconds", "how far what is complete is behind the clock", lambda each: each.lag_s),
+    ("table_waiting_rows", "rows that wait for other partitions", lambda each: each.waiting_rows),
+    ("table_waiting_bytes", "bytes of these rows", lambda each: each.waiting_bytes),
+    ("table_paused_partitions", "partitions that are paused", lambda each: each.paused_partitions),
+    ("table_retention_margin_records", "records until retention", lambda each: each.retention_margin),
+)
+
+
+def _by(label: str, numbers: Mapping[str, int]) -> list[Sample]:
+    return [Sample(number, {label: name}) for name, number in sorted(numbers.items())]
+
+
+def _of_reading(read: _Read) -> Callable[[TableFigures], float | None]:
+    return lambda table: None if table.reading is None else read(table.reading)
+
+
+def _of(tables: Iterable[TableFigures], read: Callable[[TableFigures], float | None]) -> Iterator[Sample]:
+    for table in tables:
+        value = read(table)
+        if value is not None:
+            yield Sample(value, {"table": table.table, "feed": table.feed})
+
+
+def _metric(name: str, kind: str, what: str, samples: Iterable[Sample]) -> str:
+    full = f"tidegate_serve_{name}"
+    lines = [f"# HELP {full} {what}", f"# TYPE {full} {kind}"]
+    for sample in samples:
+        labels = ",".join(f'{label}="{_escaped(value)}"' for label, value in sample.labels.items())
+        lines.append(f"{full}{{{labels}}} {sample.value!r}" if labels else f"{full} {sample.value!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
