@@ -106,7 +106,7 @@ class Subscription:
         self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
         plain = not track_keys and is_plain(plan)
         self._plain = PlainPath(plan, self._bounds, before, self._key_rows) if plain else None
-        self._resumable = not track_keys and (self._selection is None or not self._selection.stateful)
+        self._resumable = not track_keys and not keeps_rows(plan)
         self._snapshot_due = plan.snapshot
         self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
         self._first_error = FirstError()
@@ -176,6 +176,13 @@ def row_before(plan: SubscribePlan, *, tells_before: bool) -> RowBefore:
 def needs_key_rows(plan: SubscribePlan, *, tells_before: bool) -> bool:
     """Whether a plan's subscription cannot do without a table of rows by key."""
     return row_before(plan, tells_before=tells_before) is RowBefore.KEY_ROWS
+
+
+def keeps_rows(plan: SubscribePlan) -> bool:
+    """Whether a plan's query shows rows by what other rows there are (LIMIT, OFFSET): it needs all of
+    them."""
+    selection = plan.selection()
+    return selection is not None and selection.stateful
 
 
 def is_plain(plan: SubscribePlan) -> bool:

@@ -14,6 +14,7 @@ from tests.fuzz.targets import (
     serve,
     statements,
     stored_rows,
+    tokens,
     whole_step,
 )
 
@@ -26,6 +27,7 @@ _MODULES: Final = (
     output_records,
     files,
     serve,
+    tokens,
     whole_step,
 )
 TARGETS: Final[dict[str, Target]] = {target.name: target for module in _MODULES for target in module.TARGETS}

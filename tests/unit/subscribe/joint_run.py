@@ -122,6 +122,7 @@ class _JointRun:
             }
         self._offsets = dict(start.offsets)
         self._gate = RowGate(DECODERS, history.partitions, start)
+        self._topics = {TOPIC_OF[name] for name in plans}
         self._joint = JointSubscription(
             {name: JointMember(each, TOPIC_OF[name]) for name, each in subscriptions.items()}
         )
@@ -156,6 +157,12 @@ class _JointRun:
                     assert each.frontier == batch.frontier
                     target.contents[name].fold(each)
             target.rows[name] += [row for row in member.rows if row[1] is False]
+        if batch.token is not None and not batch.is_last:
+            told = {name: dict(each.offsets) for name, each in batch.token.members.items()}
+            assert all(place.topic == TOPIC_OF[name] for name, places in told.items() for place in places)
+            assert {place: at for places in told.values() for place, at in places.items()} == {
+                place: at for place, at in self._gate.offsets().items() if place.topic in self._topics
+            }
         target.snapshots += batch.is_snapshot
         target.frontiers.append(batch.frontier)
         target.states.append({name: each.rows() for name, each in target.contents.items()})

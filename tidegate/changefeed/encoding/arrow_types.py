@@ -64,7 +64,7 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
         try:
             for value in values:
                 done.append(None if value is None else convert(value))
-        except (ValueError, TypeError, ArithmeticError) as error:
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise _formless(name, type_text, value, error, advice) from None
         converted = done
     try:
@@ -79,9 +79,13 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
 
 
 def _formless(name: str, type_text: str, value: Any, error: Exception, advice: str) -> RowError:
+    try:
+        told = repr(value)
+    except RecursionError:
+        told = "JSON that is nested too deeply"
     return RowError(
-        f"the column {name} of type {type_text} has the value {value!r}, which has no form in the table"
-        f" ({error}): {advice}"
+        f"the column {name} of type {type_text} has the value {told:.300}, which has no form in the table"
+        f" ({error!s:.300}): {advice}"
     )
 
 

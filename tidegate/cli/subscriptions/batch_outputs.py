@@ -15,10 +15,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.client.subscribe import LiveSubscription
+from tidegate.cli.subscriptions.figures_text import figures_text
+from tidegate.client.subscribe import DeliveredBatch, LiveSubscription
 from tidegate.errors import InputError
-from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.subscribe import ConsumerState, SubscriptionBatch, TableContents
+from tidegate.subscribe import ConsumerState, TableContents
 from tidegate.subscribe.outputs.row_text import JsonLines, csv_line, plain_text
 from tidegate.subscribe.updates.update import RowValues
 
@@ -32,7 +32,7 @@ class BatchOutput(Protocol):
     def shown(self) -> AbstractContextManager[object]:
         """Return what is entered while batches come."""
 
-    def take(self, batch: SubscriptionBatch) -> None:
+    def take(self, batch: DeliveredBatch) -> None:
         """Take a batch. Raises ``InputError`` where it cannot be delivered: then it counts as not taken."""
 
     def idle(self) -> None:
@@ -50,7 +50,7 @@ class JsonOutput:
         """See ``BatchOutput``."""
         return nullcontext()
 
-    def take(self, batch: SubscriptionBatch) -> None:
+    def take(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``."""
         self._print(batch.rows)
 
@@ -73,7 +73,7 @@ class CsvOutput:
         """See ``BatchOutput``."""
         return nullcontext()
 
-    def take(self, batch: SubscriptionBatch) -> None:
+    def take(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``."""
         self._print(batch.rows)
 
@@ -93,11 +93,12 @@ class TableOutput:
         key_width, value_width = len(shape.key), len(shape.rest)
         self._subscription = subscription
         self._state = ConsumerState(subscription.header)
-        self._contents = TableContents(key_width, value_width)
+        self._widths = key_width, value_width
+        self._contents = TableContents(*self._widths)
         self._columns = _shown_columns(self._state.names, key_width, value_width)
         for row in subscription.opening:
             self._state.push(row)
-        self._frontier_ns = 0
+        self._begun = False
         self._refresh_at = 0.0
         self._live = Live(self._screen(), console=Console(), auto_refresh=False)
 
@@ -105,13 +106,15 @@ class TableOutput:
         """See ``BatchOutput``."""
         return self._live
 
-    def take(self, batch: SubscriptionBatch) -> None:
-        """See ``BatchOutput``."""
+    def take(self, batch: DeliveredBatch) -> None:
+        """See ``BatchOutput``. A new snapshot behind lost history begins with no rows."""
+        if batch.loss is not None and batch.is_snapshot:
+            self._contents = TableContents(*self._widths)
         for row in batch.rows:
             released = self._state.push(row)
             if released is not None:
                 self._contents.fold(released)
-        self._frontier_ns = batch.frontier.wall
+        self._begun = True
         if time.monotonic() >= self._refresh_at:
             self.idle()
 
@@ -127,14 +130,10 @@ class TableOutput:
             table.add_column(column)
         for row in rows[:_SHOWN_ROWS]:
             table.add_row(*(Text("" if value is None else plain_text(value)) for value in row))
-        return Group(Text(self._told(len(rows)), style="bold"), table)
-
-    def _told(self, rows: int) -> str:
-        if not self._frontier_ns:
-            return f"reading the snapshot as of {self._subscription.as_of}"
-        lag_s = (time.time_ns() - self._frontier_ns) / NANOS_PER_SECOND
-        more = f", the first {_SHOWN_ROWS} are shown" if rows > _SHOWN_ROWS else ""
-        return f"{rows} rows, complete {max(lag_s, 0):.1f} s ago{more}"
+        told = f"reading the snapshot as of {self._subscription.as_of}"
+        if self._begun:
+            told = figures_text(self._subscription.figures(), len(rows), _SHOWN_ROWS)
+        return Group(Text(told, style="bold"), table)
 
 
 class CommandOutput:
@@ -156,7 +155,7 @@ class CommandOutput:
         """See ``BatchOutput``."""
         return nullcontext()
 
-    def take(self, batch: SubscriptionBatch) -> None:
+    def take(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``."""
         if not batch.rows:
             return

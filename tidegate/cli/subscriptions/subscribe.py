@@ -19,7 +19,7 @@ from tidegate.cli.subscriptions.batch_outputs import (
 )
 from tidegate.cli.subscriptions.spill_options import spill_options
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe import LiveSubscription, SpillSettings, subscribe
+from tidegate.client.subscribe import HistoryPolicy, LiveSubscription, SpillSettings, subscribe
 from tidegate.subscribe import Dialect, parse_subscribe
 
 _JSON, _CSV, _TABLE = "json", "csv", "table"
@@ -57,6 +57,13 @@ _IDLE_S: Final = 0.25
     help="Whose habits the output follows.",
 )
 @spill_options
+@click.option(
+    "--on-history-lost",
+    type=click.Choice([each.value for each in HistoryPolicy]),
+    default=HistoryPolicy.STALL.value,
+    show_default=True,
+    help="When records are deleted before they are read: end, take a new snapshot, or go on behind them.",
+)
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -73,6 +80,7 @@ def subscribe_command(
     command: str | None,
     dialect: str,
     spill: SpillSettings,
+    on_history_lost: str,
 ) -> None:
     """Print the rows of a SUBSCRIBE statement, batch by batch. Each batch is complete up to one time.
 
@@ -95,6 +103,7 @@ def subscribe_command(
         dialect=Dialect(dialect),
         key_table=key_table,
         spill=spill,
+        on_history_lost=on_history_lost,
     ) as subscription:
         _deliver(subscription, _output(subscription, form, command), batches, token)
 
@@ -117,6 +126,8 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                 if batch is None:
                     output.idle()
                     continue
+                if batch.loss is not None:
+                    click.echo(str(batch.loss), err=True)
                 output.take(batch)
                 subscription.settle(batch)
                 token = str(batch.token or "")

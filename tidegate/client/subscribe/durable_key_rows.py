@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from tidegate.errors import SettingsError
+from tidegate.errors import HistoryLost, SettingsError
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
+
+_LOGGER: Final = logging.getLogger("tidegate.subscribe")
 
 
 class DurableKeyRows(KeyRows, Protocol):
@@ -27,18 +30,29 @@ class DurableKeyRows(KeyRows, Protocol):
         """Close the files."""
 
 
-def open_key_rows(directory: Path, feed: str, relation: Relation) -> DurableKeyRows:
+def open_key_rows(
+    directory: Path, feed: str, relation: Relation, *, discard_lost: bool = False
+) -> DurableKeyRows:
     """Open the rows by key of a table in a directory, or create it.
 
-    ``feed`` is the feed and its topic, as in the fingerprint of tokens. Raises ``SettingsError`` without the
-    extra, ``HistoryLost`` for damaged rows, ``StateError`` for a directory of another table or in use.
+    ``feed`` is the feed and its topic, as in the fingerprint of tokens. With ``discard_lost`` damaged rows
+    are deleted, and the table begins empty. Raises ``SettingsError`` without the extra, ``HistoryLost`` for
+    damaged rows, ``StateError`` for a directory of another table or in use.
     """
     try:
         # Imported here: RocksDB is in an extra, which most subscriptions do not need.
         from tidegate.client.subscribe.state.key_table import KeyTable
-        from tidegate.client.subscribe.state.table_directory import TableIdentity
+        from tidegate.client.subscribe.state.table_directory import TableIdentity, discard_key_table
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"A key table needs {error.name}, which is not installed: pip install 'tidegate[subscribe]'"
         ) from None
-    return KeyTable(directory, TableIdentity(feed, str(relation.name), relation.columns))
+    identity = TableIdentity(feed, str(relation.name), relation.columns)
+    try:
+        return KeyTable(directory, identity)
+    except HistoryLost as lost:
+        if not discard_lost:
+            raise
+        _LOGGER.warning("rows by key are read again: %s", lost)
+    discard_key_table(directory)
+    return KeyTable(directory, identity)

@@ -15,7 +15,7 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from tidegate.errors import HistoryLost
+from tidegate.errors import HistoryLost, SettingsError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
@@ -27,6 +27,15 @@ class HistoryPolicy(enum.Enum):
     STALL = "stall"
     RESNAPSHOT = "resnapshot"
     SKIP = "skip"
+
+
+def history_policy(name: HistoryPolicy | str) -> HistoryPolicy:
+    """Return the policy of a name. Raises ``SettingsError`` for any other name."""
+    try:
+        return HistoryPolicy(name)
+    except ValueError:
+        known = ", ".join(each.value for each in HistoryPolicy)
+        raise SettingsError(f"There is no policy {name!r:.60} for lost history; there are {known}.") from None
 
 
 @dataclass(frozen=True, slots=True)

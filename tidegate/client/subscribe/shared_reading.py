@@ -31,7 +31,7 @@ from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, plan_behind
 from tidegate.client.subscribe.spill_files import SpillSettings
-from tidegate.errors import HistoryLost, InputError, RetryError, TopologyError
+from tidegate.errors import HistoryLost, InputError, RetryError, SubscribeStatementError, TopologyError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
@@ -44,6 +44,7 @@ from tidegate.subscribe.subscription import (
     Subscription,
     SubscriptionBatch,
     SubscriptionSource,
+    keeps_rows,
     needs_key_rows,
     resumed,
 )
@@ -112,7 +113,7 @@ class SharedReading:
         policy: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
     ) -> None:
-        _require_policy(members, policy)
+        _require_fitting(members, policy)
         self._spill = spill or SpillSettings()
         self._policy = policy
         self.ended = False
@@ -198,7 +199,9 @@ class SharedReading:
         name = f"{table.feed.feed_id}/{self._ids[table.target.topic]}"
         rows = None
         if planned.key_table is not None:
-            rows = open_key_rows(planned.key_table, name, planned.plan.relation)
+            goes_on = self._policy is not HistoryPolicy.STALL
+            relation = planned.plan.relation
+            rows = open_key_rows(planned.key_table, name, relation, discard_lost=goes_on)
             opened.callback(rows.close)
         return _Member(planned, SubscriptionSource(name, table.tells_before, rows), rows)
 
@@ -234,7 +237,9 @@ class SharedReading:
     def _begin(self, histories: Mapping[str, FeedHistory], plans: Mapping[str, SubscribePlan]) -> None:
         """Begin all statements at one AS OF."""
         all_rows = {
-            name: plan.snapshot or needs_key_rows(plan, tells_before=self._members[name].source.tells_before)
+            name: plan.snapshot
+            or keeps_rows(plan)
+            or needs_key_rows(plan, tells_before=self._members[name].source.tells_before)
             for name, plan in plans.items()
         }
         as_of = _joint_as_of(histories, plans, all_rows)
@@ -309,6 +314,8 @@ class SharedReading:
         except (RetryError, TopologyError) as error:
             _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
             return
+        except InputError as error:  # its topics are gone, or the address means another cluster
+            raise lost from error
         if ids != self._ids or not all(each.reaches(positions) for each in histories.values()):
             # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
             # have is no table.
@@ -326,7 +333,7 @@ class SharedReading:
         }
         try:
             self._begin(histories, plans)
-        except HistoryLost as also:
+        except (HistoryLost, SubscribeStatementError) as also:  # the second: UP TO is lost as well
             raise HistoryLost(
                 f"{lost}. To {self._policy.value} does not help: {also}",
                 lost.topic,
@@ -363,17 +370,19 @@ def _joint_as_of(
     )
 
 
-def _require_policy(members: Mapping[str, PlannedTable], policy: HistoryPolicy) -> None:
-    """Raise ``InputError`` for a policy that the statements exclude."""
+def _require_fitting(members: Mapping[str, PlannedTable], policy: HistoryPolicy) -> None:
+    """Raise ``InputError`` for a policy that the statements exclude, and for keys that cannot be tracked."""
     for each in members.values():
         if policy is HistoryPolicy.RESNAPSHOT and not each.plan.snapshot:
             raise InputError(
                 "A subscription WITH (SNAPSHOT = false) has no snapshot to begin again with: take another "
                 "policy for lost history, or SNAPSHOT = true, which a resume does not give again."
             )
-        selection = each.plan.selection()
-        stateful = each.track_keys or (selection is not None and selection.stateful)
-        if policy is HistoryPolicy.SKIP and stateful:
+        if each.track_keys and not each.plan.snapshot:
+            raise InputError(
+                "track_keys counts the rows of each key from a snapshot on: leave SNAPSHOT = false out."
+            )
+        if policy is HistoryPolicy.SKIP and (each.track_keys or keeps_rows(each.plan)):
             raise InputError(
                 "A query with LIMIT or OFFSET, and keys that are tracked, need every row: changes cannot be "
                 "skipped. Take another policy for lost history."

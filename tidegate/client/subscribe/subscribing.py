@@ -15,7 +15,7 @@ from urllib.parse import quote
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
-from tidegate.client.subscribe.history_policy import HistoryPolicy
+from tidegate.client.subscribe.history_policy import HistoryPolicy, history_policy
 from tidegate.client.subscribe.live_joint_subscription import LiveJointSubscription
 from tidegate.client.subscribe.live_subscription import LiveSubscription
 from tidegate.client.subscribe.shared_reading import PlannedTable
@@ -68,7 +68,7 @@ def subscribe(
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     table = catalog.table(parsed, feed_id(feed) if feed else None)
     plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect, switches)
-    policy = HistoryPolicy(on_history_lost)
+    policy = history_policy(on_history_lost)
     return LiveSubscription(
         table, plan, token, key_table, track_keys=track_keys, on_history_lost=policy, spill=spill
     )
@@ -111,4 +111,4 @@ def subscribe_together(
         needs_rows = needs_key_rows(plan, tells_before=table.tells_before)
         directory = key_tables / quote(name, safe="") if key_tables is not None and needs_rows else None
         members[name] = PlannedTable(table, plan, directory)
-    return LiveJointSubscription(members, token, on_history_lost=HistoryPolicy(on_history_lost), spill=spill)
+    return LiveJointSubscription(members, token, on_history_lost=history_policy(on_history_lost), spill=spill)

@@ -67,7 +67,7 @@ class SideMarkers:
             place = FeedPartition(self._topic, rows.partition)
             for marker in (*last, *laid):
                 if marker.resolved > self._gate.delivered:
-                    offsets[place] = min(offsets[place], marker.offset)
+                    offsets[place] = min(offsets.get(place, marker.offset), marker.offset)
         return offsets
 
     def _pass_reached(self, rows: FeedPartition) -> None:

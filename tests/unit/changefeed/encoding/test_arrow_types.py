@@ -32,3 +32,11 @@ def test_a_value_that_does_not_fit_is_named_with_the_advice(sql: str, value: Dec
     form = arrow_form(parse_sql_type(sql), Format.JSON)
     with pytest.raises(RowError, match=r"column v of type T .*: do this$"):
         arrow_array("v", "T", form, [None, value], "do this")
+
+
+@pytest.mark.parametrize("sql", ["INT8", "BOOL", "DECIMAL(10,2)", "DATE", "BYTES"])
+def test_a_long_value_is_told_in_part(sql: str) -> None:
+    form = arrow_form(parse_sql_type(sql), Format.JSON)
+    with pytest.raises(RowError) as failure:
+        arrow_array("v", sql, form, ["x" * 1_000_000], "do this")
+    assert len(str(failure.value)) < 2_000

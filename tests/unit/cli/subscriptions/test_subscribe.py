@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from click.testing import Result
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.unit.cli.running import NOBODY, run
@@ -38,6 +45,26 @@ def lines(result: Result) -> list[dict[str, Any]]:
     """Its lines of JSON."""
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@contextmanager
+def markers_going_on(feed: HandFeed, wall: int) -> Iterator[None]:
+    """Markers from ``wall`` on, while a command runs."""
+    ended = Event()
+
+    def mark() -> None:
+        for at in count(wall):
+            feed.mark(at)
+            if ended.wait(0.2):
+                return
+
+    with ThreadPoolExecutor(1) as threads:
+        marking = threads.submit(mark)
+        try:
+            yield
+        finally:
+            ended.set()
+        marking.result()
 
 
 @pytest.mark.broker
@@ -133,3 +160,24 @@ def test_a_statement_is_read_before_kafka_is_asked() -> None:
 def test_a_command_that_cannot_be_read_is_refused(feed: HandFeed, command: str) -> None:
     result = subscribed(feed, "SUBSCRIBE accounts", "--exec", command)
     assert (result.exit_code, "--exec" in result.stderr) == (1, True)
+
+
+@pytest.mark.broker
+def test_lost_history_is_skipped_if_asked_for_and_told(feed: HandFeed) -> None:
+    first = subscribed(feed, "SUBSCRIBE accounts", "--batches", "1")
+    token = _TOKEN.search(first.stderr)
+    assert token is not None
+    feed.write(0, 8, 1, {"id": 1, "balance": 11, "note": "a"}, {"id": 1, "balance": 10, "note": "a"})
+    feed.mark(9)
+    feed.write(0, 10, 1, None, {"id": 1, "balance": 11, "note": "a"})
+    feed.mark(11)
+    admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(feed.topic, 0, 5)]).values():
+        deleted.result(30)
+    again = ("SUBSCRIBE accounts", "--batches", "1", "--token", token[1])
+    stalled = subscribed(feed, *again)
+    assert (stalled.exit_code, "goes on at offset" in stalled.stderr) == (1, True)
+    with markers_going_on(feed, 12):
+        skipped = subscribed(feed, *again, "--on-history-lost", "skip")
+    assert skipped.exit_code == 0, skipped.output
+    assert "are never delivered" in skipped.stderr

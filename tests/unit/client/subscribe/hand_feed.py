@@ -57,7 +57,8 @@ class HandFeed:
             create_topic(bootstrap, self._jobs)
             create_topic(bootstrap, f"{prefix}raftlog")
         create_topic(bootstrap, self.topic, partitions, **topic_config)
-        if self.options.resolved_topic:
+        side = self.options.resolved_topic
+        if side and (beside is None or beside.options.resolved_topic != side):
             create_topic(bootstrap, self.options.resolved_topic, partitions)
         for descriptor in descriptors:
             entry = encode_entry(update_of(descriptor))
@@ -105,6 +106,13 @@ class HandFeed:
         value = f'{{"resolved":"{Timestamp(wall).decimal()}"}}'.encode()
         for partition in partitions or range(self.partitions):
             self.put(partition, None, value, wall)
+        self.flush()
+
+    def mark_aside(self, wall: int, ends: Mapping[str, int], partition: int = 0) -> None:
+        """Write a marker to the ``resolved_topic``: it counts where topics end at these offsets."""
+        marker = json.dumps({"offsets": dict(sorted(ends.items())), "resolved": Timestamp(wall).decimal()})
+        value = marker.replace(" ", "").encode()
+        self.producer.produce(self.options.resolved_topic, value, None, partition)
         self.flush()
 
     def flush(self) -> None:

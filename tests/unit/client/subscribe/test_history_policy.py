@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.subscribe.consumer_run import plan_of
-from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, plan_behind
-from tidegate.errors import HistoryLost
+from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, history_policy, plan_behind
+from tidegate.errors import HistoryLost, SettingsError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.updates.frontier import Frontier
 
@@ -50,3 +50,9 @@ def test_a_loss_says_what_is_missing_and_why(
     assert loss.skipped is skipped
     assert told in str(loss)
     assert str(loss).endswith("The loss: records are deleted")
+
+
+def test_a_policy_is_known_by_its_name_alone() -> None:
+    assert [history_policy(each.value) for each in HistoryPolicy] == [*HistoryPolicy]
+    with pytest.raises(SettingsError, match=r"no policy 'skip_to_now' .* there are stall, resnapshot, skip"):
+        history_policy("skip_to_now")

@@ -196,6 +196,50 @@ def test_rows_by_key_of_all_tables_go_back_to_the_joint_token(
         assert batch.loss == batch["moves"].loss
 
 
+@pytest.mark.parametrize("aside", ["one", "both"])
+def test_markers_aside_count_for_the_tables_that_have_them(
+    broker: KafkaBroker, topic_prefix: str, aside: str
+) -> None:
+    """Feeds may share a topic of markers, or have markers among their rows."""
+    with_side = replace(OPTIONS, resolved_topic=f"{topic_prefix}resolved")
+    accounts = HandFeed(broker.bootstrap, topic_prefix, 1, with_side)
+    transfers = HandFeed(
+        broker.bootstrap,
+        topic_prefix,
+        1,
+        with_side if aside == "both" else OPTIONS,
+        (TRANSFERS.descriptor,),
+        beside=accounts,
+    )
+
+    def mark(wall: int, rows: int) -> None:
+        """Say that both tables are complete, which have so many rows."""
+        if aside == "both":
+            accounts.mark_aside(wall, {accounts.topic: rows, transfers.topic: rows})
+        else:
+            accounts.mark_aside(wall, {accounts.topic: rows})
+            transfers.mark(wall)
+
+    accounts.write(0, 5, 1, account(1, 10))
+    transfers.write(0, 5, 7, {"id": 7, "amount": 3})
+    accounts.flush()
+    transfers.flush()
+    mark(8, 1)
+    with opened(accounts, {name: f"{text} AS OF 6" for name, text in BOTH.items()}) as subscription:
+        snapshot = next_of(subscription)
+        assert snapshot.frontier == Timestamp(8).next()
+        assert values(snapshot) == {"accounts": [(6, 1, 1, 10, "")], "moves": [(6, "upsert", 7, 3)]}
+    accounts.write(0, 9, 1, account(1, 7), account(1, 10))
+    transfers.write(0, 9, 8, {"id": 8, "amount": 3})
+    accounts.flush()
+    transfers.flush()
+    mark(12, 2)
+    with opened(accounts, token=str(snapshot.token)) as resumed:
+        batch = next_of(resumed)
+        assert batch.frontier == Timestamp(12).next()
+        assert [len(each.rows) for each in batch.members.values()] == [2, 1]
+
+
 def test_async_for_gives_joint_batches(accounts: HandFeed, transfers: HandFeed) -> None:
     accounts.mark(11)
     transfers.mark(11)

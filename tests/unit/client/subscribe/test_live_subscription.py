@@ -111,6 +111,26 @@ def test_without_a_snapshot_it_begins_above_as_of(feed: HandFeed) -> None:
         assert [each[1:] for each in next_of(subscription).rows] == [(-1, 1, 10, ""), (1, 1, 11, "")]
 
 
+def test_the_first_rows_of_an_order_are_of_the_whole_table_without_a_snapshot_too(feed: HandFeed) -> None:
+    second = 1_000_000_000
+    feed.write(0, 5 * second, 1, row(1, 10))
+    feed.write(0, 7 * second, 2, row(2, 20))
+    feed.mark(8 * second)
+    query = "SELECT id FROM accounts ORDER BY id LIMIT 1"
+    statement = f"SUBSCRIBE ({query}) WITH (SNAPSHOT = false) AS OF {6 * second}"
+    with opened(feed, statement) as subscription:
+        assert next_of(subscription).rows == ()  # row 2 is not the first: row 1 was there before
+        feed.write(0, 9 * second, 1, None, row(1, 10))
+        feed.mark(10 * second)
+        assert [each[1:] for each in next_of(subscription).rows] == [(-1, 1), (1, 2)]
+
+
+def test_keys_are_tracked_from_a_snapshot_on_alone(feed: HandFeed) -> None:
+    feed.mark(8)
+    with pytest.raises(InputError, match="track_keys"):
+        opened(feed, UPSERT.replace("PROGRESS", "SNAPSHOT = false"), track_keys=True)
+
+
 def test_it_ends_at_up_to(feed: HandFeed) -> None:
     feed.write(0, 5, 1, row(1, 10))
     feed.write(0, 7, 1, row(1, 11), row(1, 10))

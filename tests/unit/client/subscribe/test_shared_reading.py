@@ -15,11 +15,13 @@ from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
 from tests.unit.client.topics import create_topic, wait_until_forgotten
 from tidegate.client.subscribe import DeliveredBatch, HistoryPolicy, LiveSubscription, subscribe
+from tidegate.client.subscribe.feed_catalog import SubscribableTable
+from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.state.generation_sweep import GenerationSweep
 from tidegate.client.subscribe.state.sql_dialect import SQLITE
-from tidegate.errors import HistoryLost, InputError
+from tidegate.errors import BrokerUnavailable, HistoryLost, InputError
 from tidegate.hlc import Timestamp
-from tidegate.subscribe import FeedPartition
+from tidegate.subscribe import ConsumerState, FeedPartition
 
 pytestmark = pytest.mark.broker
 
@@ -113,6 +115,12 @@ def test_skip_goes_on_from_what_is_readable_and_the_batch_names_the_loss(feed: H
         assert next_of(resumed).loss is None
 
 
+def test_a_bound_within_what_is_lost_cannot_be_reached(feed: HandFeed) -> None:
+    token = lose_beginning(feed)
+    with pytest.raises(HistoryLost, match=r"To skip does not help: .* beyond its upper"):
+        opened(feed, "SUBSCRIBE accounts UP TO 21", token=token, on_history_lost="skip")
+
+
 def test_a_subscription_that_retention_overtakes_skips_too(feed: HandFeed) -> None:
     feed.write(0, 5, 1, row(1, 5))
     feed.mark(8)
@@ -132,6 +140,30 @@ def test_a_subscription_that_retention_overtakes_skips_too(feed: HandFeed) -> No
         assert batch.loss.held == Timestamp(8).next()
         assert [each[1:4] for each in batch.rows] == [(-1, 1, 22), (1, 1, 24)]
         assert subscription.figures().repeats == 0
+
+
+def test_while_kafka_is_away_the_loss_waits(feed: HandFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed.mark(8)
+    with opened(feed, on_history_lost="skip") as subscription:
+        next_of(subscription)
+        reading, now, away = subscription._reading, FeedHistory.now, ["once", "twice"]
+        reading._lost = HistoryLost("records are deleted", feed.topic, 0, 3)
+
+        def answer(table: SubscribableTable) -> FeedHistory:
+            if away:
+                raise BrokerUnavailable(f"no answer {away.pop()}")
+            return now(table)
+
+        monkeypatch.setattr(FeedHistory, "now", staticmethod(answer))
+        assert subscription.next(0.0) is None
+        assert away == ["once"]
+        feed.mark(9)
+        batch = subscription.next(2.0)
+        feed.mark(10)
+        batch = batch or next_of(subscription)
+        assert not away
+        assert batch.loss is not None
+        assert batch.loss.cause.offset == 3
 
 
 def test_a_topic_without_its_beginning_has_no_new_snapshot_and_both_reasons_are_told(feed: HandFeed) -> None:
@@ -179,6 +211,43 @@ def test_rows_by_key_that_are_gone_are_read_again_and_nothing_is_skipped(plain_f
         assert batch.rows == ((Timestamp(12), -1, 1, 10, ""), (Timestamp(12), 1, 1, 11, ""))
         assert batch.loss is not None
         assert not batch.loss.skipped
+
+
+@pytest.mark.parametrize("policy", ["resnapshot", "skip"])
+def test_a_damaged_key_table_is_read_again(plain_feed: HandFeed, tmp_path: Path, policy: str) -> None:
+    feed, rows = plain_feed, tmp_path / "rows"
+    put(feed, 5, 1, 10)
+    feed.mark(8)
+    with opened(feed, key_table=rows) as subscription:
+        token = str(next_of(subscription).token)
+    for file in rows.rglob("CURRENT"):
+        file.write_bytes(b"damaged")
+    put(feed, 12, 1, 11)
+    feed.mark(13)
+    with pytest.raises(HistoryLost):
+        opened(feed, token=token, key_table=rows)
+    with opened(feed, token=token, key_table=rows, on_history_lost=policy) as subscription:
+        batch = next_of(subscription)
+        assert batch.loss is not None
+        assert batch.is_snapshot is (policy == "resnapshot")
+        assert batch.rows[-2:] == ((Timestamp(12), -1, 1, 10, ""), (Timestamp(12), 1, 1, 11, ""))
+    with opened(feed, token=str(batch.token), key_table=rows) as resumed:
+        feed.mark(14)
+        assert next_of(resumed).loss is None
+
+
+def test_frontiers_of_a_stream_with_progress_do_not_fall_behind_a_loss(feed: HandFeed) -> None:
+    token = lose_beginning(feed)
+    statement = "SUBSCRIBE accounts WITH (PROGRESS)"
+    with opened(feed, statement, token=token, on_history_lost="skip") as subscription:
+        state = ConsumerState(subscription.header, resumed=True)
+        for each in subscription.opening:
+            assert state.push(each) is None
+        feed.write(0, 24, 1, row(1, 24), row(1, 22))
+        feed.mark(25)
+        batch = next_of(subscription)
+        released = [state.push(each) for each in batch.rows]
+        assert [each.frontier for each in released if each is not None] == [batch.frontier]
 
 
 def test_a_topic_that_is_there_anew_is_never_gone_on_with(feed: HandFeed) -> None:

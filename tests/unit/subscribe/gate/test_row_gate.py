@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.unit.subscribe.gate.records import ONE, OTHER, gate, marker, row, shown
@@ -220,3 +224,45 @@ def test_a_partition_that_the_feed_has_not_is_refused() -> None:
         gate(ONE).take(FeedPartition("t", 9), marker(0, 1))
     with pytest.raises(ValueError, match="without partitions"):
         RowGate({}, ())
+
+
+def test_another_thread_may_ask_for_figures_while_records_are_taken() -> None:
+    both = gate()
+    ended = threading.Event()
+
+    def ask() -> int:
+        asked = 0
+        while not ended.is_set():
+            assert both.waiting_bytes >= 0
+            assert both.offsets().keys() == {ONE, OTHER}
+            asked += both.waiting_rows >= 0
+        return asked
+
+    switches = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            asking = threads.submit(ask)
+            for at in range(2_000):
+                both.take(ONE, row(2 * at, at, at + 1))
+                both.take(ONE, marker(2 * at + 1, at + 1))
+                if at % 7 == 0:
+                    both.take(OTHER, marker(at, max(at - 50, 1)))
+                    both.open()
+            ended.set()
+            assert asking.result() > 0
+    finally:
+        sys.setswitchinterval(switches)
+    assert both.waiting_bytes > both.waiting_rows > 0
+
+
+def test_the_rows_of_one_topic_are_told_apart_in_their_order() -> None:
+    first, second = FeedPartition("t", 0), FeedPartition("u", 0)
+    both = RowGate(dict.fromkeys(("t", "u"), JsonDecoder(Envelope.WRAPPED)), (first, second))
+    both.take_all(first, RecordColumns.of([row(0, 1, 5), row(1, 2, 3), marker(2, 6)]))
+    both.take_all(second, RecordColumns.of([row(0, 1, 4), marker(1, 6)]))
+    opening = both.open()
+    assert opening is not None
+    assert [opening.rows.of_topic("t").keys, opening.rows.of_topic("u").keys] == [[b"[2]", b"[1]"], [b"[1]"]]
+    assert opening.rows.of_topic("t").walls.tolist() == [3, 5]
+    assert len(opening.rows.of_topic("v")) == 0

@@ -31,7 +31,13 @@ def html_table(caption: str, header: Sequence[str], rows: Sequence[RowValues]) -
 
 
 def _cell(value: Any) -> str:
-    return "<td><i>NULL</i></td>" if value is None else f"<td>{_shown(plain_text(value))}</td>"
+    if value is None:
+        return "<td><i>NULL</i></td>"
+    try:
+        text = plain_text(value)
+    except RecursionError:  # JSON that is nested deeper than Python's stack
+        text = "…"
+    return f"<td>{_shown(text)}</td>"
 
 
 def _shown(text: str) -> str:

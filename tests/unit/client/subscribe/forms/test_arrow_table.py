@@ -68,6 +68,36 @@ def test_no_digit_of_a_decimal_is_lost(value: Decimal) -> None:
     assert column_of("DECIMAL", value).to_pylist() == [json.dumps(str(value)).strip('"')]
 
 
+_COLUMNS = {
+    "BOOL": st.booleans(),
+    "INT8": st.integers(-(2**63), 2**63 - 1),
+    "DECIMAL(12,3)": st.decimals(-(10**9) + 1, 10**9 - 1, places=3),
+    "DECIMAL": st.decimals(allow_nan=False, allow_infinity=False).map(str),
+    "STRING": st.text(),
+    "INT8[]": st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=3),
+}
+
+
+@st.composite
+def _typed_rows(draw: st.DrawFn) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
+    """Columns of random types, and rows of their values and NULLs."""
+    types = draw(st.lists(st.sampled_from(sorted(_COLUMNS)), min_size=1, max_size=4))
+    columns = tuple((f"c{at}", sql) for at, sql in enumerate(types))
+    values = st.tuples(*(st.one_of(st.none(), _COLUMNS[sql]) for sql in types))
+    return columns, draw(st.lists(values, max_size=5))
+
+
+@given(_typed_rows())
+def test_a_table_has_the_values_of_the_rows(
+    drawn: tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]],
+) -> None:
+    columns, values = drawn
+    batch = batch_of("SUBSCRIBE accounts", *((AT, 1, *row) for row in values), columns=columns)
+    table = batch.arrow()
+    assert table.schema == batch_of("SUBSCRIBE accounts", columns=columns).arrow().schema
+    assert [tuple(row.values())[2:] for row in table.to_pylist()] == values
+
+
 def test_an_empty_batch_has_the_same_columns() -> None:
     statement = "SUBSCRIBE accounts ENVELOPE DEBEZIUM (KEY (id)) WITH (PROGRESS)"
     row = (AT, False, "insert", 1, None, None, Decimal("1.25"), "x")

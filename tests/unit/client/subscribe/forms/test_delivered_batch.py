@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.client.subscribe.forms.batches import AT, batch_of
 from tidegate.client.subscribe import DeliveredBatch
-from tidegate.errors import InputError, SettingsError
+from tidegate.errors import InputError, RowError, SettingsError
 
 ROW = (AT, 1, 2**60 + 1, Decimal("0.10"), None)
 
@@ -80,3 +80,15 @@ def test_names_of_columns_are_escaped_in_a_notebook_and_bounded() -> None:
     assert "<b>" not in shown
     assert shown.count("<th>") == 50
     assert "the first 50 of 83 columns" in shown
+
+
+def test_json_that_is_nested_deeper_than_the_stack_ends_no_notebook_and_is_named_in_arrow() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    nested = batch_of("SUBSCRIBE accounts", (AT, 1, 1, deep), columns=(("id", "INT8"), ("doc", "JSONB")))
+    assert "<td>…</td>" in nested._repr_html_()
+    pytest.importorskip("pyarrow")
+    for as_text in ((), ("doc",)):
+        with pytest.raises(RowError, match="column doc of type JSONB has the value JSON that is nested"):
+            nested.arrow(as_text)
