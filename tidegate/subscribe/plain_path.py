@@ -60,20 +60,17 @@ class PlainPath:
         self._newest = NewestRows()
         if not self._bounds.snapshot:
             return []
-        as_of = self._bounds.as_of
-        return self._show(self._head(as_of), [(None, row) for row in rows if row is not None])
+        shown = [row for row in rows if row is not None]
+        return self._show([(self._head(self._bounds.as_of), 0, len(shown))], [None] * len(shown), shown)
 
     def _later_rows(self, opened: OpenedRows, opening: GateOpening) -> list[RowValues]:
-        changes = list(zip(*self._changes.pairs(opened, opening.decode), strict=True))
+        before, after = self._changes.pairs(opened, opening.decode)
         walls, logicals = opened.walls, opened.logicals
         new = np.flatnonzero((walls[1:] != walls[:-1]) | (logicals[1:] != logicals[:-1])) + 1
         begins = [0, *new.tolist()]
         ends = [*begins[1:], len(opened)]
-        wall_of, logical_of = walls[begins].tolist(), logicals[begins].tolist()
-        shown: list[RowValues] = []
-        for begin, end, wall, logical in zip(begins, ends, wall_of, logical_of, strict=True):
-            shown += self._show(self._head(Timestamp(wall, logical)), changes[begin:end])
-        return shown
+        heads = map(self._head, map(Timestamp, walls[begins].tolist(), logicals[begins].tolist()))
+        return self._show(zip(heads, begins, ends, strict=True), before, after)
 
     def _head(self, time: Timestamp) -> RowValues:
         return (time, False) if self._progress else (time,)

@@ -79,13 +79,14 @@ def test_a_damaged_row_ends_the_subscription_for_good() -> None:
             subscription.advance(opening, gate.offsets())
 
 
-def test_values_that_fit_together_like_others_are_refused() -> None:
-    """Three damaged values that are three good ones if they are read as one text."""
+@pytest.mark.parametrize(("between", "joins"), [(b", ", b""), (b"", b", ")])
+def test_values_that_fit_together_like_others_are_refused(between: bytes, joins: bytes) -> None:
+    """Three damaged values that are three good ones if they are read as one array, or as lines of a text."""
     row = b'{"after": {"id": 1, "balance": 666, "note": null}, "updated": "7.0000000000"}'
     values = (
-        row + b", " + row,
+        row + between + row,
         b'{"after": null, "more": [{"updated": "8.0000000000"}',
-        b'{}], "updated": "9.0000000000"}',
+        joins + b'{}], "updated": "9.0000000000"}',
     )
     gate = RowGate(DECODERS, [PLACE])
     for offset, value in enumerate(values):

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.subscribe.collector_pause import collector_paused
 from tidegate.client.subscribe.feed_history import FeedHistory
-from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
 from tidegate.subscribe.gate.feed_record import FeedPartition
@@ -104,7 +105,12 @@ class FeedGate:
     def read(self, timeout_s: float) -> None:
         """Take what has come, as soon as anything has. Raises what `FeedReader` and `RowGate` raise."""
         self._reader.pause(self._pauses.now())
-        for place, records in self._reader.poll(timeout_s):
+        polled = self._reader.poll(timeout_s)
+        with collector_paused():
+            self._take(polled)
+
+    def _take(self, polled: Sequence[PartitionRecords]) -> None:
+        for place, records in polled:
             side = self._sides.get(place.topic)
             if side is None:
                 self._gate.take_all(place, records)

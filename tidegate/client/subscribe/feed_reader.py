@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
+from itertools import groupby
 from typing import Any, Final
 
 import confluent_kafka
@@ -33,6 +34,8 @@ _FETCH_WAIT_MS: Final = 20
 #: What librdkafka fetches ahead, per partition and in all: rows that wait in it are not seen by the gate.
 _FETCH_BYTES: Final = 1024 * 1024
 _QUEUED_KIB: Final = 16 * 1024
+#: How soon a partition is fetched again whose records had filled the queue: librdkafka's second is long.
+_FULL_WAIT_MS: Final = 20
 _TOPICS_EVERY_S: Final = 2.0
 _AGAIN_S: Final = 0.5
 _GONE: Final = frozenset(
@@ -78,6 +81,7 @@ class FeedReader:
                 "fetch.wait.max.ms": _FETCH_WAIT_MS,
                 "fetch.message.max.bytes": _FETCH_BYTES,
                 "queued.max.messages.kbytes": _QUEUED_KIB,
+                "fetch.queue.backoff.ms": _FULL_WAIT_MS,
                 "logger": self._watch,
             },
         )
@@ -141,18 +145,17 @@ class FeedReader:
         self._consumer.close()
 
     def _records(self, messages: Sequence[Message]) -> list[PartitionRecords]:
-        by_place: defaultdict[tuple[str, int], list[Message]] = defaultdict(list)
-        for place, error, message in zip(
-            zip(map(Message.topic, messages), map(Message.partition, messages), strict=True),
-            map(Message.error, messages),
-            messages,
-            strict=True,
-        ):
-            if error is None:
-                by_place[place].append(message)
-            else:
-                self._take_error(message, error)
-        return [self._columns(FeedPartition(*place), found) for place, found in by_place.items()]
+        errors = list(map(Message.error, messages))
+        if set(map(type, errors)) - {type(None)}:
+            for message, error in zip(messages, errors, strict=True):
+                if error is not None:
+                    self._take_error(message, error)
+            messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
+        by_place: defaultdict[FeedPartition, list[Message]] = defaultdict(list)
+        for topic, of_topic in groupby(messages, Message.topic):
+            for partition, found in groupby(of_topic, Message.partition):
+                by_place[FeedPartition(topic, partition)] += found
+        return [self._columns(place, found) for place, found in by_place.items()]
 
     def _columns(self, place: FeedPartition, messages: list[Message]) -> PartitionRecords:
         offsets: Any = list(map(Message.offset, messages))

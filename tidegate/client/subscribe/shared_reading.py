@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.collector_pause import collector_paused
 from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_gate import FeedGate
@@ -285,8 +286,10 @@ class SharedReading:
     def _opens(self) -> bool:
         """Whether there is a batch that was not given yet, made now or before."""
         if self._opened is None:
-            opening = self._gate.open()
-            self._opened = None if opening is None else self._joint.advance(opening, self._gate.offsets())
+            with collector_paused():
+                opening = self._gate.open()
+                if opening is not None:
+                    self._opened = self._joint.advance(opening, self._gate.offsets())
         return self._opened is not None
 
     def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:

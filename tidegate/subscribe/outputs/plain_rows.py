@@ -8,85 +8,120 @@ fraction of the time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
-from typing import TypeAlias, TypeVar
+from operator import eq, itemgetter
+from typing import Any, TypeAlias
 
 from tidegate.subscribe.outputs.keyed_rows import DELETE, INSERT, UPSERT
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.row_identity import row_identity
 from tidegate.subscribe.updates.update import RowValues
-from tidegate.subscribe.updates.value_order import values_key
+from tidegate.subscribe.updates.value_order import value_key, values_key
 
-#: The row before a change and the row after it; ``None`` for no row.
-RowChange: TypeAlias = tuple[RowValues | None, RowValues | None]
-_Item = TypeVar("_Item")
-#: Makes the rows of one timestamp out of its changes: ``head`` stands before each of them.
-ShowChanges: TypeAlias = Callable[[RowValues, Iterable[RowChange]], list[RowValues]]
+#: Rows before or after some changes; ``None`` for no row.
+_Rows: TypeAlias = list[RowValues | None]
+#: The changes of one timestamp: what stands before their rows, and their positions, the last one excluded.
+TimeGroup: TypeAlias = tuple[RowValues, int, int]
+#: Makes the rows of changes: of the row before each, and the row after it. It may set elements of both lists.
+ShowChanges: TypeAlias = Callable[[Iterable[TimeGroup], _Rows, _Rows], list[RowValues]]
 
 
 def plain_rows(shape: OutputShape) -> ShowChanges:
     """What shows changes in the form of a statement without a query, by diffs or by the primary key."""
-    return _shown_as_diffs if not shape.key else _KeyedChanges(shape).rows
+    if not shape.key:
+        return _shown_as_diffs
+    changes = _KeyedChanges(shape)
+    return changes.with_before if shape.mode is OutputMode.DEBEZIUM else changes.new_values
 
 
-def _shown_as_diffs(head: RowValues, changes: Iterable[RowChange]) -> list[RowValues]:
+def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
     """Retractions first, then additions, each in the order of their values."""
-    gone: list[RowValues] = []
-    come: list[RowValues] = []
-    for before, after in changes:
-        if before == after and _are_one(before, after):
-            continue
-        if before is not None:
-            gone.append(before)
-        if after is not None:
-            come.append(after)
-    less, more = (*head, -1), (*head, 1)
-    return [less + row for row in _in_order(gone)] + [more + row for row in _in_order(come)]
+    _leave_out_unchanged(before, after)
+    shown: list[RowValues] = []
+    for head, begin, end in groups:
+        for diff, rows in ((-1, before), (1, after)):
+            first = (*head, diff)
+            if end - begin == 1:
+                if (row := rows[begin]) is not None:
+                    shown.append(first + row)
+                continue
+            there = [row for row in rows[begin:end] if row is not None]
+            _sort_rows(there)
+            shown += [first + row for row in there]
+    return shown
 
 
 class _KeyedChanges:
     """Shows changes by the primary key: one row for each key that changes, in the order of the keys."""
 
-    __slots__ = ("_key", "_nothing", "_reordered", "_rest", "_with_before")
+    __slots__ = ("_key", "_nothing", "_only_key", "_reordered", "_rest")
 
     def __init__(self, shape: OutputShape) -> None:
         self._key, self._rest = picker(shape.key), picker(shape.rest)
-        self._reordered = picker((*shape.key, *shape.rest))
+        #: What rows are sorted by: the only value of a key as it is.
+        self._only_key = itemgetter(*shape.key)
+        in_order = (*shape.key, *shape.rest)
+        self._reordered = None if in_order == tuple(range(len(in_order))) else picker(in_order)
         self._nothing = (None,) * len(shape.rest)
-        self._with_before = shape.mode is OutputMode.DEBEZIUM
 
-    def rows(self, head: RowValues, changes: Iterable[RowChange]) -> list[RowValues]:
-        """See ``ShowChanges``."""
-        changes = [
-            change for change in changes if change[0] != change[1] or not _are_one(change[0], change[1])
-        ]
-        if len(changes) > 1:
-            key = self._key
-            _sort(changes, lambda change: key(change[1] or change[0] or ()))
-        return self._all_values(head, changes) if self._with_before else self._new_values(head, changes)
+    def new_values(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
+        """The rows of ENVELOPE UPSERT."""
+        _leave_out_unchanged(before, after)
+        key, nothing, reordered = self._key, self._nothing, self._reordered
+        shown: list[RowValues] = []
+        for head, begin, end in groups:
+            upsert = (*head, UPSERT)
+            changes = self._in_order(before, after, begin, end)
+            if None not in changes[1]:
+                come: Any = changes[1]
+                shown += [upsert + row for row in (come if reordered is None else map(reordered, come))]
+                continue
+            delete = (*head, DELETE)
+            for gone, row in zip(*changes, strict=True):
+                if row is not None:
+                    shown.append(upsert + (row if reordered is None else reordered(row)))
+                elif gone is not None:
+                    shown.append(delete + key(gone) + nothing)
+        return shown
 
-    def _new_values(self, head: RowValues, changes: Iterable[RowChange]) -> list[RowValues]:
-        upsert, delete, reordered = (*head, UPSERT), (*head, DELETE), self._reordered
-        return [
-            upsert + reordered(after)
-            if after is not None
-            else delete + self._key(before or ()) + self._nothing
-            for before, after in changes
-        ]
-
-    def _all_values(self, head: RowValues, changes: Iterable[RowChange]) -> list[RowValues]:
+    def with_before(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
+        """The rows of ENVELOPE DEBEZIUM."""
+        _leave_out_unchanged(before, after)
         key, rest, nothing = self._key, self._rest, self._nothing
         shown: list[RowValues] = []
-        for before, after in changes:
-            if after is None:
-                before = before or ()
-                shown.append((*head, DELETE, *key(before), *rest(before), *nothing))
-            elif before is None:
-                shown.append((*head, INSERT, *key(after), *nothing, *rest(after)))
-            else:
-                shown.append((*head, UPSERT, *key(after), *rest(before), *rest(after)))
+        for head, begin, end in groups:
+            insert, upsert, delete = (*head, INSERT), (*head, UPSERT), (*head, DELETE)
+            for gone, row in zip(*self._in_order(before, after, begin, end), strict=True):
+                if row is None:
+                    if gone is not None:
+                        shown.append(delete + key(gone) + rest(gone) + nothing)
+                elif gone is None:
+                    shown.append(insert + key(row) + nothing + rest(row))
+                else:
+                    shown.append(upsert + key(row) + rest(gone) + rest(row))
         return shown
+
+    def _in_order(self, before: _Rows, after: _Rows, begin: int, end: int) -> tuple[_Rows, _Rows]:
+        """The changes of a group in the order of their keys, without those that have no row at all."""
+        before, after = before[begin:end], after[begin:end]
+        if end - begin == 1:
+            return before, after
+        rows = [old if new is None else new for old, new in zip(before, after, strict=True)]
+        if None in rows:
+            there = [at for at, row in enumerate(rows) if row is not None]
+            before, after = [before[at] for at in there], [after[at] for at in there]
+            rows = [rows[at] for at in there]
+        order = _order(list(map(self._only_key, rows)))
+        return [before[at] for at in order], [after[at] for at in order]
+
+
+def _leave_out_unchanged(before: _Rows, after: _Rows) -> None:
+    """Set both rows of each change that changes nothing to ``None``."""
+    if True not in (equal := list(map(eq, before, after))):
+        return
+    for at in [at for at, is_equal in enumerate(equal) if is_equal]:
+        if _are_one(before[at], after[at]):
+            before[at] = after[at] = None
 
 
 def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
@@ -96,23 +131,21 @@ def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
     return row_identity(before) == row_identity(after)
 
 
-def _in_order(rows: list[RowValues]) -> Sequence[RowValues]:
-    """Rows in the order of their values, NULLs last."""
+def _sort_rows(rows: list[RowValues]) -> None:
+    """Sort rows by their values, NULLs last: as Python does where it can, which is the same order."""
     if len(rows) > 1:
-        _sort(rows, _itself)
-    return rows
+        try:
+            rows.sort()
+        except TypeError:  # NULLs, or values of several types
+            rows.sort(key=values_key)
 
 
-def _itself(row: RowValues) -> RowValues:
-    return row
-
-
-def _sort(items: list[_Item], values_of: Callable[[_Item], RowValues]) -> None:
-    """Sort items by values: as Python does where it can, which is the same order."""
+def _order(keys: Sequence[Any]) -> list[int]:
+    """The positions of keys in their order, NULLs last. A key is a value, or a tuple of several."""
     try:
-        items.sort(key=values_of)
-    except TypeError:  # NULLs, or values of several types
-        items.sort(key=lambda item: values_key(values_of(item)))
+        return sorted(range(len(keys)), key=keys.__getitem__)
+    except TypeError:
+        return sorted(range(len(keys)), key=lambda at: value_key(keys[at]))
 
 
 def picker(positions: tuple[int, ...]) -> Callable[[RowValues], RowValues]:
