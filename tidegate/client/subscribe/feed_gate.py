@@ -109,11 +109,6 @@ class FeedGate:
         with collector_paused():
             self._take(polled)
 
-    def close(self) -> None:
-        """Close the client, and delete the files of rows that wait."""
-        self._reader.close()
-        self._spill.close()
-
     def _take(self, polled: Sequence[PartitionRecords]) -> None:
         for place, records in polled:
             side = self._sides.get(place.topic)
@@ -124,3 +119,8 @@ class FeedGate:
                 side.take(place, records.record(at))
         for place, side in self._side_of.items():
             side.reach(place, self._reader.positions[place])
+
+    def close(self) -> None:
+        """Close the client, and delete the files of rows that wait."""
+        self._reader.close()
+        self._spill.close()

@@ -288,7 +288,8 @@ class SharedReading:
         if self._opened is None:
             with collector_paused():
                 opening = self._gate.open()
-                self._opened = None if opening is None else self._joint.advance(opening, self._gate.offsets())
+                if opening is not None:
+                    self._opened = self._joint.advance(opening, self._gate.offsets())
         return self._opened is not None
 
     def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:
