@@ -11,7 +11,9 @@ from tests.unit.client.subscribe.hand_feed import HandFeed
 ACCOUNTS: Final = 100
 OPENING: Final = 1_000
 TOTAL: Final = ACCOUNTS * OPENING
+#: Transfers between two markers: more of them where there are many, for each marker is waited for.
 _MARKED_TRANSFERS: Final = 20
+_MOST_MARKERS: Final = 5_000
 
 
 class BankTopic:
@@ -40,6 +42,7 @@ class BankTopic:
     def transfer(self, count: int) -> None:
         """Make so many transfers, and mark the last one everywhere."""
         random = self._random
+        marked = max(_MARKED_TRANSFERS, count // _MOST_MARKERS)
         for number in range(count):
             self._wall += 1
             source, target = random.sample(range(ACCOUNTS), 2)
@@ -48,7 +51,7 @@ class BankTopic:
                 before = self._balances[account]
                 self._balances[account] += change
                 self._set(account, before)
-            if number % _MARKED_TRANSFERS == 0:
+            if number % marked == 0:
                 self._write()
         self._write(everywhere=True)
 

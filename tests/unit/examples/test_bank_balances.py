@@ -13,7 +13,9 @@ from tidegate.hlc import Timestamp
 pytestmark = pytest.mark.broker
 
 
-@pytest.mark.parametrize("transfers", [3_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "transfers", [3_000, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)])]
+)
 def test_the_sum_of_balances_never_wavers(broker: KafkaBroker, topic_prefix: str, transfers: int) -> None:
     seed = 18
     print("seed", seed)
