@@ -47,6 +47,10 @@ _CASES: Final = {
     "diffs of a feed WITH diff": (True, "SUBSCRIBE orders AS OF 1"),
     "diffs, rows by key in memory": (False, "SUBSCRIBE orders AS OF 1"),
     "snapshot as of the end": (False, "SUBSCRIBE orders AS OF {end}"),
+    "rows by another key, rows by key in memory": (
+        False,
+        "SUBSCRIBE orders ENVELOPE UPSERT (KEY (customer)) AS OF 1",
+    ),
 }
 
 

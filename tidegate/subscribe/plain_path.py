@@ -67,7 +67,7 @@ class PlainPath:
         self._newest = NewestRows()
         if not self._bounds.snapshot:
             return []
-        shown = [row for row in rows if row is not None]
+        shown: list[RowValues | None] = [row for row in rows if row is not None]
         return self._show([(self._head(self._bounds.as_of), 0, len(shown))], [None] * len(shown), shown)
 
     def _later_rows(self, opened: OpenedRows, opening: GateOpening) -> list[RowValues]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from tidegate.errors import HistoryLost
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
+from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.fingerprint import fingerprint
@@ -73,6 +74,7 @@ class Subscription:
     __slots__ = (
         *(
             "_bounds",
+            "_changes",
             "_first_error",
             "_key_rows",
             "_offsets",
@@ -103,6 +105,10 @@ class Subscription:
         self._key_rows = source.key_rows or MemoryKeyRows()
         self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of)
         self._selection = plan.selection()
+        # The first rows of an order depend on the order of updates, which only `RowUpdates` fixes.
+        ordered = self._selection is not None and self._selection.stateful
+        fast = before is not RowBefore.NOWHERE and not ordered
+        self._changes = PlainChanges(plan.relation, before, self._key_rows) if fast else None
         self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
         plain = not track_keys and is_plain(plan)
         self._plain = PlainPath(plan, self._bounds, before, self._key_rows) if plain else None
@@ -150,7 +156,10 @@ class Subscription:
         if self._plain is not None:
             shown = self._plain.rows(opening)
         else:
-            updates = self._updates.updates(opening.versions)
+            if self._changes is not None:
+                updates = self._changes.updates(opening.rows, opening.decode)
+            else:
+                updates = self._updates.updates(opening.versions)
             self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
         self._key_rows.close_at(opening.frontier)
         return shown

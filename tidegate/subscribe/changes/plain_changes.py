@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
+from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.changes.row_updates import RowBefore, row_of
 from tidegate.subscribe.changes.row_values import RowLines
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
 from tidegate.subscribe.updates.relation import Relation
-from tidegate.subscribe.updates.update import RowValues
+from tidegate.subscribe.updates.update import RowValues, Update
 
 _REFUSALS: Final = (msgspec.MsgspecError, RecursionError, TypeError, ValueError)
 _AFTER, _BEFORE = attrgetter("after"), attrgetter("before")
@@ -65,6 +66,17 @@ class PlainChanges:
             for at in [at for at, row in enumerate(after) if row is None]:
                 before[at] = self._key_alone(opened, at, decode)
         return before, after
+
+    def updates(self, opened: OpenedRows, decode: DecodeRow) -> list[Update]:
+        """The updates of all versions, retractions first. Raises as ``RowUpdates.updates`` does."""
+        updates: list[Update] = []
+        times = map(Timestamp, opened.walls.tolist(), opened.logicals.tolist())
+        for time, before, after in zip(times, *self.pairs(opened, decode), strict=True):
+            if before is not None:
+                updates.append(Update(time, -1, before))
+            if after is not None:
+                updates.append(Update(time, 1, after))
+        return updates
 
     def _decoded(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         """The row before each version where records tell it, and the row that each sets."""
