@@ -60,7 +60,7 @@ class MissingVersions:
         if self._table.journal is not None:
             self._table.journal.inherit(state.range_id, told)
         certain = min((hand_off.resolved for hand_off in told), default=ZERO)
-        for feed in self._feeds.active:
+        for feed in self._may_miss(state, told):
             gaps = self._with_inherited(feed, state, new, told)
             gaps += self._lost_if_detached(feed, gaps, new, certain)
             self._lagging.set(state, feed.id, joined(clipped(gaps, state.span)))
@@ -72,10 +72,29 @@ class MissingVersions:
         first. In keys that the range has, or has scanned before, the gaps are known.
         """
         new, told = remainder(scan.span, keys_known(state)), list(state.hand_offs.values())
-        for feed in self._feeds.active:
+        for feed in self._may_miss(state, told):
             gaps = self._with_inherited(feed, state, new, told)
             gaps += self._lost_if_detached(feed, gaps, new, scan.since)
             self._lagging.set(state, feed.id, joined(gaps))
+
+    def _may_miss(self, state: RangeState, hand_offs: Sequence[HandOff]) -> Iterator[PartitionFeed]:
+        """Yield the active feeds that may miss versions of keys that come to a range.
+
+        All others have no gap, and get none. They are most feeds of most partitions, and a split of one range
+        into thousands asks for each feed and each new range.
+        """
+        told = {lag.feed for hand_off in hand_offs for lag in hand_off.lags or ()}
+        forgotten = any(map(_is_forgotten, hand_offs))
+        for feed in self._feeds.active:
+            if (
+                forgotten
+                or feed.id in state.lags
+                or feed.id in self._lagging.feeds
+                or feed.told_as in told
+                or self._detached.mode(feed.id) is not None
+                or feed.can_lag
+            ):
+                yield feed
 
     def _lost_if_detached(
         self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp
