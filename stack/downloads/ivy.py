@@ -63,12 +63,12 @@ def find() -> Path:
 
 
 def module(wanted: Iterable[Coordinate]) -> str:
-    """An Ivy module that does nothing but depend on ``wanted``, and on nothing that they depend on."""
+    """Return an Ivy module that does nothing but depend on ``wanted``, and on nothing that they depend on."""
     return _MODULE.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
 
 
 def archive_module(archive: Archive) -> str:
-    """An Ivy module that asks for ``archive`` itself and nothing that its artifact depends on."""
+    """Return an Ivy module that asks for ``archive`` itself and nothing that its artifact depends on."""
     return _MODULE.format(dependencies=_ARCHIVE.format(archive, ARCHIVE_TYPE))
 
 
@@ -118,7 +118,9 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(jar: Path) -> tuple[int, ...]:
-    """The version in the jar's manifest; for a file that is no Ivy jar ``()``, which is below any other."""
+    """Return the version in the jar's manifest; for a file that is no Ivy jar ``()``, which is below any
+    other.
+    """
     try:
         with ZipFile(jar) as members:
             manifest = members.read("META-INF/MANIFEST.MF").decode(errors="replace")
