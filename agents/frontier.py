@@ -1,4 +1,4 @@
-"""The frontier agent: makes progress and markers of committed checkpoints, feed by feed.
+"""The frontier agent: turns committed checkpoints into progress and markers, feed by feed.
 
 The checkpoints topic has a few partitions. A feed's id decides which one the feed belongs to, and every log
 partition writes its checkpoints to all of them. Reading begins at the group's offset, or else at the oldest
@@ -188,7 +188,7 @@ class Frontiers:
 
 
 def overlap_report(overlap: Overlap) -> OverlapReport:
-    """Make the report of an overlap."""
+    """Return an overlap for the status page: keys in hexadecimal, ids of ranges, generations."""
     generations = tuple(claim.generation for claim in overlap.claims)
     return OverlapReport(overlap.span.start.hex(), overlap.span.end.hex(), overlap.range_ids, generations)
 

@@ -231,7 +231,7 @@ class JobsOwner:
         self._look_at(definition.id)
 
     def _fault(self, definition: FeedDefinition) -> str:
-        """Why the feed has to fail; empty if it need not.
+        """Return why the feed has to fail; empty if it need not.
 
         An unknown cluster is asked before the feed is announced, or prepared.
         """
@@ -252,7 +252,7 @@ class JobsOwner:
         return OwnTopics.of(definition, self._app.follower.view, partial(self._sinks.share, definition))
 
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
-        """The feed that must be gone before this one may have its topics; ``None`` if there is none.
+        """Return the feed that must be gone before this one may have its topics; ``None`` if there is none.
 
         It is gone once every partition has forgotten it and nobody can write its markers.
         """

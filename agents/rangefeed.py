@@ -124,7 +124,10 @@ class LogPartitions:
         return tuple(held.report() for _, held in sorted(self.open.items()))
 
     async def ranges_in(self, span: Span) -> tuple[SpanReport, ...]:
-        """The ranges that have keys of ``span``, by partition. Partitions being restored are left out."""
+        """Return the ranges that have keys of ``span``, by partition.
+
+        Partitions being restored are left out.
+        """
         asked = [held.ranges_in(span) for _, held in sorted(self.open.items())]
         return tuple(report for report in await asyncio.gather(*asked) if report is not None)
 

@@ -64,7 +64,8 @@ class NoTables(TableManager):
 class Application(faust.App):
     """One worker's Faust application.
 
-    ``runtime`` is set before the first partition is assigned, ``reports`` once the agents are registered.
+    ``runtime`` is set before the first partition is assigned. ``follower`` is set when the application
+    starts. ``reports`` is empty until the agents are registered.
     """
 
     BootStrategy = NoFaustServers
@@ -105,7 +106,7 @@ class Application(faust.App):
     # ---- agents
 
     def batch_topic(self, name: str) -> Any:
-        """The topic ``name``. Its messages have ``FetchedBatch``es as values."""
+        """Return the topic ``name``. Its messages have ``FetchedBatch``es as values."""
         return self.topic(name, schema=BatchSchema())
 
     async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None:
@@ -186,7 +187,7 @@ class Application(faust.App):
 
     @property
     def batches(self) -> BatchConsumer:
-        """The consumer, with its true type."""
+        """Faust's consumer of this application, typed as the ``BatchConsumer`` that it is."""
         consumer: BatchConsumer = self.consumer
         return consumer
 

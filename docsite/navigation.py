@@ -30,13 +30,13 @@ class Section(NamedTuple):
 
 
 def pages(checkout: Path) -> set[str]:
-    """All pages: those at the top of the tree, and those of ``docs/``."""
+    """Return all pages: those at the top of the tree, and those of ``docs/``."""
     files = (*checkout.glob("*.md"), *checkout.glob("docs/**/*.md"))
     return {_name(file, checkout) for file in files}
 
 
 def sections(checkout: Path) -> list[Section]:
-    """The sections of the navigation, in the order of the index.
+    """Return the sections of the navigation, in the order of the index.
 
     The first has no heading: it has the index itself, and the pages that it links above its headings.
     """
@@ -48,7 +48,9 @@ def sections(checkout: Path) -> list[Section]:
 
 
 def below(page: str, checkout: Path) -> tuple[str, ...]:
-    """The pages that stand below ``page``: those of its own folder, if it is the index of one, else none."""
+    """Return the pages that stand below ``page``: those of its own folder, if it is the index of one, else
+    none.
+    """
     file = checkout / f"{page}.md"
     if file.stem != "README" or page in {START, INDEX}:
         return ()
@@ -57,13 +59,13 @@ def below(page: str, checkout: Path) -> tuple[str, ...]:
 
 
 def reached(checkout: Path) -> set[str]:
-    """The pages that the navigation has."""
+    """Return the pages that the navigation has."""
     shown = {START, *(page for section in sections(checkout) for page in section.pages)}
     return shown.union(*(below(page, checkout) for page in shown))
 
 
 def toctrees(page: str, checkout: Path) -> str:
-    """What the site appends to ``page`` for the navigation; a reader of the page does not see it.
+    """Return what the site appends to ``page`` for the navigation; a reader of the page does not see it.
 
     The start page has the sections, the index of a folder has the pages below it.
     """
@@ -79,7 +81,7 @@ def _toctree(entries: tuple[str, ...], caption: str = "") -> str:
 
 
 def _linked(text: str, file: Path, checkout: Path) -> Iterator[str]:
-    """The pages that ``text`` of ``file`` links, each once; a folder stands for its index."""
+    """Yield the pages that ``text`` of ``file`` links, each once; a folder stands for its index."""
     targets = ((file.parent / target).resolve() for target in _LINK.findall(text) if "://" not in target)
     found = (target / "README.md" if target.is_dir() else target for target in targets)
     others = (page for page in found if page.suffix == ".md" and page.exists() and page != file)

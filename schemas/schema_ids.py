@@ -190,7 +190,10 @@ class RegistrySchemaIds:
         return found
 
     def _registry(self, url: str) -> AskedRegistry:
-        """The registry at ``url``. Raises ``SchemaRejected`` if the URL cannot be that of a registry."""
+        """Return the registry at ``url``.
+
+        Raises ``SchemaRejected`` if the URL cannot be that of a registry.
+        """
         try:
             return self._registries.of(url)
         except StatementError as error:
@@ -237,7 +240,7 @@ def _look_at(answer: asyncio.Future[ResultT]) -> None:
 
 
 def _redacted(url: str) -> str:
-    """The URL of the registry without secrets; nothing of a URL that cannot be parsed."""
+    """Return the URL of the registry without secrets; nothing of a URL that cannot be parsed."""
     try:
         return parse_registry_uri(url).shown
     except StatementError:

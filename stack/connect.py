@@ -101,7 +101,8 @@ class ConnectWorker(OwnedServer):
             time.sleep(_POLL_S)
 
     def states(self, name: str) -> set[str]:
-        """The states of the connector ``name`` and its tasks, such as RUNNING; empty while it has no task.
+        """Return the states of the connector ``name`` and its tasks, such as RUNNING; empty while it has no
+        task.
 
         Raises:
             ConnectorFailed: it or a task failed; the reasons that Connect gives are in the message.
@@ -133,7 +134,7 @@ class ConnectWorker(OwnedServer):
 
 
 def reasons(trace: str) -> str:
-    """The lines of a Java stack trace that say why: the first one, and that of every cause."""
+    """Return the lines of a Java stack trace that say why: the first one, and that of every cause."""
     lines = [line for line in trace.splitlines() if line.strip() and not line.startswith(("\tat ", "\t..."))]
     return "\n".join(f"    {line}" for line in lines[:_SHOWN_REASONS])
 

@@ -49,13 +49,13 @@ class ConnectorFailed(StackError):
 
 
 def last_lines(text: str) -> str:
-    """The end of a tool's output, indented, to stand below the sentence of an error."""
+    """Return the end of a tool's output, indented, to stand below the sentence of an error."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     return "\n".join(f"    {line}" for line in lines[-_SHOWN_LINES:])
 
 
 def last_lines_of(log: Path) -> str:
-    """The end of a log file in the form of ``last_lines``; empty if there is no file."""
+    """Return the end of a log file in the form of ``last_lines``; empty if there is no file."""
     try:
         with log.open(errors="replace") as lines:
             return last_lines("".join(deque(lines, maxlen=_SHOWN_LINES)))

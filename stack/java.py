@@ -54,7 +54,7 @@ def find_java(minimum: int) -> Java:
 
 @cache  # each question starts a Java, and each server asks
 def java_major(executable: Path) -> int | None:
-    """The feature version that ``executable -version`` reports; None if it fails or reports none."""
+    """Return the feature version that ``executable -version`` reports; None if it fails or reports none."""
     try:
         done = subprocess.run(  # noqa: S603 - a Java that the user's environment names
             [executable, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False

@@ -35,7 +35,7 @@ class Jvm(NamedTuple):
         return cls(java, jars, logging)
 
     def command(self, options: tuple[str, ...], main: str, *arguments: str) -> tuple[str, ...]:
-        """The command line that runs the class ``main``."""
+        """Return the command line that runs the class ``main``."""
         class_path = os.pathsep.join(map(str, self.jars))
         logging = f"-Dlog4j2.configurationFile={self.logging}"
         return (str(self.java), *options, logging, "-cp", class_path, main, *arguments)

@@ -32,7 +32,7 @@ class Pinned(NamedTuple):
     archives: Mapping[str, str]
 
     def jars_of(self, label: str, roots: tuple[Coordinate, ...]) -> Mapping[Coordinate, str]:
-        """All jars of the set ``label``. Every one of ``roots`` must be among them.
+        """Return all jars of the set ``label``. Every one of ``roots`` must be among them.
 
         Raises:
             DownloadFailed: the file does not name the set, or one of its roots.
@@ -47,7 +47,7 @@ class Pinned(NamedTuple):
         return jars
 
     def archive(self, name: str) -> str:
-        """The SHA-256 of the archive ``name``.
+        """Return the SHA-256 of the archive ``name``.
 
         Raises:
             DownloadFailed: the file does not name it.
@@ -62,7 +62,7 @@ class Pinned(NamedTuple):
 
 @cache
 def pinned() -> Pinned:
-    """The content of the file beside this module."""
+    """Return the content of the file beside this module."""
     return parse(PINNED_FILE.read_text())
 
 
@@ -77,7 +77,7 @@ def parse(text: str) -> Pinned:
 
 
 def sha256_of(file: Path) -> str:
-    """The SHA-256 of the content of ``file``, in hex."""
+    """Return the SHA-256 of the content of ``file``, in hex."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

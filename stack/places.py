@@ -10,7 +10,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def cache_dir() -> Path:
-    """The directory of downloads: ``$TIDEGATE_CACHE``, else ``tidegate`` in the XDG cache or ``~/.cache``."""
+    """Return the directory of downloads: ``$TIDEGATE_CACHE``, else ``tidegate`` in the XDG cache or
+    ``~/.cache``.
+    """
     if chosen := os.environ.get("TIDEGATE_CACHE"):
         return Path(chosen).expanduser()
     xdg = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -18,7 +20,7 @@ def cache_dir() -> Path:
 
 
 def run_dir() -> Path:
-    """The directory in which `up` keeps its servers: ``$TIDEGATE_RUN``, else ``run/`` of the checkout.
+    """Return the directory in which `up` keeps its servers: ``$TIDEGATE_RUN``, else ``run/`` of the checkout.
 
     Without a checkout it is ``tidegate/run`` in ``$XDG_STATE_HOME`` or ``~/.local/state``. All environments
     of a user share that one.

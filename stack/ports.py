@@ -98,12 +98,15 @@ def _keep(port: int) -> bool:
 
 @cache
 def _register() -> int:
-    """The file whose bytes stand for ports. It stays open: to close it anywhere would drop all our locks."""
+    """Return the file whose bytes stand for ports.
+
+    It stays open: to close it anywhere would drop all our locks.
+    """
     place = Path(tempfile.gettempdir(), f"tidegate-ports-{os.getuid()}")
     return os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def shown_address(address: str) -> str:
-    """The address without user and password, for messages."""
+    """Return the address without user and password, for messages."""
     scheme, separator, rest = address.rpartition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"

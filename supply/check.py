@@ -22,7 +22,7 @@ _SMALL: Final = "six"
 
 
 def findings(checkout: Path) -> Iterator[str]:
-    """What is wrong, a sentence each; nothing when all is as it should be."""
+    """Yield what is wrong, a sentence each; nothing when all is as it should be."""
     pins = read(checkout / ALL)
     yield from differences(pins, installed())
     yield from _of_bill(checkout)
@@ -30,12 +30,12 @@ def findings(checkout: Path) -> Iterator[str]:
 
 
 def installed() -> dict[str, str]:
-    """The version of every package in this environment."""
+    """Return the version of every package in this environment."""
     return {canonicalize_name(each.metadata["Name"]): each.version for each in distributions()}
 
 
 def differences(pins: Mapping[str, Pin], found: Mapping[str, str]) -> Iterator[str]:
-    """Where the packages ``found`` are not those that are pinned."""
+    """Yield where the packages ``found`` are not those that are pinned."""
     for name, pin in sorted(pins.items()):
         if not pin.hashes:
             yield f"{name} {pin.version} has no hash in {ALL}: run `make pins`."

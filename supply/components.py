@@ -22,7 +22,7 @@ _LONGEST_LICENSE: Final = 80  # longer is the text of the license, not its name
 
 
 def python_package(pin: Pin) -> Component:
-    """A package of a pinned version; its license is what the installed package says."""
+    """Return a package of a pinned version; its license is what the installed package says."""
     url = PackageURL("pypi", None, pin.name, pin.version)
     return Component(
         name=pin.name,
@@ -48,7 +48,7 @@ def jars(pinned: Pinned) -> Iterator[Component]:
 
 
 def archives(pinned: Pinned) -> Iterator[Component]:
-    """The archives of whole programs; what is inside of them is not listed."""
+    """Yield the archives of whole programs; what is inside of them is not listed."""
     for name, digest in pinned.archives.items():
         *coordinate, _, classifier = name.split(":")
         yield _maven(
@@ -57,7 +57,7 @@ def archives(pinned: Pinned) -> Iterator[Component]:
 
 
 def data() -> Component:
-    """The flights that the simulated store replays: an archive that is read and never installed."""
+    """Return the flights that the simulated store replays: an archive that is read and never installed."""
     url = PackageURL("pypi", None, nycflights.PACKAGE, nycflights.VERSION)
     return Component(
         name=nycflights.PACKAGE,

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from stack.downloads.ivy import SYSTEM_IVY, is_new_enough
 from stack.errors import JavaMissing
 from stack.java import OLDEST_FOR_KAFKA, OLDEST_FOR_REGISTRY, find_java
 from stack.places import CHECKOUT, cache_dir
@@ -82,6 +83,8 @@ def _downloads() -> MachineFact:
         return MachineFact("download tool", f"Maven, {mvn}")
     if chosen := os.environ.get("TIDEGATE_IVY_JAR"):
         return MachineFact("download tool", f"Ivy, {chosen}")
+    if SYSTEM_IVY.is_file() and is_new_enough(SYSTEM_IVY):
+        return MachineFact("download tool", f"Ivy, {SYSTEM_IVY}")
     means = "Servers' jars are fetched by the Ivy of PySpark instead: `make demo` installs that too (317 MB)."
     return MachineFact("download tool", "no Maven on PATH", means)
 

@@ -48,7 +48,7 @@ class Pin(NamedTuple):
 
 
 def read(file: Path) -> dict[str, Pin]:
-    """The pins of a file, by the normal form of their names.
+    """Return the pins of a file, by the normal form of their names.
 
     Raises:
         SupplyError: a line is no pin of one version.

@@ -25,7 +25,7 @@ SBOM_FILE: Final = CHECKOUT / "sbom.cdx.json"
 
 
 def document(checkout: Path = CHECKOUT) -> str:
-    """The text of ``sbom.cdx.json``."""
+    """Return the text of ``sbom.cdx.json``."""
     bom = Bom()
     bom.metadata.component = _project(checkout)
     bom.components.update(map(components.python_package, read(checkout / ALL).values()))

@@ -44,7 +44,7 @@ def write() -> None:
 
 
 def text_of(tables: Mapping[str, Mapping[str, str]]) -> str:
-    """The file: a table for each set, a sorted line for each file."""
+    """Return the file: a table for each set, a sorted line for each file."""
     return _HEAD + "".join(
         f"\n[{head}]\n" + "".join(f'"{name}" = "{digest}"\n' for name, digest in sorted(lines.items()))
         for head, lines in tables.items()

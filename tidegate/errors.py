@@ -81,7 +81,7 @@ _SENTENCE_CHARACTERS: Final = 1_000
 
 
 def brief(sentence: str) -> str:
-    """A sentence that may quote keys of any length, short enough to be stored."""
+    """Return a sentence that may quote keys of any length, short enough to be stored."""
     if len(sentence) <= _SENTENCE_CHARACTERS:
         return sentence
     return f"{sentence[: _SENTENCE_CHARACTERS - 3]}..."

@@ -27,13 +27,13 @@ class Timestamp(NamedTuple):
     logical: int = 0
 
     def next(self) -> Timestamp:
-        """The smallest timestamp above this one."""
+        """Return the smallest timestamp above this one."""
         if self.logical == MAX_LOGICAL:
             return Timestamp(self.wall + 1, 0)
         return Timestamp(self.wall, self.logical + 1)
 
     def prev(self) -> Timestamp:
-        """The largest timestamp below this one; ``ValueError`` for zero."""
+        """Return the largest timestamp below this one; ``ValueError`` for zero."""
         if self.logical > 0:
             return Timestamp(self.wall, self.logical - 1)
         if self.wall > 0:
@@ -41,11 +41,11 @@ class Timestamp(NamedTuple):
         raise ValueError("there is no timestamp below zero")
 
     def floor(self) -> Timestamp:
-        """The same wall time with the logical part set to zero."""
+        """Return the same wall time with the logical part set to zero."""
         return Timestamp(self.wall, 0)
 
     def decimal(self) -> str:
-        """The text of ``updated``, ``resolved`` and ``cursor``: ``1.0000000002`` for (1, 2)."""
+        """Return the text of ``updated``, ``resolved`` and ``cursor``: ``1.0000000002`` for (1, 2)."""
         return f"{self.wall}.{self.logical:010d}"
 
     @property

@@ -34,7 +34,7 @@ class LowestFirst:
             self.push(key, timestamp)
 
     def __len__(self) -> int:
-        """How many entries there are; a key that was removed and added again may have two."""
+        """Return how many entries there are; a key that was removed and added again may have two."""
         return self._count
 
     def push(self, key: bytes, timestamp: Timestamp) -> None:
@@ -43,7 +43,7 @@ class LowestFirst:
         self._enter(key, timestamp)
 
     def lowest(self, timestamps: Mapping[bytes, Timestamp]) -> tuple[Timestamp, bytes] | None:
-        """The key with the lowest timestamp, of several the lowest key; ``None`` when there is none.
+        """Return the key with the lowest timestamp, of several the lowest key; ``None`` when there is none.
 
         ``timestamps`` are those of the present; a key that is not among them is forgotten.
         """

@@ -27,7 +27,7 @@ def remember_secret(secret: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """The text without what this process has used as a secret, and without passwords of URIs."""
+    """Return the text without what this process has used as a secret, and without passwords of URIs."""
     for secret in sorted(_used, key=len, reverse=True):
         if secret in text:
             text = text.replace(secret, _REDACTED)

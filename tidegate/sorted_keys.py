@@ -23,7 +23,7 @@ class SortedKeys:
         return (key for block in self._blocks for key in block)
 
     def copy(self) -> SortedKeys:
-        """The same keys in a set of their own."""
+        """Return the same keys in a set of their own."""
         copied = SortedKeys(self._block_keys)
         copied._blocks = [block.copy() for block in self._blocks]
         copied._heads = self._heads.copy()
@@ -54,7 +54,9 @@ class SortedKeys:
             del self._blocks[number], self._heads[number]
 
     def around(self, start: bytes, end: bytes) -> list[bytes]:
-        """The greatest key at or below ``start``, if there is one, and all from there to below ``end``."""
+        """Return the greatest key at or below ``start``, if there is one, and all from there to below
+        ``end``.
+        """
         if not self._blocks:
             return []
         number = self._block_of(start)
@@ -67,7 +69,7 @@ class SortedKeys:
         return found
 
     def below(self, key: bytes) -> bytes | None:
-        """The greatest key below ``key``, if there is one."""
+        """Return the greatest key below ``key``, if there is one."""
         number = max(0, bisect_left(self._heads, key) - 1)
         block = self._blocks[number] if self._blocks else []
         place = bisect_left(block, key)

@@ -35,7 +35,7 @@ class Span(NamedTuple):
         return self.start < other.end and other.start < self.end
 
     def intersect(self, other: Span) -> Span | None:
-        """The keys that both spans have, or ``None``."""
+        """Return the keys that both spans have, or ``None``."""
         start, end = max(self.start, other.start), min(self.end, other.end)
         return Span(start, end) if start < end else None
 
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 
 def _shown(key: bytes) -> str:
-    """The hex of a key that may be of any length, cut."""
+    """Return the hex of a key that may be of any length, cut."""
     return key.hex() if len(key) <= _SHOWN_BYTES else f"{key[:_SHOWN_BYTES].hex()}..."
 
 
@@ -75,7 +75,7 @@ class SpanFrontier:
             self.add(span, start)
 
     def copy(self) -> SpanFrontier:
-        """The same spans and timestamps in a frontier of their own."""
+        """Return the same spans and timestamps in a frontier of their own."""
         copied = SpanFrontier()
         copied._ends, copied._timestamps = self._ends.copy(), self._timestamps.copy()
         copied._starts, copied._queue = self._starts.copy(), LowestFirst(self._timestamps.items())
@@ -98,7 +98,7 @@ class SpanFrontier:
         return max(self._timestamps.values(), default=ZERO)
 
     def lowest_entry(self) -> tuple[Span, Timestamp] | None:
-        """The entry that holds the minimum; among equals the one with the lowest start key."""
+        """Return the entry that holds the minimum; among equals the one with the lowest start key."""
         lowest = self._queue.lowest(self._timestamps)
         if lowest is None:
             return None
@@ -109,7 +109,7 @@ class SpanFrontier:
         return Span(start, end), timestamp
 
     def entries(self) -> Iterator[tuple[Span, Timestamp]]:
-        """All entries in key order."""
+        """Return all entries in key order."""
         return joined((Span(start, self._ends[start]), self._timestamps[start]) for start in self._starts)
 
     def forward(self, span: Span, timestamp: Timestamp) -> bool:
@@ -158,7 +158,7 @@ class SpanFrontier:
         self._high = max(self._high, span.end)
 
     def _parts(self, span: Span) -> list[bytes]:
-        """The starts of the parts that ``span`` overlaps."""
+        """Return the starts of the parts that ``span`` overlaps."""
         starts = self._starts.around(span.start, span.end)
         if starts and self._ends[starts[0]] <= span.start:
             del starts[0]
@@ -204,7 +204,7 @@ class SpanFrontier:
 
 
 def joined(parts: Iterable[tuple[Span, Timestamp]]) -> Iterator[tuple[Span, Timestamp]]:
-    """The parts, which stand in key order, with touching neighbours of equal timestamp made one."""
+    """Yield the parts, which stand in key order, with touching neighbours of equal timestamp made one."""
     held: Span | None = None
     held_timestamp = ZERO
     for span, timestamp in parts:

@@ -27,7 +27,10 @@ _STALLED_S: Final = 60.0
 
 
 class KafkaSink:
-    """Writes records to one topic. Raises ``DeliveryError`` as soon as a record is known to be lost."""
+    """Writes log records to one topic: a sink of the simulated source, not a feed's sink.
+
+    Raises ``DeliveryError`` as soon as a record is known to be lost.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic

@@ -50,7 +50,7 @@ class Moment(NamedTuple):
     ranges: tuple[int, ...] = ()
 
     def fields(self) -> dict[str, Any]:
-        """The moment as JSON has it; ``of`` reads it back."""
+        """Return the moment as JSON has it; ``of`` reads it back."""
         return self._asdict()
 
     @classmethod

@@ -19,7 +19,8 @@ class RangeLog:
 
     While it is ``silent`` nothing is written, as by a replica that is behind until a snapshot brings it up to
     date. While it is ``opless`` commands say that they write, but not what. Versions that are left out of the
-    log so go to ``skipped``. ``points`` chooses commands whose values are only in the write batch.
+    log in one of these two ways are noted in ``skipped``. ``points`` is asked for each other command with a
+    version; if it says yes, the values stand only in the write batch.
     """
 
     __slots__ = ("_log", "_points", "_skipped", "opless", "silent")

@@ -375,7 +375,7 @@ class RangeStore:
         return (self.present.ns - expires_ns) // NANOS_PER_MS + self._options.txn_expiry_ms
 
     def _tables_of(self, txn: Transaction) -> tuple[str, ...]:
-        """The names of the tables that hold intents of the transaction."""
+        """Return the names of the tables that hold intents of the transaction."""
         return tuple(sorted({name for range_id in txn.intents for name in _tables(self.ranges[range_id])}))
 
     def _finish(self, txn: Transaction, status: SimTxnStatus) -> None:

@@ -19,7 +19,7 @@ from stack.places import cache_dir
 
 
 def unpacked(archive: Archive, allowed: Pinned | None = None) -> Path:
-    """The directory with the content of ``archive``. It is downloaded unless the cache has all of it.
+    """Return the directory with the content of ``archive``. It is downloaded unless the cache has all of it.
 
     The archive is unpacked only if its SHA-256 is that in ``allowed``, by default in ``stack/pinned.toml``.
 

@@ -35,6 +35,8 @@ _ARCHIVE = (
     'transitive="false"><artifact name="{0.of.artifact}" type="{1}" ext="{1}" '
     'm:classifier="{0.classifier}"/></dependency>'
 )
+#: Where Debian's package ``ivy`` puts the jar.
+SYSTEM_IVY = Path("/usr/share/java/ivy.jar")
 _OLDEST_JAVA = 8
 _OLDEST_IVY = (2, 5, 2)
 _VERSION = re.compile(r"^Implementation-Version: (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
@@ -51,7 +53,7 @@ def find() -> Path:
     """
     candidates = [jar for jar in _candidates() if jar.is_file()]
     for jar in candidates:
-        if _version(jar) >= _OLDEST_IVY:
+        if is_new_enough(jar):
             return jar
     oldest = ".".join(map(str, _OLDEST_IVY))
     found = "; ".join(f"{jar} is older, or no Ivy" for jar in candidates) or "none was found"
@@ -63,12 +65,12 @@ def find() -> Path:
 
 
 def module(wanted: Iterable[Coordinate]) -> str:
-    """An Ivy module that does nothing but depend on ``wanted``, and on nothing that they depend on."""
+    """Return an Ivy module that does nothing but depend on ``wanted``, and on nothing that they depend on."""
     return _MODULE.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
 
 
 def archive_module(archive: Archive) -> str:
-    """An Ivy module that asks for ``archive`` itself and nothing that its artifact depends on."""
+    """Return an Ivy module that asks for ``archive`` itself and nothing that its artifact depends on."""
     return _MODULE.format(dependencies=_ARCHIVE.format(archive, ARCHIVE_TYPE))
 
 
@@ -114,11 +116,18 @@ def _candidates() -> Iterator[Path]:
     if (pyspark := find_spec("pyspark")) is not None:  # not imported, since an import takes a second
         for place in pyspark.submodule_search_locations or ():
             yield from sorted(Path(place, "jars").glob("ivy-*.jar"))
-    yield Path("/usr/share/java/ivy.jar")
+    yield SYSTEM_IVY
+
+
+def is_new_enough(jar: Path) -> bool:
+    """Whether a file is an Ivy that may be used."""
+    return _version(jar) >= _OLDEST_IVY
 
 
 def _version(jar: Path) -> tuple[int, ...]:
-    """The version in the jar's manifest; for a file that is no Ivy jar ``()``, which is below any other."""
+    """Return the version in the jar's manifest; for a file that is no Ivy jar ``()``, which is below any
+    other.
+    """
     try:
         with ZipFile(jar) as members:
             manifest = members.read("META-INF/MANIFEST.MF").decode(errors="replace")

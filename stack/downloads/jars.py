@@ -35,11 +35,11 @@ class JarSet(NamedTuple):
 
 
 def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
-    """The paths of all jars of the set, sorted. They are downloaded unless the cache has all of them.
+    """Return the paths of all jars of the set, sorted, after downloading them if the cache lacks any.
 
-    Exactly the jars in ``allowed`` are asked for, by default those of ``stack/pinned.toml``. Their
-    dependencies are not looked up. So Maven and Ivy bring the same files, and no later release gets in by
-    itself.
+    Exactly those jars of this set that ``allowed`` lists are asked for; the default is the list of
+    ``stack/pinned.toml``. Their dependencies are not looked up. So Maven and Ivy bring the same files, and no
+    later release gets in by itself.
 
     Raises:
         DownloadFailed: the set is not pinned, there is no tool, the tool failed, or it brought another file.

@@ -42,7 +42,9 @@ def find() -> Path | None:
 
 
 def pom(wanted: Iterable[Coordinate], *, transitive: bool = False) -> str:
-    """A project that does nothing but depend on ``wanted``, and on what they depend on if ``transitive``."""
+    """Return a project that does nothing but depend on ``wanted``, and on what they depend on if
+    ``transitive``.
+    """
     exclusions = "" if transitive else _ALONE
     return _POM.format(dependencies="\n".join(_DEPENDENCY.format(each, exclusions) for each in wanted))
 
@@ -70,7 +72,9 @@ def download_all(mvn: Path, roots: Iterable[Coordinate], into: Path) -> dict[Coo
 
 
 def _coordinate(path: Path) -> Coordinate:
-    """The coordinate of a path such as ``org/apache/kafka/kafka-clients/4.1.0/kafka-clients-4.1.0.jar``."""
+    """Return the coordinate of a path such as
+    ``org/apache/kafka/kafka-clients/4.1.0/kafka-clients-4.1.0.jar``.
+    """
     *group, artifact, version, _ = path.parts
     return Coordinate(".".join(group), artifact, version)
 

@@ -17,11 +17,14 @@ VERSIONS: Final = ("4.0.0", "4.2.0")
 
 
 def connector_jars(spark_version: str) -> JarSet:
-    """The jars for this version of Spark, on Scala 2.13."""
+    """Return the jars for this version of Spark, on Scala 2.13."""
     root = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", spark_version)
     return JarSet("spark-kafka", (root,), only=_NEEDED)
 
 
 def spark_connector(spark_version: str) -> tuple[Path, ...]:
-    """The paths of the jars for this version of Spark. Raises what ``stack.downloads.jars.resolve`` does."""
+    """Return the paths of the jars for this version of Spark.
+
+    Raises what ``stack.downloads.jars.resolve`` does.
+    """
     return resolve(connector_jars(spark_version))

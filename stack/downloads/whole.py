@@ -14,7 +14,7 @@ _MANIFEST = "manifest.json"
 
 
 def whole_directory(home: Path, fill: Callable[[Path], None], *, pattern: str) -> tuple[Path, ...]:
-    """The files of ``home`` that match ``pattern``, sorted. ``fill`` makes them unless all are there.
+    """Return the files of ``home`` that match ``pattern``, sorted. ``fill`` makes them unless all are there.
 
     ``fill`` gets a directory beside ``home``, which is renamed when it is complete. This happens under a
     lock. So a second process waits, and then finds the files; and an interrupted process leaves no ``home``
@@ -49,7 +49,7 @@ def _replace(home: Path, fill: Callable[[Path], None], pattern: str) -> None:
 
 
 def _whole(home: Path) -> tuple[Path, ...] | None:
-    """The files that the manifest lists, if all are there in their full sizes; else None."""
+    """Return the files that the manifest lists, if all are there in their full sizes; else None."""
     try:
         sizes: dict[str, int] = json.loads((home / _MANIFEST).read_text())
         complete = all((home / name).stat().st_size == size for name, size in sizes.items())

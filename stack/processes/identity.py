@@ -32,13 +32,13 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> Self | None:
-        """The process that has ``pid`` now; None if there is none, or only its exit status is left."""
+        """Return the process that has ``pid`` now; None if there is none, or only its exit status is left."""
         facts = _facts(pid)
         return cls(pid, *facts) if facts else None
 
     @classmethod
     def of_new(cls, pid: int) -> Self | None:
-        """The identity of a process that was started just now; None as in ``of``.
+        """Return the identity of a process that was started just now; None as in ``of``.
 
         This waits for the command line, which can be read only a moment after the process is there.
         """

@@ -59,7 +59,7 @@ class Gate:
         self.stdin, self._pipe = os.pipe()
 
     def command(self, server: tuple[str, ...]) -> tuple[str, ...]:
-        """The command to run in place of ``server``, with `stdin` as its standard input."""
+        """Return the command to run in place of ``server``, with `stdin` as its standard input."""
         return ("/bin/sh", "-c", _GATE, "gate", *server)
 
     def open(self) -> None:

@@ -94,7 +94,7 @@ class Connect:
 
 
 def worker_properties(port: int, plugin_path: Path, data: Path, overrides: Mapping[str, str]) -> str:
-    """The text of ``worker.properties``: a listener on loopback, our settings, then ``overrides``."""
+    """Return the text of ``worker.properties``: a listener on loopback, our settings, then ``overrides``."""
     settings = {
         **SETTINGS,
         "listeners": f"http://{LOOPBACK}:{port}",

@@ -111,7 +111,7 @@ class Kafka:
 
 
 def server_properties(port: int, controller_port: int, data: Path, overrides: Mapping[str, str]) -> str:
-    """The text of ``server.properties``: listeners on loopback, our settings, then ``overrides``."""
+    """Return the text of ``server.properties``: listeners on loopback, our settings, then ``overrides``."""
     listener = f"PLAINTEXT://{LOOPBACK}:{port}"
     settings = {
         **SETTINGS,
@@ -126,7 +126,7 @@ def server_properties(port: int, controller_port: int, data: Path, overrides: Ma
 
 
 def cluster_id() -> str:
-    """A random id, of a cluster or a directory, in Kafka's form (22 characters of URL-safe base64).
+    """Return a random id, of a cluster or a directory, in Kafka's form (22 characters of URL-safe base64).
 
     It never begins with a dash, since the format tool would take it for an option. Kafka's own
     ``Uuid.randomUuid`` skips such ids as well.
@@ -137,7 +137,10 @@ def cluster_id() -> str:
 
 
 def _archived_classes() -> tuple[str, ...]:
-    """The options for the archive, if there is one. The JVM ignores an archive of another Java or jars."""
+    """Return the options for the archive, if there is one.
+
+    The JVM ignores an archive of another Java or jars.
+    """
     archive = os.environ.get(CLASS_ARCHIVE, "")
     if not Path(archive).is_file():
         return ()

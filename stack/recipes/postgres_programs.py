@@ -130,7 +130,7 @@ def installed() -> Iterator[Path]:
 
 @cache  # each question starts a program
 def postgres_major(bin_dir: Path) -> int | None:
-    """The major version of the server in ``bin_dir``, e.g. 18; None if it fails or reports none."""
+    """Return the major version of the server in ``bin_dir``, e.g. 18; None if it fails or reports none."""
     try:
         done = subprocess.run(  # noqa: S603 - a server of this machine
             [bin_dir / "postgres", "--version"],
@@ -169,7 +169,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _made_by(data: Path) -> int | None:
-    """The major version that made ``data``; None for data that are not there yet."""
+    """Return the major version that made ``data``; None for data that are not there yet."""
     try:
         return int((data / "PG_VERSION").read_text())
     except (OSError, ValueError):

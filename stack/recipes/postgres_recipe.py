@@ -89,7 +89,9 @@ class Postgres:
 
 
 def startup_message(**parameters: str) -> bytes:
-    """The first message of a session (PostgreSQL's documentation, "Message Formats", StartupMessage)."""
+    """Return the first message of a session (PostgreSQL's documentation, "Message Formats",
+    StartupMessage).
+    """
     words = [word.encode() for pair in parameters.items() for word in pair]
     body = _PROTOCOL_3 + b"".join(word + b"\0" for word in words) + b"\0"
     return (len(body) + 4).to_bytes(4, "big") + body

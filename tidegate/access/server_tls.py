@@ -9,7 +9,9 @@ from tidegate.errors import SettingsError
 
 
 def server_tls(certificate: Path | None, key: Path | None, names: tuple[str, str]) -> ssl.SSLContext | None:
-    """The TLS context to serve with; ``None`` without files. ``names`` are those of the two settings.
+    """Return the TLS context to serve with these two files, ``None`` without files.
+
+    ``names`` are the names of the two settings, for errors.
 
     Raises ``SettingsError`` for one file without the other, and for files that cannot be used.
     """

@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.feed import FeedId
 
 
 def progress_id(app_id: str, feed_id: FeedId) -> str:
-    """The id of the producer of a feed's progress.
+    """Return the id of the producer of a feed's progress.
 
     The same producer writes the feed's markers if the sink is the engine's own cluster.
     """
@@ -31,6 +31,6 @@ class MarkerIds(NamedTuple):
 
     @classmethod
     def of(cls, app_id: str, feed_id: FeedId, cluster: str) -> MarkerIds:
-        """The ids on the cluster with the id ``cluster``."""
+        """Return the ids on the cluster with the id ``cluster``."""
         former = progress_id(app_id, feed_id)
         return cls(former, f"{former}@{cluster}")

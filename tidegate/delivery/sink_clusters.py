@@ -23,13 +23,15 @@ OWN: Final = ""
 
 
 def stored_cluster(feed: FeedView, epoch: FeedEpoch) -> str | None:
-    """The id of the cluster that an epoch of the feed writes to; ``None`` while none is stored for it."""
+    """Return the id of the cluster that an epoch of the feed writes to; ``None`` while none is
+    stored for it.
+    """
     state = feed.current_state
     return None if state is None or state.epoch != epoch or state.start is None else state.sink_cluster
 
 
 def begun_on(feed: FeedView) -> str | None:
-    """The id of the cluster that the feed began on, in whatever epoch; ``None`` while none is stored.
+    """Return the id of the cluster that the feed began on, in whatever epoch; ``None`` while none is stored.
 
     Topics stay where they are when a feed is moved. The engine that the feed was moved away from still has it
     in its log partitions for a while, when no state of the new epoch is stored yet.
@@ -38,7 +40,7 @@ def begun_on(feed: FeedView) -> str | None:
 
 
 def sink_address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
-    """The servers of the sink; an empty tuple for the engine's own cluster, at ``bootstrap_servers``.
+    """Return the servers of the sink; an empty tuple for the engine's own cluster, at ``bootstrap_servers``.
 
     ``cluster`` is the id that is stored for the feed. Without one the addresses decide which cluster it is.
     """
@@ -57,7 +59,7 @@ class OtherSink(NamedTuple):
     found: str
 
     def sentence(self, feed_id: FeedId, servers: str, own_id: str) -> str:
-        """Why the feed is held. ``servers`` are its sink's; ``own_id`` is the engine's own cluster."""
+        """Return why the feed is held. ``servers`` are its sink's; ``own_id`` is the engine's own cluster."""
         return held(feed_id, servers, self.stored or own_id, self.found or own_id)
 
 
@@ -76,7 +78,7 @@ class SinkClusters:
         return not other_cluster(sink, self._bootstrap)
 
     def cluster_of(self, sink: SinkUri) -> str | None:
-        """The id that the sink's cluster told last, or ``OWN``; ``None`` while it is unknown.
+        """Return the id that the sink's cluster told last, or ``OWN``; ``None`` while it is unknown.
 
         An address may mean another cluster by now, unless ``is_home`` is true for the sink.
         """

@@ -43,7 +43,9 @@ def require_marker_cluster(
 
 
 def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
-    """The sentence for a feed whose topics are on cluster ``stored``, and whose sink answers as ``found``."""
+    """Return the sentence for a feed whose topics are on cluster ``stored``, and whose sink answers as
+    ``found``.
+    """
     return (
         f"feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at {servers} there is "
         f"the cluster {found} now. No row and no marker is written there, and nothing is lost. Let the "
@@ -53,7 +55,7 @@ def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
 
 
 def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
-    """The sentence for a feed in a backfill whose sink answers as the cluster ``found``.
+    """Return the sentence for a feed in a backfill whose sink answers as the cluster ``found``.
 
     A backfill has to end on the cluster that it began on. Rows may be at either cluster by now.
     """
@@ -66,7 +68,7 @@ def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str
 
 
 def unknown(feed_id: FeedId) -> str:
-    """The sentence for a feed with rows whose cluster is not stored, so that they cannot go anywhere."""
+    """Return the sentence for a feed whose cluster is not stored, so that its rows cannot go anywhere."""
     return (
         f"feed {feed_id} is given no row: the jobs topic does not say on which Kafka cluster its topics are. "
         "It is left behind, and catches up by scans once that is stored. If that stays so, drop the feed and "
@@ -75,7 +77,10 @@ def unknown(feed_id: FeedId) -> str:
 
 
 def uncertain(servers: str, stored: str, feeds: Iterable[FeedId]) -> str:
-    """The sentence for rows that the cluster ``stored`` may have or not have."""
+    """Return the sentence for feeds of which nobody knows whether their stored cluster has their rows.
+
+    ``stored`` is the id of that cluster.
+    """
     return (
         f"Kafka at {servers} does not answer, or was another cluster than {stored} for a while, so it is not "
         f"certain which rows of feed {', '.join(feeds)} it has"

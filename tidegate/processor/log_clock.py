@@ -2,7 +2,8 @@
 
 Kafka's record times come from clocks of the source, and such a clock may be wrong: in a single record, on a
 node whose clock is ahead, after a pause. So no record sets log time alone. A record *shows* its record time,
-but not more than 5 s above its range's closed timestamp; log time is what two ranges have shown.
+but not more than 5 s above its range's closed timestamp; log time is at most 5 s above what two ranges
+have shown.
 """
 
 from __future__ import annotations

@@ -128,7 +128,8 @@ class Command(NamedTuple):
         return self.trigger in _MUTATING
 
     def mutated_spans(self, whole: Sequence[Span]) -> Sequence[Span]:
-        """The spans whose data it may have changed outside the op log; none for a command that did not.
+        """Return the spans whose data it may have changed outside the op log; none for a command that did
+        not.
 
         ``whole`` is all that the caller asks about, such as the span of its range. It is the answer for a
         command that does not say where.

@@ -174,7 +174,7 @@ class RangeFeed:
         return feed
 
     def disconnect(self, span: Span, end: FeedEnd) -> None:
-        """End the feeds that overlap ``span``."""
+        """End the registrations that overlap ``span``, with ``end`` as the reason."""
         self.feeds.disconnect(span, end)
 
     def stop(self, end: FeedEnd = FINISHED) -> None:

@@ -175,7 +175,7 @@ class Backlog:
     def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:
         """Note the claims that the snapshot at ``offset`` tells of.
 
-        If it is left out they are ``skipped``.
+        If that snapshot is left out later, its claims go to ``skipped``.
         """
         self._told += ((offset, claim) for claim in claims)
 

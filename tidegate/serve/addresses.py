@@ -1,6 +1,6 @@
 """Where a front listens, and which addresses need protection.
 
-On loopback a front may have neither TLS nor a password. Everywhere else it needs both.
+On loopback a front needs neither TLS nor a password. Everywhere else it needs both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ListenAddress:
 
 
 def read_address(text: str) -> ListenAddress:
-    """An address from ``host:port``. Raises ``SettingsError``.
+    """Return the address that ``host:port`` names. Raises ``SettingsError``.
 
     Example: ``127.0.0.1:6875``, ``[::1]:6875``.
     """

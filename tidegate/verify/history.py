@@ -82,7 +82,7 @@ class ExpectedRows:
         return digest == hash((value, headers))
 
     def scanned_ms(self, version: VersionId) -> int | None:
-        """The record time in milliseconds of a row of the initial scan; ``None`` for any other."""
+        """Return the record time in milliseconds of a row of the initial scan; ``None`` for any other."""
         return self._scanned_ms.get(version)
 
     def confirm_untimed(
@@ -110,7 +110,9 @@ class ExpectedRows:
         return index
 
     def missing(self, covered: Callable[[VersionId], bool]) -> Iterator[VersionId]:
-        """The versions that were not seen although ``covered`` says that they are promised, in order."""
+        """Return the versions that were not seen although ``covered`` says that they are promised,
+        in order.
+        """
         return (version for version in sorted(self._unseen) if covered(version))
 
     def _expect(self, version: VersionId, digest: int) -> None:

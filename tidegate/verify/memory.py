@@ -51,11 +51,11 @@ class VersionMemory:
         self._highest[key] = ZERO
 
     def highest(self, key: bytes) -> Timestamp:
-        """The highest timestamp seen of the key; zero for a key that was not seen."""
+        """Return the highest timestamp seen of the key; zero for a key that was not seen."""
         return self._highest.get(key, ZERO)
 
     def digest(self, version: Version) -> int | None:
-        """The digest that the version had when it was first seen; ``None`` if it is not remembered."""
+        """Return the digest that the version had when it was first seen; ``None`` if it is not remembered."""
         known = self._young.get(version)
         return known if known is not None else self._old.get(version)
 

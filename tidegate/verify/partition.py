@@ -206,7 +206,10 @@ class PartitionAudit:
 
 
 def row_digest(record: TopicRecord) -> int:
-    """A digest of everything in which copies of a row must agree. It is good within one process only."""
+    """Return a digest of everything in which copies of a row must agree.
+
+    It is good within one process only.
+    """
     return hash((record.value, record.timestamp_ms, lasting_headers(record)))
 
 

@@ -35,5 +35,5 @@ class TopicRecord(NamedTuple):
 
 
 def lasting_headers(record: TopicRecord) -> Headers:
-    """The headers that all copies of the row have."""
+    """Return the headers that all copies of the row have."""
     return tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)

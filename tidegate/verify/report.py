@@ -68,7 +68,7 @@ class AuditReport:
         return "\n".join(_lines(self))
 
     def as_json(self) -> dict[str, Any]:
-        """The report as values that ``json.dumps`` takes. Keys are shown as text."""
+        """Return the report as values that ``json.dumps`` takes. Keys are shown as text."""
         return {
             "verdict": self.verdict.name.lower(),
             "covered": self.covered.decimal(),

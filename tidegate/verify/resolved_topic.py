@@ -55,7 +55,9 @@ class MarkerLine:
         return highest
 
     def first_above(self, offset: int) -> tuple[int, Timestamp] | None:
-        """The offset of the first marker above ``offset``, and its timestamp; ``None`` if there is none."""
+        """Return the offset of the first marker above ``offset``, and its timestamp; ``None`` if there is
+        none.
+        """
         at = bisect_right(self._offsets, offset)
         return (self._offsets[at], self._at(at)) if at < len(self._offsets) else None
 

@@ -47,7 +47,7 @@ class StartRules:
         return self._start is not None and self._scan in (InitialScan.YES, InitialScan.ONLY)
 
     def told(self, row: RowRecord) -> Timestamp | None:
-        """The timestamp that the row's version has in this feed; ``None`` if the record tells none."""
+        """Return the timestamp that the row's version has in this feed; ``None`` if the record tells none."""
         if row.updated is not None or row.mvcc_timestamp is None:
             return row.updated
         if self._start is not None and self.scans and row.mvcc_timestamp <= self._start:

@@ -88,7 +88,7 @@ class Findings:
 
 
 def key_text(key: bytes | None) -> str:
-    """A key as people can read it: its text, or hexadecimal if it is not UTF-8."""
+    """Return a key as people can read it: its text, or hexadecimal if it is not UTF-8."""
     if key is None:
         return "null"
     try:

@@ -60,7 +60,7 @@ class Runtime:
 
 
 def _read_topics(topics: Topics) -> dict[Source, str]:
-    """The topics that log partitions read."""
+    """Return the topics that log partitions read."""
     return {
         Source.LOG: topics.log,
         Source.ROW: topics.log,

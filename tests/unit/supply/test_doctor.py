@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from stack.downloads.ivy import SYSTEM_IVY, is_new_enough
 from stack.places import CHECKOUT
+from supply import doctor
 from supply.doctor import MachineFact, findings
 
 
@@ -43,11 +46,24 @@ def test_what_a_machine_lacks_is_said_with_what_that_means(tmp_path: Path) -> No
         "Java for Spark: none that will do\n         `make test` skips the tests that start Spark"
         in report.stdout
     )
+    system = f"Ivy, {SYSTEM_IVY}" if SYSTEM_IVY.is_file() and is_new_enough(SYSTEM_IVY) else ""
     assert (
-        "no Maven on PATH\n         Servers' jars are fetched by the Ivy of PySpark instead" in report.stdout
-    )
+        system or "no Maven on PATH\n         Servers' jars are fetched by the Ivy of PySpark instead"
+    ) in report.stdout
     assert "\n0 missing, " in report.stdout
     assert report.returncode == 0
+
+
+@pytest.mark.parametrize(("version", "found"), [("2.5.2", "Ivy, "), ("2.5.1", "no Maven on PATH")])
+def test_the_ivy_of_the_system_counts_if_it_is_new_enough(
+    version: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ZipFile(tmp_path / "ivy.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", f"Implementation-Version: {version}\n")
+    monkeypatch.setattr(doctor, "SYSTEM_IVY", tmp_path / "ivy.jar")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("TIDEGATE_IVY_JAR", raising=False)
+    assert [each.found.startswith(found) for each in findings() if each.what == "download tool"] == [True]
 
 
 def test_a_python_that_is_too_old_bars_everything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def place_names(options: FeedOptions) -> frozenset[str]:
 
 
 def asked(**names: bool) -> frozenset[str]:
-    """Return the names that are asked for."""
+    """Return the names of the arguments that are true."""
     return frozenset(name for name, asked in names.items() if asked)
 
 

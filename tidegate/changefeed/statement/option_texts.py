@@ -16,7 +16,7 @@ _ENRICHED_PROPERTIES: Final = ("schema", "source")
 
 
 def check_namespace(prefix: str, _: int) -> str:
-    """A namespace of Avro. Raises ``StatementError`` for a text that is none."""
+    """Return a namespace of Avro. Raises ``StatementError`` for a text that is none."""
     fault = avro_namespace_fault(prefix)
     if fault:
         raise StatementError(fault)
@@ -24,13 +24,13 @@ def check_namespace(prefix: str, _: int) -> str:
 
 
 def check_registry(uri: str, _: int) -> str:
-    """The URL of a schema registry. Raises ``StatementError`` for a text that is none."""
+    """Return the URL of a schema registry. Raises ``StatementError`` for a text that is none."""
     parse_registry_uri(uri)
     return uri
 
 
 def check_row_bytes(text: str, _: int) -> str:
-    """A number of bytes that a record can have. Raises ``StatementError`` for another text."""
+    """Return a number of bytes that a record can have. Raises ``StatementError`` for another text."""
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_ROW_BYTES:
         raise StatementError(
             f"max_row_bytes is {quoted(text)}, and must be a whole number of bytes from 1 to"
@@ -40,7 +40,10 @@ def check_row_bytes(text: str, _: int) -> str:
 
 
 def read_enriched_properties(value: str, _: int) -> str:
-    """The properties in one standard order, each once. Raises ``StatementError`` for one that is none."""
+    """Return the properties in one standard order, each once.
+
+    Raises ``StatementError`` for one that is none.
+    """
     named = {name.strip().lower() for name in value.split(",")} - {""}
     unknown = named.difference(_ENRICHED_PROPERTIES)
     if unknown:

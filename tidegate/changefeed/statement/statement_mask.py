@@ -1,4 +1,4 @@
-"""Masks a statement for errors: its own words stay, and all else is replaced by stars.
+"""Masks a statement for errors: keywords and option names stay, and nearly all else is replaced by stars.
 
 A mistake can move a secret to any place. A missing quote turns literals inside out, so that a password stands
 where a name belongs. So nothing is shown only because of its place, except table names: these follow ``CREATE
@@ -44,7 +44,10 @@ def masked(statement: str) -> str:
 
 
 def found_words(statement: str, position: int) -> str:
-    """Return what stands at ``position``, in words that show no secret."""
+    """Describe what stands at ``position`` for an error, in words that show no secret.
+
+    It is the word itself if the word is known, else for example 'another word' or 'text in single quotes'.
+    """
     piece = _PIECE.match(masked(statement), position)
     if piece is None:
         return statement[position]

@@ -46,7 +46,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--allow-host", multiple=True, metavar="NAME", help="A name by which browsers know the web front."
 )
-@click.option("--topic-prefix", default="", help="What the feeds' topic_prefix is, if they have one.")
+@click.option("--topic-prefix", default="", help="Prefix of the log topic, if it has one.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),

@@ -96,7 +96,7 @@ class PartitionRows:
         self._versions = 0
 
     def __len__(self) -> int:
-        """The number of its rows of state."""
+        """Return the number of its rows of state."""
         return self._versions + len(self._highs) + len(self._unfit)
 
     @property

@@ -60,6 +60,7 @@ class RowDigests:
             self._sums[table] += new - old
 
     def digests(self, intents: int) -> TableDigests:
-        """Return the digests of all tables. ``intents`` is the sum of the hashes of transactions' rows."""
+        """Return the digests of all tables. ``intents`` is the sum of the hashes of the
+        intents table, which is kept elsewhere."""
         sums = self._sums | {StateTable.INTENTS: intents}
         return TableDigests(*(sums[StateTable(name)] % _MODULO for name in TableDigests._fields))

@@ -44,7 +44,10 @@ class Backlogs:
         return next(iter(self._ready))
 
     def hold(self, range_id: RangeId, record: LogRecord) -> Backlog:
-        """Return the backlog of a range that has to wait. A new backlog begins with ``record``."""
+        """Return the range's backlog, and take the range out of those that are ready.
+
+        If it has none, make one with ``record`` as its first entry. An existing one does not get ``record``.
+        """
         backlog = self._backlogs.get(range_id)
         if backlog is None:
             backlog = self._backlogs[range_id] = Backlog(self._new_queue(range_id))

@@ -82,7 +82,7 @@ class Quarantines:
         )
 
     def take_out(self) -> list[Incident]:
-        """Return the incidents since the last call."""
+        """Take out and return the incidents since the last call."""
         incidents, self._incidents = self._incidents, []
         return incidents
 

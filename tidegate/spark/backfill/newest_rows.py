@@ -1,4 +1,4 @@
-"""Finds in the log what a scan at a moment S would find: for each key its newest version at or below S (F4).
+"""Finds in the log what a scan at the start would find: for each key its newest version at or below it (F4).
 
 The first tasks find versions in the log's records. Spark groups these versions by key. The second tasks
 encode one row for each key and write it.

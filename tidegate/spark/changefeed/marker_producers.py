@@ -81,7 +81,8 @@ class OwnMarkerProducer:
         """Do nothing: one producer writes progress and markers, so a fenced one writes neither."""
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
-        """See ``MarkerProducer``. Raises ``DeliveryError`` when fenced, and what the marking raises."""
+        """See ``MarkerProducer``. Raises ``DeliveryError`` when fenced, and whatever the call
+        ``marking()``, which makes the records, raises."""
         self._producer.commit(marking(), insist=False)
         done()
 

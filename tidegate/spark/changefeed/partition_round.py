@@ -158,7 +158,7 @@ class PartitionTask:
         self.clock.lap("load")
 
     def tell(self, instructions: Instructions) -> None:
-        """The rest of step T1, and step T2."""
+        """Do the rest of step T1, and step T2."""
         self._fail_refused()
         self._look_at_pauses()
         if instructions.everything or self._processor.to_read_again:
@@ -216,7 +216,7 @@ class PartitionTask:
         self._sinks.close()
 
     def _acknowledge(self) -> None:
-        """The end of step T4, for the rows so far."""
+        """Do the end of step T4, for the rows so far."""
         for feed_id in self._sinks.acknowledge():
             self._leave_behind(feed_id)
         self.clock.lap("wait")

@@ -19,7 +19,7 @@ class _Pause(NamedTuple):
 
 
 class Pauses:
-    """The pauses of feeds. ``clock`` is monotonic and counts seconds."""
+    """Remembers until when each feed pauses, in memory only. ``clock`` is monotonic and counts seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

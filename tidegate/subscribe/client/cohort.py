@@ -1,8 +1,8 @@
 """Several tables at one cut: rows of all members are released up to the lowest of their frontiers.
 
 The joint frontier is the minimum of the members' frontiers; there is none before each has one. What a faster
-member has above it is held. The joint snapshot is complete once the joint frontier is strictly beyond the
-highest AS OF of the members, which is the first frontier of each. One frontier is stored for all.
+member has above it is held. A member's AS OF is its first frontier. The joint snapshot is complete once the
+joint frontier is above the highest of these. One frontier is stored for all.
 """
 
 from __future__ import annotations
@@ -63,8 +63,11 @@ class Cohort:
             held.append(update)
 
     def progress(self, member: str, frontier: Frontier) -> JointRelease | None:
-        """Take a member's frontier; returns what that releases. Raises ``ProtocolError`` for one that
-        falls."""
+        """Take a member's frontier, and return what that releases.
+
+        Returns ``None`` before every member has a frontier, and if the joint frontier does not rise. Raises
+        ``ProtocolError`` for a frontier below the member's last one.
+        """
         with self._first_error:
             return self._progress(member, frontier)
 

@@ -148,7 +148,9 @@ class InFlightBatches:
         self._taken = 0
 
     def _ready(self) -> list[InFlight]:
-        """The first batches that may be committed: all acknowledged, and none without those it belongs to."""
+        """Return the first batches that may be committed: all acknowledged, and none without those it belongs
+        to.
+        """
         ready = needed = 0
         if not self._untouched:
             complete = takewhile(lambda flight: flight.acknowledged, self._flights)

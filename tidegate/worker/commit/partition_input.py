@@ -85,7 +85,7 @@ class PartitionInput:
         return taken
 
     def _at_once(self, input_: Input, records: Sequence[ControlRecord | ExchangeRecord]) -> int:
-        """How many of the records are for the next step."""
+        """Return how many of the records are for the next step."""
         alone = records and records[0].offset <= self._alone_to.get(input_, -1)
         return 1 if alone else len(records)
 

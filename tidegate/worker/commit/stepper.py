@@ -95,7 +95,7 @@ class Stepper:
         self.abandoned = True
 
     async def full_checkpoint(self) -> StepResult:
-        """The whole checkpoint, as of the last step."""
+        """Return the whole checkpoint, as of the last step."""
         checkpoint = await self.in_thread(self._processor.full_checkpoint)
         return StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
 

@@ -108,7 +108,7 @@ class FeedRegistries:
 
 
 def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> dict[str, FeedDefinition]:
-    """The registries to ask before the feed is announced, each with a feed that needs it.
+    """Return the registries to ask before the feed is announced, each with a feed that needs it.
 
     The registries of live feeds are among them. A log partition that waits for one of these does not answer
     the announcement, and all other partitions would be held until it does.

@@ -45,7 +45,9 @@ class FeedSinks:
         return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
 
     def cluster_of(self, definition: FeedDefinition) -> str | None:
-        """The id that the sink's cluster told last; empty for the worker's own, ``None`` while unknown."""
+        """Return the id that the sink's cluster told last; empty for the worker's own, ``None`` while
+        unknown.
+        """
         return self._clusters.cluster_of(definition.sink)
 
     async def learn(self, definition: FeedDefinition) -> None:

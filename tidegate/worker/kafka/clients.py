@@ -42,7 +42,7 @@ aiokafka.client.MetadataRequest = AskingOnly
 
 
 def librdkafka_config(settings: Settings) -> dict[str, Any]:
-    """The configuration of every librdkafka client of the worker: brokers, identity, security."""
+    """Return the configuration of every librdkafka client of the worker: brokers, identity, security."""
     config: dict[str, Any] = {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": settings.app_id,
@@ -64,7 +64,9 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
 
 
 def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]) -> Settings:
-    """The worker's settings for another cluster, with its ``servers`` and the ``login`` of its entry."""
+    """Return the worker's settings for another cluster, with its ``servers`` and the ``login`` of
+    its entry.
+    """
     values: dict[str, Any] = {**login, "bootstrap_servers": servers}
     if "security_protocol" in values:
         values["security_protocol"] = SecurityProtocol(values["security_protocol"])
@@ -101,13 +103,15 @@ def _tls(settings: Settings) -> dict[str, Any]:
 
 
 def broker_urls(settings: Settings) -> list[URL]:
-    """The bootstrap servers as Faust takes them."""
+    """Return the bootstrap servers as Faust takes them."""
     servers = (server.strip() for server in settings.bootstrap_servers.split(","))
     return [URL(f"kafka://{server}") for server in servers if server]
 
 
 def faust_credentials(settings: Settings) -> SASLCredentials | SSLCredentials | None:
-    """The security settings as aiokafka takes them; ``None`` for a connection without TLS and login."""
+    """Return the security settings as aiokafka takes them; ``None`` for a connection without TLS
+    and login.
+    """
     protocol = settings.security_protocol
     context = _ssl_context(settings) if protocol.encrypted else None
     if protocol.authenticated and settings.sasl_password is not None:

@@ -131,7 +131,7 @@ class JobsFollower:
                 end_process(error)
 
     def _take_asked(self) -> list[tuple[int, asyncio.Future[None]]]:
-        """The ends that were asked for since the last time, each with its offset."""
+        """Take out and return the ends that were asked for since the last time, each with its offset."""
         asked = []
         while not self._asked.empty():
             end = self._asked.get_nowait()

@@ -34,7 +34,7 @@ class MemberNames(Protocol):
     """The place where names of members outlast the process: the data directory."""
 
     def members(self) -> tuple[str, ...]:
-        """The names that were noted last."""
+        """Return the names that were noted last."""
 
     def note_members(self, names: tuple[str, ...]) -> None:
         """Keep these names. Raises ``TopologyError`` when that cannot be done."""

@@ -41,9 +41,10 @@ def is_end(message: Any) -> bool:
 
 
 def trouble(message: Any, read: str) -> str | None:
-    """The error in a message while librdkafka waits for the broker; ``None`` for records and ends.
+    """Return the text of a message's error if librdkafka only waits for the broker.
 
-    Raises ``StateError`` for an error that does not pass by waiting. ``read`` names what cannot be read.
+    Returns ``None`` for a record and for the end of a partition. Raises ``StateError`` for an error that
+    waiting does not cure. ``read`` names what cannot be read.
     """
     if is_record(message) or is_end(message):
         return None

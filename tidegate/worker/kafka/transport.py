@@ -280,7 +280,7 @@ class BatchConsumer(driver.Consumer):
         self._completed[tp] = offset
 
     async def committed_or_earliest(self, tp: TP) -> int:
-        """The group's committed offset, or the start of the partition if there is none.
+        """Return the group's committed offset, or the start of the partition if there is none.
 
         It is for checkpoints, which may be read twice or skipped. A committed offset that the topic does not
         have belongs to an earlier topic of that name, and does not count.

@@ -114,14 +114,18 @@ class LogPartition:
         await self._in_thread(self._state.close)
 
     def report(self) -> PartitionReport:
-        """What operators see of it: its position after the last step, and facts about a second older."""
+        """Return what operators see of it: its position after the last step, and facts about a
+        second older.
+        """
         if self.pipeline is None or self._processor is None:
             return PartitionReport(self.partition, "restoring")
         position = self._processor.next_offset or 0
         return running_report(self.pipeline, position, self.log.end, self._state.restore_ms)
 
     async def ranges_in(self, span: Span) -> SpanReport | None:
-        """Its ranges that have keys of ``span``, after its last step; ``None`` while it is being restored."""
+        """Return its ranges that have keys of ``span``, after its last step; ``None`` while it is being
+        restored.
+        """
         if self._processor is None:
             return None
         loop, steps = asyncio.get_running_loop(), self._app.runtime.threads.steps

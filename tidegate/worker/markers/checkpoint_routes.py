@@ -102,7 +102,10 @@ class CheckpointRoutes(Generic[ReceiverT]):
                 told.add(spans)
 
     def _receiver(self, report: PartitionProgress, active: ActiveFeed) -> ReceiverT | None:
-        """The receiver of a report for ``active``. Keeps the report where the receiver may still begin."""
+        """Return the receiver of a report for ``active``.
+
+        Keeps the report where the receiver may still begin.
+        """
         receiver = self.receivers.get(active.feed_id)
         if receiver is not None and receiver.definition.epoch == active.epoch:
             return receiver

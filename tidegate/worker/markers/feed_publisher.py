@@ -119,7 +119,7 @@ class FeedPublisher:
         self._moved = True
 
     def report(self) -> FeedReport | None:
-        """How far the feed is, for an operator; ``None`` before its frontier has begun."""
+        """Return how far the feed is, for an operator; ``None`` before its frontier has begun."""
         if self.frontier is None:
             return None
         high_water = self.frontier.high_water if self.frontier.scanned else None

@@ -49,7 +49,7 @@ class MarkerRecords(Protocol):
 
 
 def ends_of(sink: SinkCluster, state: StateRecord) -> Ends:
-    """The function that asks the sink where the topics of a feed end. ``state`` is the feed's."""
+    """Return the function that asks the sink where the topics of a feed end. ``state`` is the feed's."""
     if sink.own:
         return sink.admin.ends
     stored = state.sink_cluster

@@ -307,7 +307,9 @@ class WorkerReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """The report as ``/status`` gives it: fields, then a list of objects for each kind of thing."""
+        """Return the report as ``/status`` gives it: fields, then a list of objects for each kind
+        of thing.
+        """
         partitions = [asdict(partition) for partition in self.partitions]
         for row, partition in zip(partitions, self.partitions, strict=True):
             row["quarantined"], row["parked"] = len(partition.quarantined), len(partition.parked)
@@ -345,7 +347,7 @@ class SpanReport:
     ranges: RangesIn
 
     def as_json(self) -> dict[str, Any]:
-        """The report as ``/ranges`` gives it."""
+        """Return the report as ``/ranges`` gives it."""
         return {"partition": self.partition, **self.ranges.to_json()}
 
 
@@ -354,7 +356,7 @@ SpanReporter = Callable[[Span], Awaitable[tuple[SpanReport, ...]]]
 
 
 async def no_ranges(span: Span) -> tuple[SpanReport, ...]:  # noqa: ARG001 - the same for every span
-    """The answer of a worker without partitions."""
+    """Return the answer of a worker without partitions."""
     return ()
 
 

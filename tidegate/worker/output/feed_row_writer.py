@@ -94,7 +94,7 @@ class FeedRowWriter:
         return self._shared
 
     def _rows(self, cluster: str) -> SharedRowWriter | None:
-        """The shared writer of the sink with the id ``cluster``.
+        """Return the shared writer of the sink with the id ``cluster``.
 
         ``None`` while the feed is not allowed to write there, or a secret of the login is missing.
         """

@@ -247,7 +247,7 @@ class Outlet:
         return self._limits.look_s if is_due else None
 
     def report(self) -> OutletReport:
-        """The present facts for an operator."""
+        """Return the present facts for an operator."""
         return OutletReport(self.feed_id, self.state, self._waiting_bytes, self._spool.bytes)
 
     # ---- inside
@@ -300,7 +300,8 @@ class Outlet:
         return not self.is_empty and self._writer.is_held
 
     def _next(self) -> _Parcel | None:
-        """The first rows that the producer does not have and may be given now; ``None``: there are none.
+        """Return the first rows that the producer does not have and may be given now; ``None``: there are
+        none.
 
         A feed that is not live gives rows only when the producer has none of its rows any more.
         """

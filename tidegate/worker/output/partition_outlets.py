@@ -115,7 +115,7 @@ class Outlets:
         return min(changes, key=_order, default=None)
 
     def refusal(self, feed_id: FeedId) -> RowRefused:
-        """Why a row of the feed is refused. ``look`` must have returned ``REFUSE`` for the feed."""
+        """Return why a row of the feed is refused. ``look`` must have returned ``REFUSE`` for the feed."""
         refusal = self._outlets[feed_id].refusal
         assert refusal is not None
         return refusal
@@ -145,7 +145,7 @@ class Outlets:
         return min((look for look in looks if look is not None), default=None)
 
     def report(self) -> tuple[OutletReport, ...]:
-        """The present facts for an operator, one report a feed."""
+        """Return the present facts for an operator, one report a feed."""
         return tuple(outlet.report() for _, outlet in sorted(self._outlets.items()))
 
     def close(self) -> None:

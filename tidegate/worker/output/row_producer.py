@@ -106,7 +106,7 @@ class SharedRowProducer:
         return self.send(rows, barrier, first)
 
     def pending(self) -> int:
-        """How many rows of the producer have no report yet."""
+        """Return how many rows of the producer have no delivery report of librdkafka yet."""
         producer = self._producer
         return 0 if producer is None else len(producer)
 

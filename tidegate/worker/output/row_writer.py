@@ -78,7 +78,7 @@ class SharedRowWriter(Protocol):
         """
 
     def pending(self) -> int:
-        """How many rows were taken and have not had their end yet."""
+        """Return how many rows were taken and are neither acknowledged nor given up yet."""
 
     def close(self) -> None:
         """Stop. Rows that have not had their end are given up."""

@@ -96,7 +96,7 @@ class SinkCluster:
             return self._threads
 
     def report(self) -> SinkReport:
-        """What an operator sees of it: how many rows wait for the cluster."""
+        """Return what an operator sees of it: how many rows wait for the cluster."""
         return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
 
     def close(self) -> None:
@@ -131,7 +131,8 @@ class WorkerSinks:
         )
 
     def of(self, definition: FeedDefinition, cluster: str | None = None) -> SinkCluster:
-        """The cluster of a feed's sink. ``cluster`` is its stored id; without one the addresses decide.
+        """Return the cluster of a feed's sink. ``cluster`` is its stored id; without one the addresses
+        decide.
 
         If no entry allows the feed to write there, a cluster is returned that opens no client: it raises
         ``SinkNotAllowed`` then. Raises ``StatementError`` if the feed's sink is not a sink URI.

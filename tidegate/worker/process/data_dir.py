@@ -39,7 +39,7 @@ class DataDirectory:
             raise
 
     def partition(self, partition: int) -> Path:
-        """The directory of a log partition's state."""
+        """Return the directory of a log partition's state."""
         return self.home / f"partition-{partition}"
 
     def announce(self, url: str) -> None:
@@ -51,7 +51,7 @@ class DataDirectory:
             self._write("worker.json", json.dumps({"pid": os.getpid(), "url": url}))
 
     def members(self) -> tuple[str, ...]:
-        """The names in the consumer group that the former process noted and did not give up.
+        """Return the names in the consumer group that the former process noted and did not give up.
 
         A file that cannot be read gives no names: the group itself drops these members when their sessions
         expire.

@@ -43,27 +43,27 @@ class RealMachine:
     """The machine outside of simulations: librdkafka, and the threads of this process."""
 
     def producer(self, config: Mapping[str, Any]) -> Producer:
-        """A producer, which is transactional if the configuration says so."""
+        """Return a producer, which is transactional if the configuration says so."""
         return Producer(config)
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
-        """A consumer."""
+        """Return a consumer."""
         return Consumer(config)
 
     def admin(self, config: Mapping[str, Any]) -> AdminClient:
-        """A client that asks for topics and creates them."""
+        """Return a client that asks for topics and creates them."""
         return AdminClient(config)
 
     def directory(self, home: Path) -> DataDirectory:
-        """The data directory, locked. Raises ``TopologyError``."""
+        """Return the data directory, locked. Raises ``TopologyError``."""
         return DataDirectory(home)
 
     def executor(self, threads: int, name: str) -> Executor:
-        """A pool of so many threads."""
+        """Return a pool of so many threads."""
         return ThreadPoolExecutor(threads, name)
 
     def background(self, work: Callable[[], None], name: str) -> Background:
-        """A thread for which the end of the process does not wait."""
+        """Return a thread for which the end of the process does not wait."""
         thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
         return thread

@@ -36,7 +36,10 @@ class SchemaIds(Protocol):
     """
 
     def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
-        """The ids if all are known without a call, else ``None``. Never blocks; any thread may call it."""
+        """Return the ids if all are known without a call, else ``None``.
+
+        Never blocks; any thread may call it.
+        """
 
     async def ids(
         self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
@@ -58,7 +61,7 @@ class SchemaIds(Protocol):
         """
 
     def waiting(self) -> tuple[RegistryWait, ...]:
-        """The feeds that wait in ``ids`` now."""
+        """Return the feeds that wait in ``ids`` now."""
 
     def close(self) -> None:
         """Ask no more. Calls that are under way are not waited for."""

@@ -1,4 +1,4 @@
-"""Keeps backlogs in memory, and on disk beyond a limit: entries that a parked range has not applied.
+"""Keeps backlogs (entries that a parked range has not applied) in memory, and on disk beyond a limit.
 
 A backlog is a cache of the log, on disk as in memory. Its file has no name, and entries that are lost with
 the process are read again from the log (docs/protocols/ranges.md). So the file is never synced.
@@ -22,7 +22,7 @@ _AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back at once, even if 
 
 
 class BacklogMemory:
-    """The memory that the backlogs of a process share. It also makes their queues.
+    """Counts the bytes of all backlogs of a process against one limit, and makes their queues.
 
     ``memory_bytes`` is the limit for all queues together. ``disk_bytes`` is what their files hold now.
     """
@@ -81,7 +81,7 @@ class SpillingQueue:
             self._write(entry)
 
     def first(self) -> RawEntry:
-        """The oldest entry, which stays."""
+        """Return the oldest entry, which stays."""
         self._fill()
         return self._oldest[0]
 

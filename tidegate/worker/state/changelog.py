@@ -128,7 +128,7 @@ class ChangelogReader:
             )
 
     def _doubt(self, copy: LocalCopy) -> str | None:
-        """Why the copy cannot be trusted; ``None`` if it can."""
+        """Return why the copy cannot be trusted; ``None`` if it can."""
         written_ms = copy.written_at_ms()
         if written_ms is None:
             return "there is no local copy"

@@ -83,7 +83,7 @@ class RocksSpill:
         return 0 if db is None else sum(db.property_int_value(name) or 0 for name in _SIZES)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; ``None`` if the key is not there."""
+        """Return the value of a key; ``None`` if the key is not there."""
         try:
             value: bytes | None = None if self._db is None else self._db.get(key)
         except Exception as error:  # rocksdict raises nothing more specific

@@ -127,11 +127,16 @@ class PartitionStore:
         self._db = self._open()
 
     def positions(self) -> dict[StateTable, ChangelogPosition]:
-        """Where to go on reading each table's changelog. A table that was never written has no position."""
+        """Return where to go on reading each table's changelog.
+
+        A table that was never written has no position.
+        """
         return dict(self._positions)
 
     def written_at_ms(self) -> int | None:
-        """The wall clock at the last write, in milliseconds since 1970; ``None`` for an empty store."""
+        """Return the wall clock at the last write, in milliseconds since 1970; ``None`` for an
+        empty store.
+        """
         return self._written_ms
 
     def rows(self) -> Iterator[StateChange]:

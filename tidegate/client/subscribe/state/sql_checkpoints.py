@@ -1,4 +1,4 @@
-"""Checkpoints in the target's own database: the user's commit makes rows and token one.
+"""Checkpoints in the target's own database: one commit of the user stores rows and token together.
 
 The connection is the user's, of ``sqlite3`` or psycopg 3; neither is imported here.
 """
@@ -85,7 +85,7 @@ class HeldRow:
 
 
 class SqlCheckpoints:
-    """Checkpoints in the table ``tidegate_checkpoints`` of the database that the connection is of."""
+    """Checkpoints in the table ``tidegate_checkpoints`` of the connection's database."""
 
     __slots__ = ("_clock", "_connection", "_dialect")
 
