@@ -112,7 +112,7 @@ async def _serve(
     checked: CheckedSettings,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
-    from tidegate.serve.feed_streams import FeedSubscriptions
+    from tidegate.serve.feed_subscriptions import FeedSubscriptions
     from tidegate.serve.server import serving
 
     subscriptions = FeedSubscriptions(

@@ -15,7 +15,7 @@ from typing import Final
 
 from tidegate.errors import FellBehind
 from tidegate.serve.metrics import ServeCounts
-from tidegate.serve.shared.shared_table import Overtaken, SharedTable, TableEnded
+from tidegate.serve.shared.shared_table import ChangesDropped, SharedTable, TableEnded
 from tidegate.serve.shared.shown_batches import batch_of
 from tidegate.serve.stream_source import ShownType, StreamColumns, SubscriptionStream
 from tidegate.subscribe.changes.table_changes import TableChanges
@@ -133,7 +133,7 @@ class SharedStream:
         if self._own is None:
             try:
                 changes = await self._table.changes_after(self._frontier)
-            except Overtaken:
+            except ChangesDropped:
                 await self._fall_behind()
             else:
                 return await self._batch(changes)

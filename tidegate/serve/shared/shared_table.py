@@ -21,7 +21,7 @@ from tidegate.subscribe.updates.frontier import Frontier, frontier_after
 _Told = TypeVar("_Told")
 
 
-class Overtaken(Exception):
+class ChangesDropped(Exception):
     """The log has lost what a subscriber would go on with: it was too slow. Its stream handles it."""
 
 
@@ -92,13 +92,13 @@ class SharedTable:
         return self.frontier
 
     async def changes_after(self, frontier: Frontier) -> TableChanges:
-        """The next changes, as soon as there are some. Raises ``Overtaken``, and what ended the reader.
+        """The next changes, as soon as there are some. Raises ``ChangesDropped``, and what ended the reader.
 
         What came before that end is given first.
         """
         while True:
             if not self._log.holds(frontier):
-                raise Overtaken
+                raise ChangesDropped
             changes = self._log.after(frontier)
             if changes is not None:
                 return changes

@@ -22,9 +22,9 @@ from tidegate.errors import RetryError
 from tidegate.serve.feed_stream import FeedStream
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import ServeCounts, TableFigures, metrics_text
+from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
-from tidegate.serve.shared.shared_tables import SharedOptions, SharedTables
 from tidegate.serve.shared.starts import resume_of, start_of
 from tidegate.serve.shown_types import stream_columns
 from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
@@ -79,7 +79,7 @@ class FeedSubscriptions:
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._own_readers = 0
         options = SharedOptions(limits.log_bytes, limits.table_rows, data, linger_s, spill)
-        self.tables = SharedTables(options, self._threads)
+        self.tables = RunningTables(options, self._threads)
         self.counts = ServeCounts()
 
     async def describe(

@@ -54,7 +54,7 @@ class SharedOptions:
     spill: SpillSettings | None = None
 
 
-class SharedTables:
+class RunningTables:
     """The tables by their feeds and topics. It has to be used in one event loop."""
 
     def __init__(self, options: SharedOptions, threads: Executor) -> None:

@@ -30,7 +30,7 @@ from tidegate.errors import (
 )
 from tidegate.hlc import Timestamp
 from tidegate.serve.addresses import read_address
-from tidegate.serve.feed_streams import FeedSubscriptions
+from tidegate.serve.feed_subscriptions import FeedSubscriptions
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.server import RunningServer, ServeSettings, check_settings, serving
 from tidegate.serve.shared.shared_stream import SharedStream
