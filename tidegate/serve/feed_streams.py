@@ -202,13 +202,23 @@ class FeedSubscriptions:
         if self._own_readers >= most:
             raise RetryError(f"{most} subscriptions have a reader of their own, and no more can; try later")
         self._own_readers += 1
+        opening = asyncio.ensure_future(
+            self._in_thread(lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill))
+        )
         try:
-            return await self._in_thread(
-                lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill)
-            )
+            return await asyncio.shield(opening)
         except BaseException:
-            self._own_readers -= 1
+            # A thread that opens one goes on when its client is gone: what it opens is closed.
+            if opening.done():
+                self._let_go(opening)
+            else:
+                opening.add_done_callback(self._let_go)
             raise
+
+    def _let_go(self, opening: asyncio.Future[LiveSubscription]) -> None:
+        self._own_readers -= 1
+        if not opening.cancelled() and opening.exception() is None:
+            asyncio.get_running_loop().run_in_executor(None, opening.result().close)
 
     def _own_closed(self, stream: FeedStream) -> None:
         self._own_readers -= 1

@@ -143,7 +143,7 @@ class SharedStream:
         """Begin with the table's rows, or at its frontier (steps 3 and 4)."""
         plan = self._plan
         if plan.snapshot or self._shown_by.stateful:
-            batch = await self._table.snapshot(self._shown_by)
+            batch = await self._table.snapshot(self._shown_by, plan.as_of)
             self._frontier, self._token = batch.frontier, batch.token
             self._open(batch.frontier)
             if plan.snapshot:

@@ -62,6 +62,8 @@ class SharedTables:
         self._threads = threads
         self._running: dict[Hashable, _Running] = {}
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
+        #: The last thread of each place, which may still end.
+        self._last: dict[Hashable, threading.Thread] = {}
         #: How many readers were started.
         self.started = 0
 
@@ -100,7 +102,7 @@ class SharedTables:
         """Say that a subscriber is gone."""
         shared.subscribers -= 1
         if shared.subscribers == 0:
-            asyncio.get_running_loop().call_later(self._options.linger_s, self._end_if_unused, shared)
+            self._end_later(shared)
 
     async def close(self) -> None:
         """End all readers."""
@@ -108,14 +110,18 @@ class SharedTables:
             await asyncio.wait({task})
         for running in list(self._running.values()):
             running.shared.stop()
-        for running in list(self._running.values()):
-            await asyncio.to_thread(running.thread.join)
+        for thread in list(self._last.values()):
+            await asyncio.to_thread(thread.join)
         self._running.clear()
+        self._last.clear()
 
     async def _begin(
         self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None
     ) -> _Running | None:
         loop, options = asyncio.get_running_loop(), self._options
+        last = self._last.pop(_place(table), None)
+        if last is not None and options.data is not None:
+            await asyncio.to_thread(last.join)  # it has the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
         try:
             prepared = await loop.run_in_executor(self._threads, _prepare, table, opening, options)
@@ -132,9 +138,14 @@ class SharedTables:
         shared.read(reader)
         thread = threading.Thread(target=reader.run, name=f"table {table.relation.name}", daemon=True)
         running = self._running[_place(table)] = _Running(table, shared, thread)
+        self._last[_place(table)] = thread
         thread.start()
         self.started += 1
+        self._end_later(shared)  # unless its first subscriber is still there
         return running
+
+    def _end_later(self, shared: SharedTable) -> None:
+        asyncio.get_running_loop().call_later(self._options.linger_s, self._end_if_unused, shared)
 
     def _end_if_unused(self, shared: SharedTable) -> None:
         for place, running in list(self._running.items()):
