@@ -198,7 +198,11 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
     topics = sorted({place.topic for place in (*history.rows, *history.markers)})
     ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
     source = f"{table.feed.feed_id}/{ids[table.target.topic]}"
-    as_of = history.choose_as_of(plan, from_beginning=True)
+    present = history.choose_as_of(replace(plan, as_of=None, at_least=False), from_beginning=True)
+    as_of = present
+    # A token is what a client says: one of a time that has not come would have all others wait for it.
+    if plan.as_of is not None and plan.as_of < present:
+        as_of = history.choose_as_of(plan, from_beginning=True)
     starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
     rows = open_table_rows(options.data, source, table.relation, options.table_rows)
     try:
