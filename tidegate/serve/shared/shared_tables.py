@@ -57,8 +57,12 @@ class SharedOptions:
 class SharedTables:
     """The tables by their feeds and topics. It has to be used in one event loop."""
 
-    def __init__(self, options: SharedOptions, threads: Executor) -> None:
+    def __init__(
+        self, options: SharedOptions, threads: Executor, begin_threads: Executor | None = None
+    ) -> None:
+        """``threads`` make batches; ``begin_threads``, if given, wait for Kafka when a reader begins."""
         self._options = options
+        self._begin_threads = begin_threads or threads
         self._threads = threads
         self._running: dict[Hashable, _Running] = {}
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
@@ -124,7 +128,7 @@ class SharedTables:
             await asyncio.to_thread(last.join)  # it has the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
         try:
-            prepared = await loop.run_in_executor(self._threads, _prepare, table, opening, options)
+            prepared = await loop.run_in_executor(self._begin_threads, _prepare, table, opening, options)
         except HistoryLost:
             return None
         shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads)
