@@ -374,3 +374,17 @@ def test_at_least_is_not_given_the_snapshot_of_a_second_ago() -> None:
             assert snapshot.frontier > Timestamp(8)
 
     run(test)
+
+
+def test_a_snapshot_at_up_to_shows_nothing_and_is_the_end() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 10)), Timestamp(3)) as table:
+            await read_to(table, 4)
+            stream = table.stream("SUBSCRIBE accounts UP TO 5")
+            await read_to(table, 5)
+            last = await stream.next()
+            assert last is not None
+            assert (last.rows, last.is_last) == ((), True)
+            assert await stream.next() is None
+
+    run(test)
