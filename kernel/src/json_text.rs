@@ -17,7 +17,7 @@ pub fn datum_json(out: &mut Vec<u8>, datum: &Datum, kind: Kind) -> Option<()> {
         Datum::Int(days) if kind == Kind::Date => quoted(out, |out| date_text(out, days))?,
         Datum::Int(micros) if kind == Kind::Time => quoted(out, |out| time_text(out, micros))?,
         Datum::Int(value) => decimal(out, value),
-        Datum::Float(value) => float_text(out, value),
+        Datum::Float(value) => float_text(out, value)?,
         Datum::Decimal(value) => decimal_text(out, value)?,
         Datum::Text(text) => json_string(out, text.as_bytes()),
         Datum::Bytes(bytes) => {

@@ -4,6 +4,10 @@ use crate::decimals::Decimal;
 
 /// Zeros with more places are Python's: few bytes become much text there.
 const ZERO_PLACES: i64 = 64;
+/// Two decimals of fewer digits are farther apart than two floats.
+const TIE_DIGITS: usize = 15;
+/// Zeros behind the 5 of a tie; a number that is none has another digit there, or goes to Python for nothing.
+const TIE_ZEROS: usize = 8;
 
 /// Writes the digits of a number from the right into a buffer; returns where they begin.
 fn digits_of(mut number: u128, buffer: &mut [u8; 40]) -> usize {
@@ -53,19 +57,34 @@ pub fn decimal_text(out: &mut Vec<u8>, value: Decimal) -> Option<()> {
     Some(())
 }
 
-/// A FLOAT: its shortest digits as a decimal without trailing zeros (`json_text.float_text`).
-pub fn float_text(out: &mut Vec<u8>, value: f64) {
+/// A FLOAT: its shortest digits as a decimal without trailing zeros (`json_text.float_text`). Refuses one that lies
+/// in the middle of two such texts.
+pub fn float_text(out: &mut Vec<u8>, value: f64) -> Option<()> {
     if value.is_nan() {
-        return out.extend_from_slice(b"\"NaN\"");
+        out.extend_from_slice(b"\"NaN\"");
+        return Some(());
     }
     if value.is_infinite() {
-        return out.extend_from_slice(if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
+        out.extend_from_slice(if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
+        return Some(());
     }
     let shortest = format!("{:e}", value.abs());
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let digits: Vec<u8> = mantissa.bytes().filter(|byte| *byte != b'.').collect();
+    if digits.len() >= TIE_DIGITS && is_tie(value.abs(), digits.len()) {
+        return None;
+    }
     let exponent = exponent.parse::<i64>().unwrap_or(0) - (digits.len() as i64 - 1);
     scientific(out, value.is_sign_negative(), &digits, exponent);
+    Some(())
+}
+
+/// Whether a number lies in the middle of two decimals of so many digits: Python takes the even one, Rust the
+/// greater.
+fn is_tie(value: f64, digits: usize) -> bool {
+    let exact = format!("{value:.*e}", digits + TIE_ZEROS);
+    let mantissa = exact.split_once('e').map_or(exact.as_str(), |(mantissa, _)| mantissa);
+    mantissa.bytes().filter(|byte| *byte != b'.').skip(digits).eq(*b"500000000")
 }
 
 /// Digits times ten to an exponent: plain where Python's `decimal` is plain, and for zeros with places.
@@ -103,7 +122,7 @@ mod tests {
 
     fn float(value: f64) -> String {
         let mut out = vec![];
-        float_text(&mut out, value);
+        float_text(&mut out, value).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -129,6 +148,15 @@ mod tests {
         ] {
             assert_eq!(float(value), text);
         }
+    }
+
+    #[test]
+    fn a_float_between_two_shortest_texts_is_refused() {
+        for value in [524_289.0 / 65_536.0, -2_879_452_090_733_081.0 / 4.0] {
+            assert!(float_text(&mut vec![], value).is_none());
+        }
+        assert_eq!(float(0.125), "0.125");
+        assert_eq!(float(719_863_022_683_270.5), "719863022683270.5");
     }
 
     #[test]

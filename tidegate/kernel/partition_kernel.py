@@ -16,7 +16,8 @@ from tidegate.kernel.traps import TRAPS, Traps
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.ranges.version import Version
 
-#: The most bytes of keys and values in one call, unless a single version has more.
+#: The most bytes of keys and values in one call, times the lanes that write them, unless a single version has
+#: more.
 CALL_BYTES_MAX: Final = 16 << 20
 
 
@@ -61,7 +62,7 @@ class PartitionKernel:
             return None
         taken = Taken([FeedRecords([], []) for _ in range(self._feeds)], [], {})
         try:
-            for first, part in _parts(versions):
+            for first, part in _parts(versions, CALL_BYTES_MAX // max(1, len(self._plan.lanes))):
                 output = self._run(write_versions(part), len(part))
                 read_output(output, part, first, self._plan.lanes, taken)
         except Exception as error:  # a trap, or a kernel that does not do what its interface says
@@ -81,12 +82,12 @@ class PartitionKernel:
         return self._instance.rows(message, count)
 
 
-def _parts(versions: Sequence[Version]) -> Iterator[tuple[int, Sequence[Version]]]:
-    """Yield versions in parts of `CALL_BYTES_MAX`, each with the place of its first one."""
+def _parts(versions: Sequence[Version], most_bytes: int) -> Iterator[tuple[int, Sequence[Version]]]:
+    """Yield versions in parts of so many bytes, each with the place of its first one."""
     first = size = 0
     for number, version in enumerate(versions):
         size += len(version.key) + len(version.value)
-        if size > CALL_BYTES_MAX and number > first:
+        if size > most_bytes and number > first:
             yield first, versions[first:number]
             first, size = number, len(version.key) + len(version.value)
     yield first, versions[first:] if first else versions

@@ -42,6 +42,7 @@ class FeedStream:
         self._closed = closed
         self._reading: asyncio.Future[SubscriptionBatch | None] | None = None
         self._is_closed = False
+        self._closing: asyncio.Future[None] | None = None
         self._opening = (
             SubscriptionBatch(Frontier(live.as_of), tuple(opening), False, None, False) if opening else None
         )
@@ -83,10 +84,14 @@ class FeedStream:
 
     async def close(self) -> None:
         """See ``SubscriptionStream``. A thread that reads is waited for: nothing is closed under it."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._closed(self)
+        if self._closing is None:
+            self._is_closed = True
+            self._closed(self)
+            self._closing = asyncio.ensure_future(self._close_reader())
+        # Whoever is cancelled while it waits leaves no reader behind.
+        await asyncio.shield(self._closing)
+
+    async def _close_reader(self) -> None:
         if self._reading is not None:
             await asyncio.wait([self._reading])
         await asyncio.to_thread(self._live.close)

@@ -39,7 +39,8 @@ from tidegate.subscribe.updates.relation import Relations
 
 #: How old what is known of the feeds may be when a statement asks for a table.
 _KNOWN_S: Final = 5.0
-#: Threads that make batches, and that begin subscriptions.
+#: Threads that make batches, and as many that begin subscriptions: these wait for Kafka, and no batch waits
+#: for them.
 _THREADS: Final = 8
 _Answer = TypeVar("_Answer")
 _Stream: TypeAlias = FeedStream | SharedStream
@@ -74,12 +75,13 @@ class FeedSubscriptions:
         self._read_at = 0.0
         self._reading = asyncio.Lock()
         self._streams: set[_Stream] = set()
-        self._threads = ThreadPoolExecutor(_THREADS, "subscriptions")
+        self._threads = ThreadPoolExecutor(_THREADS, "batches")
+        self._begin_threads = ThreadPoolExecutor(_THREADS, "subscriptions")
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._own_readers = 0
         options = SharedOptions(limits.log_bytes, limits.table_rows, data, linger_s, spill)
-        self.tables = RunningTables(options, self._threads)
+        self.tables = RunningTables(options, self._threads, self._begin_threads)
         self.counts = ServeCounts()
 
     async def describe(
@@ -137,6 +139,7 @@ class FeedSubscriptions:
         for stream in list(self._streams):
             await stream.close()
         self._own_threads.shutdown(wait=False)
+        self._begin_threads.shutdown(wait=False)
         self._threads.shutdown(wait=False)
 
     async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
@@ -202,13 +205,23 @@ class FeedSubscriptions:
         if self._own_readers >= most:
             raise RetryError(f"{most} subscriptions have a reader of their own, and no more can; try later")
         self._own_readers += 1
+        opening = asyncio.ensure_future(
+            self._in_thread(lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill))
+        )
         try:
-            return await self._in_thread(
-                lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill)
-            )
+            return await asyncio.shield(opening)
         except BaseException:
-            self._own_readers -= 1
+            # A thread that opens one goes on when its client is gone: what it opens is closed.
+            if opening.done():
+                self._let_go(opening)
+            else:
+                opening.add_done_callback(self._let_go)
             raise
+
+    def _let_go(self, opening: asyncio.Future[LiveSubscription]) -> None:
+        self._own_readers -= 1
+        if not opening.cancelled() and opening.exception() is None:
+            asyncio.get_running_loop().run_in_executor(None, opening.result().close)
 
     def _own_closed(self, stream: FeedStream) -> None:
         self._own_readers -= 1
@@ -235,7 +248,7 @@ class FeedSubscriptions:
         return catalog
 
     async def _in_thread(self, call: Callable[[], _Answer]) -> _Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await asyncio.get_running_loop().run_in_executor(self._begin_threads, call)
 
 
 @dataclass(frozen=True, slots=True)

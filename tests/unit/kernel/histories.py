@@ -56,6 +56,8 @@ _FLOATS: Final = (
     float("nan"),
     float("inf"),
     -float("inf"),
+    524_289 / 65_536,  # in the middle of two shortest texts
+    -2_879_452_090_733_081 / 4,
 )
 _DECIMALS: Final = (
     "0",
@@ -70,11 +72,17 @@ _DECIMALS: Final = (
     "0E-100",
 )
 
+
+def _dyadic(random: Random) -> float:
+    """A number of few binary places, of which many lie in the middle of two decimals."""
+    return random.randrange(2**53) / 2.0 ** random.randrange(53)
+
+
 #: Makes a datum of each kind. The last ones are Python's alone.
 _DATUMS: Final[dict[Kind, Callable[[Random], Any]]] = {
     Kind.BOOL: lambda r: r.random() < 0.5,
     Kind.INT: lambda r: r.choice((r.randrange(-300, 300), r.randrange(-_INT64, _INT64), -_INT64, _INT64 - 1)),
-    Kind.FLOAT: lambda r: r.choice((*_FLOATS, r.uniform(-1e9, 1e9), round(r.uniform(0, 100), 2))),
+    Kind.FLOAT: lambda r: r.choice((*_FLOATS, r.uniform(-1e9, 1e9), round(r.uniform(0, 100), 2), _dyadic(r))),
     Kind.DECIMAL: lambda r: Decimal(r.choice((*_DECIMALS, f"{r.randrange(10**9)}E{r.randrange(-20, 20)}"))),
     Kind.STRING: lambda r: r.choice(_TEXTS),
     Kind.BYTES: lambda r: r.randbytes(r.randrange(5)),

@@ -109,3 +109,16 @@ def test_kernels_can_be_sent_to_another_process() -> None:
     kernels = kernels_for(KernelMode.CHECK)
     assert pickle.loads(pickle.dumps(kernels)) == WasmKernels(KernelMode.CHECK)
     assert kernels_for(KernelMode.OFF) is None
+
+
+def test_many_feeds_on_one_table_do_not_fill_the_kernel() -> None:
+    templates = row_templates(_TABLE.descriptor, _OPTIONS)
+    assert templates is not None
+    lanes = tuple(LanePlan(feed, ZERO, Destination("t", 3), templates) for feed in range(8))
+    traps = Traps()
+    kernel = PartitionKernel(traps)
+    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, lanes),))], 8)
+    versions = [_version(_TABLE.put(2, number, "\x01" * 200_000, None)) for number in range(80)]
+    taken = _taken(kernel, *versions)
+    assert [len(feed.records) for feed in taken.feeds] == [80] * 8
+    assert traps.count == 0

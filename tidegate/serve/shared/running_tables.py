@@ -57,11 +57,17 @@ class SharedOptions:
 class RunningTables:
     """The tables by their feeds and topics. It has to be used in one event loop."""
 
-    def __init__(self, options: SharedOptions, threads: Executor) -> None:
+    def __init__(
+        self, options: SharedOptions, threads: Executor, begin_threads: Executor | None = None
+    ) -> None:
+        """``threads`` make batches; ``begin_threads``, if given, wait for Kafka when a reader begins."""
         self._options = options
+        self._begin_threads = begin_threads or threads
         self._threads = threads
         self._running: dict[Hashable, _Running] = {}
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
+        #: The last thread of each place, which may still end.
+        self._last: dict[Hashable, threading.Thread] = {}
         #: How many readers were started.
         self.started = 0
 
@@ -100,7 +106,7 @@ class RunningTables:
         """Say that a subscriber is gone."""
         shared.subscribers -= 1
         if shared.subscribers == 0:
-            asyncio.get_running_loop().call_later(self._options.linger_s, self._end_if_unused, shared)
+            self._end_later(shared)
 
     async def close(self) -> None:
         """End all readers."""
@@ -108,17 +114,21 @@ class RunningTables:
             await asyncio.wait({task})
         for running in list(self._running.values()):
             running.shared.stop()
-        for running in list(self._running.values()):
-            await asyncio.to_thread(running.thread.join)
+        for thread in list(self._last.values()):
+            await asyncio.to_thread(thread.join)
         self._running.clear()
+        self._last.clear()
 
     async def _begin(
         self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None
     ) -> _Running | None:
         loop, options = asyncio.get_running_loop(), self._options
+        last = self._last.pop(_place(table), None)
+        if last is not None and options.data is not None:
+            await asyncio.to_thread(last.join)  # it has the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
         try:
-            prepared = await loop.run_in_executor(self._threads, _prepare, table, opening, options)
+            prepared = await loop.run_in_executor(self._begin_threads, _prepare, table, opening, options)
         except HistoryLost:
             return None
         shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads)
@@ -132,9 +142,14 @@ class RunningTables:
         shared.read(reader)
         thread = threading.Thread(target=reader.run, name=f"table {table.relation.name}", daemon=True)
         running = self._running[_place(table)] = _Running(table, shared, thread)
+        self._last[_place(table)] = thread
         thread.start()
         self.started += 1
+        self._end_later(shared)  # unless its first subscriber is still there
         return running
+
+    def _end_later(self, shared: SharedTable) -> None:
+        asyncio.get_running_loop().call_later(self._options.linger_s, self._end_if_unused, shared)
 
     def _end_if_unused(self, shared: SharedTable) -> None:
         for place, running in list(self._running.items()):
@@ -187,7 +202,11 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
     topics = sorted({place.topic for place in (*history.rows, *history.markers)})
     ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
     source = f"{table.feed.feed_id}/{ids[table.target.topic]}"
-    as_of = history.choose_as_of(plan, from_beginning=True)
+    present = history.choose_as_of(replace(plan, as_of=None, at_least=False), from_beginning=True)
+    as_of = present
+    # A token is what a client says: one of a time that has not come would have all others wait for it.
+    if plan.as_of is not None and plan.as_of < present:
+        as_of = history.choose_as_of(plan, from_beginning=True)
     starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
     rows = open_table_rows(options.data, source, table.relation, options.table_rows)
     try:

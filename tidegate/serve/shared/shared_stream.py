@@ -143,10 +143,14 @@ class SharedStream:
         """Begin with the table's rows, or at its frontier (steps 3 and 4)."""
         plan = self._plan
         if plan.snapshot or self._shown_by.stateful:
-            batch = await self._table.snapshot(self._shown_by)
+            batch = await self._table.snapshot(self._shown_by, plan.as_of)
             self._frontier, self._token = batch.frontier, batch.token
             self._open(batch.frontier)
-            if plan.snapshot:
+            if plan.up_to is not None and resume_as_of(batch.frontier) >= plan.up_to:
+                # UP TO was above the table when the stream was opened; meanwhile the table has come to it.
+                batch = replace(batch, rows=(), frontier=Frontier(plan.up_to), token=None, is_last=True)
+                self._ready.append(batch)
+            elif plan.snapshot:
                 self._ready.append(batch)
         else:
             self._frontier = await self._table.present()

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tidegate.hlc import Timestamp
 from tidegate.serve.shared.changes_log import ChangesLog
 from tidegate.serve.shared.shown_batches import ShownBatches
-from tidegate.serve.shared.table_reader import TableReader, TableSnapshot
+from tidegate.serve.shared.table_reader import RowsGone, TableReader, TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.statement_rows import StatementRows
@@ -78,10 +78,17 @@ class SharedTable:
         """Whether a subscription at a frontier can go on here."""
         return self._log.holds(frontier)
 
-    async def snapshot(self, shown_by: StatementRows) -> SubscriptionBatch:
-        """The batch of the rows as of the present, once they are complete. Raises what ended the reader."""
+    async def snapshot(self, shown_by: StatementRows, at_least: Timestamp | None = None) -> SubscriptionBatch:
+        """The batch of the rows as of the present, once they are complete. Raises what ended the reader.
+
+        It may be of up to a second ago, but not of before ``at_least``, which the table has come to.
+        """
         await self.present()
-        return await self.batches.of_snapshot(self._snapshot, shown_by)
+        try:
+            return await self.batches.of_snapshot(self._snapshot, shown_by, at_least)
+        except RowsGone:
+            while True:
+                await self._wait()  # until it raises what ended the reader
 
     async def present(self) -> Frontier:
         """The frontier, once the rows are complete. Raises what ended the reader."""

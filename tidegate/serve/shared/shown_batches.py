@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from typing import Final, TypeAlias
 
+from tidegate.hlc import Timestamp
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -58,13 +59,17 @@ class ShownBatches:
         return await asyncio.shield(made)
 
     async def of_snapshot(
-        self, snapshot: Callable[[], TableSnapshot], shown_by: StatementRows
+        self,
+        snapshot: Callable[[], TableSnapshot],
+        shown_by: StatementRows,
+        at_least: Timestamp | None = None,
     ) -> SubscriptionBatch:
-        """The batch of the table's rows, as of some moment of the last second. Raises ``EvaluationError``."""
-        known = self._snapshots.get(shown_by.form)
+        """The batch of the table's rows, as of some moment of the last second; with ``at_least`` as of the
+        present, since the last second may lie before it. Raises ``EvaluationError``."""
+        known = self._snapshots.get(shown_by.form) if at_least is None else None
         if known is None:
             known = self._in_thread(lambda: snapshot_batch(snapshot(), shown_by))
-            if not shown_by.stateful:
+            if not shown_by.stateful and at_least is None:
                 self._snapshots[shown_by.form] = known
                 known.add_done_callback(lambda made: self._forget_soon(shown_by.form, made))
         return await asyncio.shield(known)

@@ -48,6 +48,10 @@ class TableSource(Protocol):
         """Let go of Kafka."""
 
 
+class RowsGone(Exception):
+    """The reader has ended: the rows are of no frontier any more. ``SharedTable`` handles it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
     """The rows of a table as of a frontier, and where reading goes on behind it.
@@ -81,6 +85,8 @@ class TableReader:
         self._publish = publish
         self._failed = failed
         self._lock = threading.Lock()
+        #: Whether the rows are as of the follower's frontier.
+        self._whole = True
         self._stop = threading.Event()
         self._offsets: Mapping[FeedPartition, int] = {}
         #: How the reading gets on, as of the last opening or second.
@@ -93,17 +99,22 @@ class TableReader:
         except BaseException as error:  # whatever it is, those who wait for changes are told
             self._failed(error)
         finally:
-            self._source.close()
-            with self._lock:
-                self._rows.close()
+            try:
+                self._source.close()
+            finally:
+                with self._lock:
+                    self._whole = False
+                    self._rows.close()
 
     def stop(self) -> None:
         """Have ``run`` return soon."""
         self._stop.set()
 
     def snapshot(self) -> TableSnapshot:
-        """The rows as of the last opening; there has to be one."""
+        """The rows as of the last opening; there has to be one. Raises ``RowsGone`` once the reader ends."""
         with self._lock:
+            if not self._whole:
+                raise RowsGone
             return TableSnapshot(self._rows.frozen(), self._follower.frontier, self._offsets)
 
     def _read(self) -> None:
@@ -119,7 +130,9 @@ class TableReader:
             if not self._confirmed():
                 return
             with self._lock:
+                self._whole = False  # for good, where an error leaves an opening half taken
                 changes = self._follower.take(opening, self._source.offsets())
+                self._whole = True
                 if changes is not None:
                     self._offsets = changes.offsets
             if changes is not None:

@@ -98,8 +98,10 @@ class DirectoryTableRows:
 
     def close(self) -> None:
         """See ``TableRows``."""
-        self._rows.start_over()
-        self._rows.close()
+        try:
+            self._rows.start_over()
+        finally:
+            self._rows.close()
 
 
 def open_table_rows(data: Path | None, source: str, relation: Relation, most_rows: int) -> TableRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -340,5 +341,50 @@ def test_the_end_of_the_server_ends_streams() -> None:
             table.shared.stop()
             assert await stream.next() is None
             assert await pending is None
+
+    run(test)
+
+
+def test_a_snapshot_that_is_made_when_the_reader_has_ended_is_its_error_and_not_empty() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 6)), Timestamp(1)) as table:
+            await read_to(table, 4)
+            free = threading.Event()
+            for _ in range(2):
+                table.threads.submit(free.wait)
+            waiting = asyncio.ensure_future(table.stream("SUBSCRIBE accounts").next())
+            await asyncio.sleep(0.01)
+            table.source.fail(HistoryLost("deleted"))
+            await asyncio.to_thread(table.thread.join)
+            free.set()
+            with pytest.raises(HistoryLost):
+                await waiting
+
+    run(test)
+
+
+def test_at_least_is_not_given_the_snapshot_of_a_second_ago() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 10)), Timestamp(3)) as table:
+            await read_to(table, 4)
+            assert await table.stream("SUBSCRIBE accounts").next() is not None
+            await read_to(table, 8)
+            snapshot = await table.stream("SUBSCRIBE accounts AS OF AT LEAST 8").next()
+            assert snapshot is not None
+            assert snapshot.frontier > Timestamp(8)
+
+    run(test)
+
+
+def test_a_snapshot_at_up_to_shows_nothing_and_is_the_end() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 10)), Timestamp(3)) as table:
+            await read_to(table, 4)
+            stream = table.stream("SUBSCRIBE accounts UP TO 5")
+            await read_to(table, 5)
+            last = await stream.next()
+            assert last is not None
+            assert (last.rows, last.is_last) == ((), True)
+            assert await stream.next() is None
 
     run(test)

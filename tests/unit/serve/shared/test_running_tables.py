@@ -1,0 +1,83 @@
+"""Readers of tables end and begin again, whatever becomes of their subscribers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.serve.postgres.served import run
+from tests.unit.serve.shared.memory_table import MemorySource
+from tests.unit.serve.shared.test_shared_stream import one_a_time
+from tests.unit.subscribe.consumer_run import plan_of
+from tests.unit.subscribe.topic_histories import RELATION
+from tidegate.hlc import ZERO
+from tidegate.serve.shared import running_tables
+from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
+from tidegate.serve.shared.table_rows import MemoryTableRows, TableRows, open_table_rows
+
+PLAN = plan_of("SUBSCRIBE accounts")
+TABLE: Any = SimpleNamespace(relation=RELATION, feed=SimpleNamespace(feed_id="feed"), target="accounts")
+
+
+def with_source(
+    monkeypatch: pytest.MonkeyPatch, rows: Callable[[], TableRows], begun: threading.Event | None = None
+) -> MemorySource:
+    """Have readers read this source, and begin when ``begun`` is set."""
+    source: Any = MemorySource(one_a_time(range(1, 4)))
+
+    def prepare(*_: object) -> Any:
+        if begun is not None:
+            begun.wait()
+        return SimpleNamespace(source="feed", as_of=ZERO, gate=source, rows=rows())
+
+    monkeypatch.setattr(running_tables, "_prepare", prepare)
+    return source
+
+
+def test_a_reader_whose_subscribers_went_while_it_began_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", 9), begun)
+
+    async def test() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            tables = RunningTables(SharedOptions(1_000, 9, linger_s=0.02), threads)
+            first = asyncio.ensure_future(tables.acquire(TABLE, PLAN))
+            await asyncio.sleep(0.01)
+            first.cancel()
+            begun.set()
+            while not source.closed:  # noqa: ASYNC110 - the timer tells nobody
+                await asyncio.sleep(0.01)
+            assert tables.started == 1
+            assert not [*tables]
+            await tables.close()
+
+    run(test)
+
+
+def test_a_subscriber_that_comes_while_a_reader_ends_waits_for_its_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("rocksdict")
+    source = with_source(monkeypatch, lambda: open_table_rows(tmp_path, "feed", RELATION, 9))
+    monkeypatch.setattr(source, "close", lambda: time.sleep(0.2))
+
+    async def test() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            tables = RunningTables(SharedOptions(1_000, 9, tmp_path, linger_s=0.05), threads)
+            for _ in range(2):
+                shared = await tables.acquire(TABLE, PLAN)
+                assert shared is not None
+                tables.release(shared)
+                while [*tables]:  # noqa: ASYNC110 - the timer tells nobody
+                    await asyncio.sleep(0.005)
+            await tables.close()
+
+    run(test)
