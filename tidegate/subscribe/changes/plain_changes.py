@@ -22,7 +22,7 @@ from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues, Update
 
-_REFUSALS: Final = (msgspec.MsgspecError, RecursionError, TypeError, ValueError)
+_REFUSALS: Final = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
 _AFTER, _BEFORE = attrgetter("after"), attrgetter("before")
 
 #: Rows of an opening; ``None`` for no row.
