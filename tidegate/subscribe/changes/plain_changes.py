@@ -188,8 +188,9 @@ def most_members(values: Sequence[bytes]) -> IntColumn:
     for begin in range(0, len(values), _PIECE):
         piece = values[begin : begin + _PIECE]
         text = np.frombuffer(b"".join(piece), np.uint8)
-        before = text[:-1]
-        at = np.flatnonzero((text[1:] == _COLON) & ((before == _QUOTE) | (before <= _SPACE)))
+        at = np.flatnonzero(text == _COLON)
+        before = text[at - 1]
+        at = at[(before == _QUOTE) | (before <= _SPACE)]
         ends = np.cumsum(np.fromiter(map(len, piece), np.int64, len(piece)))
         counts.append(np.diff(np.searchsorted(at, ends), prepend=0))
     return np.concatenate(counts) if counts else np.zeros(0, np.int64)
