@@ -323,8 +323,13 @@ class SharedReading:
             # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
             # have is no table.
             raise lost
-        self._repeats += self._gate.gate.repeats
-        self._go_on(histories, lost)
+        repeats = self._gate.gate.repeats
+        try:
+            self._go_on(histories, lost)
+        except (RetryError, TopologyError) as error:  # as above
+            _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
+            return
+        self._repeats += repeats
         self._lost = None
 
     def _go_on(self, histories: Mapping[str, FeedHistory], lost: HistoryLost) -> None:
