@@ -285,12 +285,13 @@ class SharedReading:
 
     def _opens(self) -> bool:
         """Whether there is a batch that was not given yet, made now or before."""
-        if self._opened is None:
+        while self._opened is None:
             with collector_paused():
                 opening = self._gate.open()
-                if opening is not None:
-                    self._opened = self._joint.advance(opening, self._gate.offsets())
-        return self._opened is not None
+                if opening is None:
+                    return False
+                self._opened = self._joint.advance(opening, self._gate.offsets())
+        return True
 
     def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:
         """The batch that was made, once the topics are known to be the same; ``None`` after ``timeout_s``."""
