@@ -64,7 +64,7 @@ def json_text(value: Any) -> str:
     if not isinstance(value, list | tuple | dict) or isinstance(value, Timestamp):
         return _scalar_text(value)
     texts: list[str] = []
-    waiting = [value]
+    waiting: list[Any] = [value]
     while waiting:
         match waiting.pop():
             case _Written() as text:

@@ -148,6 +148,6 @@ def test_a_task_that_is_cancelled_again_and_again_closes_its_subscription_behind
             await asyncio.sleep(0.01)
             task.cancel()
         reader = opened[0].stream()
-        return opened[0].closed, reader._thread.is_alive()  # noqa: SLF001 - nobody else tells
+        return opened[0].closed, reader._thread.is_alive()
 
     assert asyncio.run(close()) == (1, False)
