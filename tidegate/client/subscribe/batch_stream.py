@@ -46,12 +46,16 @@ class _End(NamedTuple):
 async def in_thread(call: Callable[..., _Answer], *arguments: Any) -> _Answer:
     """Run what blocks in a thread. A task that is cancelled meanwhile still waits for it."""
     running = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        if not running.done():
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
             await asyncio.wait([running])
-        raise
+        except asyncio.CancelledError as error:  # the thread cannot be stopped, however often that is asked
+            cancelled = error
+    if cancelled is None:
+        return running.result()
+    running.exception()  # it is looked at: the task's end is what counts
+    raise cancelled
 
 
 class BatchStream(Generic[BatchT]):

@@ -141,6 +141,8 @@ class OpenSubscription(ABC, Generic[BatchT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is not None:
-            await self._stream.aclose()
-        await in_thread(self._close)
+        try:
+            if self._stream is not None:
+                await self._stream.aclose()
+        finally:  # also for a task that is cancelled meanwhile
+            await in_thread(self._close)

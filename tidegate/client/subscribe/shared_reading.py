@@ -285,12 +285,13 @@ class SharedReading:
 
     def _opens(self) -> bool:
         """Whether there is a batch that was not given yet, made now or before."""
-        if self._opened is None:
+        while self._opened is None:
             with collector_paused():
                 opening = self._gate.open()
-                if opening is not None:
-                    self._opened = self._joint.advance(opening, self._gate.offsets())
-        return self._opened is not None
+                if opening is None:
+                    return False
+                self._opened = self._joint.advance(opening, self._gate.offsets())
+        return True
 
     def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:
         """The batch that was made, once the topics are known to be the same; ``None`` after ``timeout_s``."""
@@ -323,8 +324,13 @@ class SharedReading:
             # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
             # have is no table.
             raise lost
-        self._repeats += self._gate.gate.repeats
-        self._go_on(histories, lost)
+        repeats = self._gate.gate.repeats
+        try:
+            self._go_on(histories, lost)
+        except (RetryError, TopologyError) as error:  # as above
+            _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
+            return
+        self._repeats += repeats
         self._lost = None
 
     def _go_on(self, histories: Mapping[str, FeedHistory], lost: HistoryLost) -> None:

@@ -25,7 +25,7 @@ _DECODED: Final = 10
 
 
 class RowChunk(NamedTuple):
-    """Some rows of one partition, in the order of their offsets.
+    """Some rows of one partition: in the order of their offsets as they come, in any order behind a store.
 
     ``records`` has the rows that had to be decoded when they came, because their timestamps cannot be seen
     otherwise; ``None`` for each of the others. ``memory_bytes`` is about what all of it takes in memory.
@@ -52,7 +52,7 @@ class RowChunk(NamedTuple):
     @property
     def first_offset(self) -> int:
         """The lowest offset of a row."""
-        return int(self.offsets[0])
+        return int(self.offsets.min())
 
     def up_to(self, bound: Timestamp) -> Mask:
         """Which rows are at or below a timestamp."""

@@ -8,8 +8,9 @@ fraction of the time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from operator import eq, itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from tidegate.subscribe.updates.value_order import value_key, values_key
 _Rows: TypeAlias = list[RowValues | None]
 #: The changes of one timestamp: what stands before their rows, and their positions, the last one excluded.
 TimeGroup: TypeAlias = tuple[RowValues, int, int]
+#: Types whose values Python orders as SQL does; a ``Decimal`` of a row is a number.
+_NUMBERS: Final = frozenset({int, Decimal})
+_ORDERED: Final = frozenset({bool, bytes, str})
 #: Makes the rows of changes: of the row before each, and the row after it. It may set elements of both lists.
 ShowChanges: TypeAlias = Callable[[Iterable[TimeGroup], _Rows, _Rows], list[RowValues]]
 
@@ -160,19 +164,30 @@ def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
 
 
 def _sort_rows(rows: list[RowValues]) -> None:
-    """Sort rows by their values, NULLs last: as Python does where it can, which is the same order."""
-    try:
+    """Sort rows by their values, NULLs last: as Python does where that is the same order."""
+    if _python_orders(zip(*rows, strict=True), len(rows)):
         rows.sort()
-    except TypeError:  # NULLs, or values of several types
+    else:
         rows.sort(key=values_key)
 
 
 def _order(keys: Sequence[Any]) -> list[int]:
     """The positions of keys in their order, NULLs last. A key is a value, or a tuple of several."""
-    try:
+    columns = zip(*keys, strict=True) if keys and type(keys[0]) is tuple else [keys]
+    if _python_orders(columns, len(keys)):
         return sorted(range(len(keys)), key=keys.__getitem__)
-    except TypeError:
-        return sorted(range(len(keys)), key=lambda at: value_key(keys[at]))
+    return sorted(range(len(keys)), key=lambda at: value_key(keys[at]))
+
+
+def _python_orders(columns: Iterable[Sequence[Any]], count: int) -> bool:
+    """Whether Python orders rows as SQL does: not with NULLs, NaN, and JSON's values of several types."""
+    for column in columns:
+        types = {*map(type, column)}
+        if not (types <= _NUMBERS or (len(types) == 1 and types <= _ORDERED)):
+            return False
+        if len({*column}) == count:
+            return True  # what comes behind makes no difference
+    return True
 
 
 def picker(positions: tuple[int, ...]) -> Callable[[RowValues], RowValues]:

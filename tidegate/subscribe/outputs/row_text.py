@@ -53,8 +53,43 @@ def _csv_field(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
+class _Written(str):
+    """A part of a text, and no value any more."""
+
+    __slots__ = ()
+
+
 def json_text(value: Any) -> str:
-    """Return a value as JSON."""
+    """Return a value as JSON, however deep it is nested."""
+    if not isinstance(value, list | tuple | dict) or isinstance(value, Timestamp):
+        return _scalar_text(value)
+    texts: list[str] = []
+    waiting: list[Any] = [value]
+    while waiting:
+        match waiting.pop():
+            case _Written() as text:
+                texts.append(text)
+            case Timestamp() as scalar:
+                texts.append(_scalar_text(scalar))
+            case list() | tuple() as values:
+                texts.append("[")
+                waiting.append(_Written("]"))
+                for at in range(len(values) - 1, -1, -1):
+                    waiting += (values[at], _Written(", ")) if at else (values[at],)
+            case dict() as members:
+                texts.append("{")
+                waiting.append(_Written("}"))
+                names = list(members)
+                for at in range(len(names) - 1, -1, -1):
+                    before = ", " if at else ""
+                    name = json.dumps(str(names[at]), ensure_ascii=False)
+                    waiting += (members[names[at]], _Written(f"{before}{name}: "))
+            case scalar:
+                texts.append(_scalar_text(scalar))
+    return "".join(texts)
+
+
+def _scalar_text(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -66,11 +101,6 @@ def json_text(value: Any) -> str:
             return str(value)
         case float() | Decimal():
             return number_text(value) if is_finite(value) else f'"{not_finite_name(value)}"'
-        case list() | tuple():
-            return f"[{', '.join(map(json_text, value))}]"
-        case dict():
-            members = (f"{json_text(str(name))}: {json_text(each)}" for name, each in value.items())
-            return f"{{{', '.join(members)}}}"
     return json.dumps(plain_text(value), ensure_ascii=False)
 
 

@@ -133,3 +133,21 @@ def test_a_cancelled_task_waits_for_its_thread_before_it_ends() -> None:
         return opened[0].closed
 
     assert asyncio.run(close()) == 1
+
+
+def test_a_task_that_is_cancelled_again_and_again_closes_its_subscription_behind_its_thread() -> None:
+    async def close() -> tuple[int, bool]:
+        async def use() -> None:
+            async with GatedSubscription() as subscription:
+                opened.append(subscription)
+                await anext(subscription.stream())
+
+        opened: list[GatedSubscription] = []
+        task = asyncio.ensure_future(use())
+        while not task.done():
+            await asyncio.sleep(0.01)
+            task.cancel()
+        reader = opened[0].stream()
+        return opened[0].closed, reader._thread.is_alive()
+
+    assert asyncio.run(close()) == (1, False)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.subscribe.consumer_run import DECODERS
+from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tests.unit.subscribe.topic_histories import TopicHistory, reread, topic_histories
 from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.changefeed.encoding.resolved_topic import offset_marker_value
@@ -17,6 +18,7 @@ from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
 from tidegate.subscribe.gate.side_markers import SideMarkers
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.updates.frontier import resume_as_of
 
 SIDE = "resolved"
@@ -46,13 +48,14 @@ def with_side_markers(history: TopicHistory) -> TopicHistory:
 class _Reader:
     """A gate with its side markers, if there are any, from some offsets on."""
 
-    def __init__(self, history: TopicHistory, start: GateStart) -> None:
+    def __init__(self, history: TopicHistory, start: GateStart, budget_bytes: int | None) -> None:
         rows = [place for place in history.partitions if place.topic != SIDE]
-        self._gate = RowGate(DECODERS, rows, start)
+        spill = None if budget_bytes is None else Spill(MemorySpill(), budget_bytes)
+        self._gate = RowGate(DECODERS, rows, start, spill=spill)
         self._side = SideMarkers(SIDE, rows, self._gate)
         self._rows = {place: [r.offset for p, r in history.records if p == place] for place in rows}
 
-    def read(self, place: FeedPartition, record: FeedRecord) -> GateOpening | None:
+    def read(self, place: FeedPartition, record: FeedRecord) -> None:
         if place.topic == SIDE:
             self._side.take(place, record)
         else:
@@ -60,6 +63,8 @@ class _Reader:
             # The consumer's position: the next record's offset, for those between have no record.
             behind = [offset for offset in self._rows[place] if offset > record.offset]
             self._side.reach(place, min(behind, default=record.offset + 100))
+
+    def open(self) -> GateOpening | None:
         return self._gate.open()
 
     def tell_positions(self) -> None:
@@ -72,29 +77,38 @@ class _Reader:
         return {**self._gate.offsets(), **self._side.offsets()}
 
 
-def openings(history: TopicHistory, crashes: list[int]) -> Iterator[GateOpening]:
-    """What the gate lets through, with a resume from its offsets after each of these numbers of records."""
+def openings(
+    history: TopicHistory, crashes: list[int], budget_bytes: int | None = None
+) -> Iterator[GateOpening]:
+    """What the gate lets through, with a resume from its offsets after each of these numbers of records.
+
+    Rows beyond the budget wait outside of memory.
+    """
     start, position = GateStart(), 0
     for crash in (*sorted(at for at in crashes if at < len(history.records)), len(history.records)):
-        reader = _Reader(history, start)
+        reader = _Reader(history, start, budget_bytes)
         reader.tell_positions()
         again = list(reread(history, position, dict(start.offsets)))
         for place, record in again[: len(again) - (len(history.records) - crash)]:
-            opening = reader.read(place, record)
-            if opening is not None:
+            reader.read(place, record)
+            while (opening := reader.open()) is not None:
                 start = GateStart(resume_as_of(opening.frontier), reader.offsets())
                 yield opening
         position = crash
 
 
 @pytest.mark.parametrize("aside", [False, True], ids=["among-rows", "aside"])
-@given(history=topic_histories(), crashes=st.lists(st.integers(0, 60), max_size=3))
+@given(
+    history=topic_histories(),
+    crashes=st.lists(st.integers(0, 60), max_size=3),
+    budget_bytes=st.none() | st.integers(0, 2_000),
+)
 def test_each_version_is_let_through_once_and_in_its_time(
-    aside: bool, history: TopicHistory, crashes: list[int]
+    aside: bool, history: TopicHistory, crashes: list[int], budget_bytes: int | None
 ) -> None:
     seen: Identities = set()
     last = ZERO
-    for opening in openings(with_side_markers(history) if aside else history, crashes):
+    for opening in openings(with_side_markers(history) if aside else history, crashes, budget_bytes):
         new = {(version.updated, int(version.key[1:-1])) for version in opening.versions}
         assert len(new) == len(opening.versions)
         assert not new & seen

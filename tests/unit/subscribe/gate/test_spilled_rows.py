@@ -124,6 +124,27 @@ def test_what_waits_beyond_the_budget_is_moved_out_once_and_comes_back_once_in_s
     assert (store.puts, store.blocks, gate.waiting_rows) == (puts, {}, 0)
 
 
+def test_a_resume_reads_the_first_row_again_that_waits_also_when_it_was_moved_out_twice() -> None:
+    gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE, OTHER), spill=Spill(MemorySpill(), 500))
+
+    def take(first: int, *times: int) -> None:
+        rows = [row(first + at, first + at, time) for at, time in enumerate(times)]
+        gate.take_all(ONE, RecordColumns.of(rows))
+
+    def open_at(offset: int, wall: int) -> list[tuple[int, bytes]] | None:
+        gate.take(ONE, marker(offset, wall))
+        gate.take(OTHER, marker(offset, wall))
+        return shown(gate.open())
+
+    take(0, 20, 5, 6)  # moved out
+    take(3, 3, 20)
+    assert open_at(5, 3) == [(3, b"[3]")]
+    assert open_at(6, 5) == [(5, b"[1]")]  # rows 0 and 2 are back in memory, behind row 4
+    take(7, 20)  # all of them are moved out in one block, which is not in the order of their offsets
+    assert open_at(8, 6) == [(6, b"[2]")]
+    assert gate.offsets()[ONE] == 0
+
+
 def test_rows_of_one_timestamp_come_together_however_many() -> None:
     store = MemorySpill()
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE,), spill=Spill(store, 1_000))

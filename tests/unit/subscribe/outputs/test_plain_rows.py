@@ -16,11 +16,14 @@ from tidegate.subscribe.outputs.plain_rows import plain_rows
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import Update
 
+_NAN = float("nan")
 _KEYS = st.one_of(
     st.sets(st.integers(-3, 3), max_size=4),
     st.sets(st.integers(2**63 - 2, 2**63 + 2), max_size=4),
     st.sets(st.sampled_from(("a", "B", "", "ä", "\U0001f30a")), max_size=4),
     st.sets(st.sampled_from((Decimal("1.5"), 2, -1, "b", None)), max_size=4),
+    st.sets(st.sampled_from((0.5, 2.0, -1.0, _NAN)), max_size=4),
+    st.sets(st.sampled_from((True, -1, 2)), max_size=4),
 )
 _VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from((Decimal("0.5"), "a", "b")))
 

@@ -36,6 +36,14 @@ def test_json_has_the_value_to_the_last_digit(value: Any) -> None:
     assert json.loads(json_text(value), parse_float=Decimal) == _read_back(value)
 
 
+def test_json_may_be_nested_as_deep_as_it_can_be_read() -> None:
+    text = '[{"a": ' * 5_000 + "1" + "}]" * 5_000
+    value: Any = 1
+    for _ in range(5_000):
+        value = [{"a": value}]
+    assert json_text(value) == plain_text(value) == text
+
+
 def _read_back(value: Any) -> Any:
     """What JSON makes of a value: a whole ``Decimal`` without a point or an exponent is an ``int``."""
     if isinstance(value, list):
