@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
-from tests.unit.subscribe.topic_histories import RELATION, TopicHistory
+from tests.unit.subscribe.topic_histories import RELATION, Commit, TopicHistory, marker_record, record_bytes
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
@@ -25,6 +25,20 @@ from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.gate.row_gate import GateOpening, RowGate
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.update import RowValues
+
+PLACE = FeedPartition("accounts", 0)
+
+
+def one_a_time(walls: Sequence[int]) -> TopicHistory:
+    """At each time an account's balance is that time, and a marker follows."""
+    commits: list[Commit] = []
+    records: list[tuple[FeedPartition, FeedRecord]] = []
+    for wall in walls:
+        before = (1, commits[-1].time.wall, "") if commits else None
+        commits.append(Commit(Timestamp(wall), 1, (1, wall, ""), before))
+        records.append((PLACE, FeedRecord(len(records), *record_bytes(commits[-1]))))
+        records.append((PLACE, marker_record(len(records), Timestamp(wall))))
+    return TopicHistory(tuple(commits), (PLACE,), tuple(records))
 
 
 class MemorySource:

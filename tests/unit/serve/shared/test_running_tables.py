@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.serve.postgres.served import run
-from tests.unit.serve.shared.memory_table import MemorySource
-from tests.unit.serve.shared.test_shared_stream import one_a_time
+from tests.unit.serve.shared.memory_table import MemorySource, one_a_time
 from tests.unit.subscribe.consumer_run import plan_of
 from tests.unit.subscribe.topic_histories import RELATION
 from tidegate.hlc import ZERO
@@ -31,7 +30,7 @@ def with_source(
     monkeypatch: pytest.MonkeyPatch, rows: Callable[[], TableRows], begun: threading.Event | None = None
 ) -> MemorySource:
     """Have readers read this source, and begin when ``begun`` is set."""
-    source: Any = MemorySource(one_a_time(range(1, 4)))
+    source = MemorySource(one_a_time(range(1, 4)))
 
     def prepare(*_: object) -> Any:
         if begun is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.serve.postgres.served import run
-from tests.unit.serve.shared.memory_table import Follower, MemoryTable, memory_table
+from tests.unit.serve.shared.memory_table import PLACE, Follower, MemoryTable, memory_table, one_a_time
 from tests.unit.subscribe.topic_histories import (
     END,
     Commit,
@@ -27,25 +26,12 @@ from tidegate.errors import EvaluationError, FellBehind, HistoryLost, RequestRef
 from tidegate.hlc import Timestamp
 from tidegate.serve.stream_source import ShownType, SubscriptionStream
 from tidegate.subscribe.client.resume_token import ResumeToken
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.feed_record import FeedRecord
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import frontier_after
 from tidegate.subscribe.updates.value_order import values_key
 
-PLACE = FeedPartition("accounts", 0)
 MODES = ("", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))")
-
-
-def one_a_time(walls: Sequence[int]) -> TopicHistory:
-    """At each time an account's balance is that time, and a marker follows."""
-    commits: list[Commit] = []
-    records: list[tuple[FeedPartition, FeedRecord]] = []
-    for wall in walls:
-        before = (1, commits[-1].time.wall, "") if commits else None
-        commits.append(Commit(Timestamp(wall), 1, (1, wall, ""), before))
-        records.append((PLACE, FeedRecord(len(records), *record_bytes(commits[-1]))))
-        records.append((PLACE, marker_record(len(records), Timestamp(wall))))
-    return TopicHistory(tuple(commits), (PLACE,), tuple(records))
 
 
 def by_value(rows: list[Any]) -> list[Any]:

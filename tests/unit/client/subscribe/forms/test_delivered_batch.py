@@ -87,8 +87,10 @@ def test_json_that_is_nested_deeper_than_the_stack_ends_no_notebook_and_is_named
     for _ in range(100_000):
         deep = [deep]
     nested = batch_of("SUBSCRIBE accounts", (AT, 1, 1, deep), columns=(("id", "INT8"), ("doc", "JSONB")))
-    assert "<td>…</td>" in nested._repr_html_()
+    shown = nested._repr_html_()
+    assert shown.endswith("[…</td></tr></tbody></table>")
+    assert len(shown) < 1_000, "the value is cut"
     pytest.importorskip("pyarrow")
-    for as_text in ((), ("doc",)):
-        with pytest.raises(RowError, match="column doc of type JSONB has the value JSON that is nested"):
-            nested.arrow(as_text)
+    with pytest.raises(RowError, match="column doc of type JSONB has the value JSON that is nested"):
+        nested.arrow()
+    assert nested.arrow(("doc",)).column("doc").to_pylist() == ["[" * 100_001 + "]" * 100_001]
