@@ -17,7 +17,7 @@ from zlib import crc32
 
 import cramjam
 
-from tidegate.errors import SpillLost
+from tidegate.errors import SettingsError, SpillLost
 from tidegate.subscribe.gate.spilled_rows import BUDGET_BYTES
 
 #: A file's room comes back when all its blocks were taken, so files are of this size.
@@ -31,10 +31,16 @@ class SpillSettings:
     Attributes:
         memory_bytes: about how much memory they may take; the rest goes to disk. 0 keeps all of it on disk.
         directory: where; by default that for temporary files. A ``/tmp`` that is memory itself helps nothing.
+
+    Raises ``SettingsError`` for a negative number of bytes.
     """
 
     memory_bytes: int = BUDGET_BYTES
     directory: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_bytes < 0:
+            raise SettingsError(f"rows that wait cannot take {self.memory_bytes} bytes: give 0 or more")
 
 
 @dataclass(slots=True)

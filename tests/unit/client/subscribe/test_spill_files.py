@@ -16,8 +16,8 @@ import pytest
 
 import tidegate.client.subscribe.spill_files
 from stack.places import CHECKOUT
-from tidegate.client.subscribe.spill_files import SpillFiles
-from tidegate.errors import SpillLost
+from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
+from tidegate.errors import SettingsError, SpillLost
 
 
 @pytest.fixture
@@ -128,3 +128,8 @@ def test_rows_behind_a_partition_that_stands_still_take_bounded_memory(
     assert told["waiting"] == told["delivered"] == rows
     assert told["while_waiting"] < more_mib * _MIB
     assert told["disk"] > 0
+
+
+def test_memory_below_nothing_is_refused() -> None:
+    with pytest.raises(SettingsError, match="-1 bytes: give 0 or more"):
+        SpillSettings(memory_bytes=-1)
