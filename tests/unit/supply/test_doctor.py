@@ -66,6 +66,13 @@ def test_the_ivy_of_the_system_counts_if_it_is_new_enough(
     assert [each.found.startswith(found) for each in findings() if each.what == "download tool"] == [True]
 
 
+def test_a_package_is_there_whether_it_is_imported_or_not() -> None:
+    import faust
+
+    assert faust.__spec__ is None, "this is what makes it hard to find"
+    assert all(each.found for each in findings())
+
+
 def test_a_python_that_is_too_old_bars_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     first = next(findings())
