@@ -10,8 +10,9 @@ that it has, whenever it was killed.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe import subscribe
 from tidegate.client.subscribe.state.sql_checkpoints import SqlCheckpoints
 from tidegate.client.subscribe.state.sql_dialect import POSTGRES
 from tidegate.subscribe import SubscriptionBatch, subscribe_statement
@@ -75,17 +76,10 @@ def mirror(
     statement = subscribe_statement(table, envelope="upsert", key=key)
     with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
         rows = Mirror(target, table, subscription.header[_OWN:], len(key))
-        for batch in _first(subscription, batches):
+        for batch in islice(subscription, batches):
             with target.transaction():  # commits both, or neither
                 held.commit(str(batch.token))
                 rows.apply(batch)
-
-
-def _first(subscription: LiveSubscription, batches: int | None) -> Iterator[SubscriptionBatch]:
-    """The batches to apply: all, or so many."""
-    while batches != 0 and (batch := subscription.next()) is not None:
-        yield batch
-        batches = None if batches is None else batches - 1
 
 
 def _stored(value: Any) -> Any:

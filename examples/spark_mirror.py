@@ -17,7 +17,6 @@ All rows pass the driver, because one place has to know what is complete. Large 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sqlite3
 import tempfile
@@ -25,14 +24,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from pyspark import __version__ as spark_version
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.sqlite_mirror import OWN, Mirror
+from examples.sqlite_mirror import OWN, Mirror, arguments
 from stack.downloads.spark_connector import spark_connector
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
@@ -157,14 +155,7 @@ def _bytes(value: Any) -> bytes | None:
 
 def main() -> None:
     """Read the command line and mirror."""
-    parser = argparse.ArgumentParser(description="Keep a table of a feed as a table of SQLite, by Spark.")
-    parser.add_argument("-b", "--bootstrap-servers", default="127.0.0.1:9092")
-    parser.add_argument("--app-id", default="tidegate")
-    parser.add_argument("--topic-prefix", default="", help="prefix of the log topic")
-    parser.add_argument("--database", type=Path, default=Path("mirror.db"))
-    parser.add_argument("--key", required=True, help="the columns of the primary key, with commas between")
-    parser.add_argument("table")
-    given = parser.parse_args()
+    given = arguments("Keep a table of a feed as a table of SQLite, by Spark.")
     session = start_session("mirror", master="local[2]", jars=spark_connector(spark_version))
     session.sparkContext.setLogLevel("ERROR")
     connection = KafkaConnection(given.bootstrap_servers)

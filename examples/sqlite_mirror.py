@@ -13,11 +13,12 @@ import argparse
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe import subscribe
 from tidegate.client.subscribe.state.sql_checkpoints import SqlCheckpoints
 from tidegate.client.subscribe.state.sql_dialect import SQLITE
 from tidegate.subscribe import SubscriptionBatch, subscribe_statement
@@ -69,17 +70,10 @@ def mirror(
     statement = subscribe_statement(table, envelope="upsert", key=key)
     with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
         target = Mirror(database, table, subscription.header[OWN:], len(key))
-        for batch in _first(subscription, batches):
+        for batch in islice(subscription, batches):
             with database:  # commits both, or neither
                 held.commit(str(batch.token))
                 target.apply(batch)
-
-
-def _first(subscription: LiveSubscription, batches: int | None) -> Any:
-    """The batches to apply: all, or so many."""
-    while batches != 0 and (batch := subscription.next()) is not None:
-        yield batch
-        batches = None if batches is None else batches - 1
 
 
 def stored(value: Any) -> Any:
@@ -93,16 +87,21 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def main() -> None:
-    """Read the command line and mirror."""
-    parser = argparse.ArgumentParser(description="Keep a table of a feed as a table of SQLite.")
+def arguments(description: str) -> argparse.Namespace:
+    """Read the command line of a mirror in SQLite."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("-b", "--bootstrap-servers", default="127.0.0.1:9092")
     parser.add_argument("--app-id", default="tidegate")
     parser.add_argument("--topic-prefix", default="", help="prefix of the log topic")
     parser.add_argument("--database", type=Path, default=Path("mirror.db"))
     parser.add_argument("--key", required=True, help="the columns of the primary key, with commas between")
     parser.add_argument("table")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Read the command line and mirror."""
+    given = arguments("Keep a table of a feed as a table of SQLite.")
     connection = KafkaConnection(given.bootstrap_servers)
     # Ctrl-C ends it; the next start goes on behind the last batch.
     with closing(sqlite3.connect(given.database)) as database, suppress(KeyboardInterrupt):

@@ -6,6 +6,7 @@ memory go to disk (`spill_files`).
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +16,7 @@ from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
+from tidegate.subscribe.figures import SubscriptionFigures, lag_s
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
 from tidegate.subscribe.gate.side_markers import SideMarkers
@@ -34,8 +36,9 @@ class FeedGate:
         histories: Sequence[FeedHistory],
         topic_ids: Mapping[str, str],
         start: GateStart,
-        spill: SpillSettings,
+        spill: SpillSettings | None = None,
     ) -> None:
+        spill = spill or SpillSettings()
         rows = {place for history in histories for place in history.rows}
         decoders = {history.table.target.topic: history.table.decoder() for history in histories}
         self._spill = SpillFiles(spill.directory)
@@ -79,6 +82,21 @@ class FeedGate:
         fewest."""
         lows = self._reader.lows()
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
+
+    def figures(self, output: str) -> SubscriptionFigures:
+        """What the reading tells of a subscription's figures. Any thread may ask."""
+        gate = self._gate
+        return SubscriptionFigures(
+            output=output,
+            repeats=gate.repeats,
+            delivered=gate.delivered,
+            lag_s=lag_s(gate.delivered, time.time_ns()),
+            waiting_rows=gate.waiting_rows,
+            waiting_bytes=gate.waiting_bytes,
+            spilled_bytes=self.spilled_bytes,
+            paused=self.paused,
+            retention_margin=self.retention_margin,
+        )
 
     def open(self) -> GateOpening | None:
         """What is complete since the last time, if ``is_same`` is true then; ``None`` where the minimum did

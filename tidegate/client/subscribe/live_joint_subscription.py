@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from tidegate.client.subscribe.forms.batch_columns import BatchColumns
 from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
 from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy
-from tidegate.client.subscribe.open_subscription import OpenSubscription
+from tidegate.client.subscribe.kafka_subscription import KafkaSubscription
 from tidegate.client.subscribe.shared_reading import PlannedTable, ReadTokens, SharedReading
 from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.errors import InputError
-from tidegate.hlc import Timestamp
 from tidegate.subscribe.client.joint_token import read_joint_token
 from tidegate.subscribe.figures import JOINT, SubscriptionFigures
 from tidegate.subscribe.joint_subscription import JointBatch
@@ -35,7 +34,7 @@ class DeliveredJointBatch(JointBatch[DeliveredBatch]):
         return "".join(each._repr_html_() for each in self.members.values())
 
 
-class LiveJointSubscription(OpenSubscription[DeliveredJointBatch]):
+class LiveJointSubscription(KafkaSubscription[DeliveredJointBatch]):
     """Several subscriptions with one frontier, one snapshot and one token.
 
     ``members`` are planned statements by their names. Their feeds write to one cluster, and they have one AS
@@ -52,7 +51,6 @@ class LiveJointSubscription(OpenSubscription[DeliveredJointBatch]):
         on_history_lost: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
     ) -> None:
-        super().__init__()
         _require_together(members)
         self._columns = {
             name: BatchColumns.of(each.plan, each.table.feed.options.format) for name, each in members.items()
@@ -60,7 +58,7 @@ class LiveJointSubscription(OpenSubscription[DeliveredJointBatch]):
         read: ReadTokens | None = None
         if token:
             read = lambda prints: read_joint_token(token, prints).members  # noqa: E731 - it is one of two
-        self._reading = SharedReading(members, read, on_history_lost, spill or SpillSettings())
+        super().__init__(SharedReading(members, read, on_history_lost, spill))
         subscriptions = self._reading.subscriptions
         #: By member, the names of the columns of its rows; and the rows before all batches.
         self.headers: Mapping[str, tuple[str, ...]] = {
@@ -69,21 +67,6 @@ class LiveJointSubscription(OpenSubscription[DeliveredJointBatch]):
         self.openings: Mapping[str, tuple[RowValues, ...]] = {
             name: tuple(each.opening()) for name, each in subscriptions.items()
         }
-
-    @property
-    def as_of(self) -> Timestamp:
-        """Where all members began, or went on behind lost history."""
-        return self._reading.as_of
-
-    @property
-    def ended(self) -> bool:
-        """See ``OpenSubscription``."""
-        return self._reading.ended
-
-    def settle(self, batch: DeliveredJointBatch) -> None:
-        """See ``OpenSubscription``."""
-        if batch.token is not None:
-            self._reading.settle(batch.token.frontier)
 
     def figures(self) -> SubscriptionFigures:
         """Return how they get on, all together. Any thread may ask."""
@@ -100,9 +83,6 @@ class LiveJointSubscription(OpenSubscription[DeliveredJointBatch]):
         return DeliveredJointBatch(
             batch.frontier, members, batch.is_snapshot, batch.token, batch.is_last, loss
         )
-
-    def _close(self) -> None:
-        self._reading.close()
 
 
 def _require_together(members: Mapping[str, PlannedTable]) -> None:

@@ -9,21 +9,19 @@ from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.forms.batch_columns import BatchColumns
 from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
 from tidegate.client.subscribe.history_policy import HistoryPolicy
-from tidegate.client.subscribe.open_subscription import OpenSubscription
+from tidegate.client.subscribe.kafka_subscription import KafkaSubscription
 from tidegate.client.subscribe.shared_reading import PlannedTable, ReadTokens, SharedReading
 from tidegate.client.subscribe.spill_files import SpillSettings
-from tidegate.hlc import Timestamp
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.update import RowValues
 
 #: The name of the only member.
 _ONLY: Final = ""
 
 
-class LiveSubscription(OpenSubscription[DeliveredBatch]):
+class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     """One subscription of one table.
 
     ``plan`` is of ``table``. ``token`` is the text of a batch's token: the subscription goes on behind that
@@ -51,14 +49,13 @@ class LiveSubscription(OpenSubscription[DeliveredBatch]):
         on_history_lost: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
     ) -> None:
-        super().__init__()
         self.plan = plan
         self._columns = BatchColumns.of(plan, table.feed.options.format)
         read: ReadTokens | None = None
         if token:
             read = lambda prints: {_ONLY: read_token(token, prints[_ONLY])}  # noqa: E731 - it is one of two
         planned = PlannedTable(table, plan, key_table, track_keys)
-        self._reading = SharedReading({_ONLY: planned}, read, on_history_lost, spill or SpillSettings())
+        super().__init__(SharedReading({_ONLY: planned}, read, on_history_lost, spill))
         subscription = self._reading.subscriptions[_ONLY]
         self._header = subscription.header
         self.opening: tuple[RowValues, ...] = tuple(subscription.opening())
@@ -67,21 +64,6 @@ class LiveSubscription(OpenSubscription[DeliveredBatch]):
     def header(self) -> tuple[str, ...]:
         """The names of the columns of every row."""
         return self._header
-
-    @property
-    def as_of(self) -> Timestamp:
-        """Where it began, or went on behind lost history."""
-        return self._reading.as_of
-
-    @property
-    def ended(self) -> bool:
-        """See ``OpenSubscription``."""
-        return self._reading.ended
-
-    def settle(self, batch: SubscriptionBatch) -> None:
-        """See ``OpenSubscription``."""
-        if batch.token is not None:
-            self._reading.settle(batch.token.frontier)
 
     def figures(self) -> SubscriptionFigures:
         """Return how it gets on. Any thread may ask."""
@@ -92,6 +74,3 @@ class LiveSubscription(OpenSubscription[DeliveredBatch]):
         if batch is None:
             return None
         return DeliveredBatch.of(batch.members[_ONLY], self._columns, self._reading.loss)
-
-    def _close(self) -> None:
-        self._reading.close()

@@ -35,7 +35,7 @@ from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.errors import HistoryLost, InputError, RetryError, SubscribeStatementError, TopologyError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import ResumeToken
-from tidegate.subscribe.figures import SubscriptionFigures, lag_s
+from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart
@@ -115,7 +115,7 @@ class SharedReading:
         spill: SpillSettings | None = None,
     ) -> None:
         _require_fitting(members, policy)
-        self._spill = spill or SpillSettings()
+        self._spill = spill
         self._policy = policy
         self.ended = False
         self.loss: HistoryLoss | None = None
@@ -170,21 +170,13 @@ class SharedReading:
 
     def figures(self, output: str) -> SubscriptionFigures:
         """Return how it gets on. Any thread may ask."""
-        reading = self._gate
-        gate = reading.gate
-        return SubscriptionFigures(
-            output=output,
+        read = self._gate.figures(output)
+        return replace(
+            read,
             batches=self._batches,
             rows=self._delivered_rows,
-            repeats=self._repeats + gate.repeats,
+            repeats=self._repeats + read.repeats,
             losses=self._losses,
-            delivered=gate.delivered,
-            lag_s=lag_s(gate.delivered, time.time_ns()),
-            waiting_rows=gate.waiting_rows,
-            waiting_bytes=gate.waiting_bytes,
-            spilled_bytes=reading.spilled_bytes,
-            paused=reading.paused,
-            retention_margin=reading.retention_margin,
         )
 
     def close(self) -> None:
@@ -311,27 +303,28 @@ class SharedReading:
         helps with."""
         self._gate.close()
         self._opened = None
-        positions = self._gate.positions
+        read = self._gate
         try:
-            histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
-            ids = self._topic_ids(histories)
+            self._go_on(self._readable(read.positions, lost), lost)
         except (RetryError, TopologyError) as error:
             _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
             return
+        self._repeats += read.gate.repeats
+        self._lost = None
+
+    def _readable(self, positions: Mapping[FeedPartition, int], lost: HistoryLost) -> dict[str, FeedHistory]:
+        """What can be read of the topics now. Raises ``HistoryLost`` unless they are those that were read,
+        up to ``positions`` at least."""
+        try:
+            histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
+            ids = self._topic_ids(histories)
         except InputError as error:  # its topics are gone, or the address means another cluster
             raise lost from error
         if ids != self._ids or not all(each.reaches(positions) for each in histories.values()):
             # A topic that is there anew has no scan of its feed, and one that was cut lacks rows: what they
             # have is no table.
             raise lost
-        repeats = self._gate.gate.repeats
-        try:
-            self._go_on(histories, lost)
-        except (RetryError, TopologyError) as error:  # as above
-            _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
-            return
-        self._repeats += repeats
-        self._lost = None
+        return histories
 
     def _go_on(self, histories: Mapping[str, FeedHistory], lost: HistoryLost) -> None:
         held = self._held

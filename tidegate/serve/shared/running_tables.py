@@ -24,7 +24,6 @@ from tidegate.serve.shared.table_reader import TableReader
 from tidegate.serve.shared.table_rows import TableRows, open_table_rows
 from tidegate.subscribe.changes.table_changes import TableFollower
 from tidegate.subscribe.client.resume_token import ResumeToken
-from tidegate.subscribe.figures import SubscriptionFigures, lag_s
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart
 from tidegate.subscribe.plan import SubscribePlan
@@ -173,27 +172,8 @@ class _Prepared:
 
     source: str
     as_of: Timestamp
-    gate: _SharedGate
+    gate: FeedGate
     rows: TableRows
-
-
-class _SharedGate(FeedGate):
-    """A gate with its figures."""
-
-    def figures(self) -> SubscriptionFigures:
-        """How the reading gets on."""
-        gate = self.gate
-        return SubscriptionFigures(
-            output="shared",
-            repeats=gate.repeats,
-            delivered=gate.delivered,
-            lag_s=lag_s(gate.delivered, time.time_ns()),
-            waiting_rows=gate.waiting_rows,
-            waiting_bytes=gate.waiting_bytes,
-            spilled_bytes=self.spilled_bytes,
-            paused=self.paused,
-            retention_margin=self.retention_margin,
-        )
 
 
 def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptions) -> _Prepared:
@@ -210,9 +190,7 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
     starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
     rows = open_table_rows(options.data, source, table.relation, options.table_rows)
     try:
-        gate = _SharedGate(
-            table.connection, [history], ids, GateStart(ZERO, starts), options.spill or SpillSettings()
-        )
+        gate = FeedGate(table.connection, [history], ids, GateStart(ZERO, starts), options.spill)
     except BaseException:
         rows.close()
         raise

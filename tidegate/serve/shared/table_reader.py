@@ -21,6 +21,8 @@ from tidegate.subscribe.updates.update import RowValues
 
 #: How long a poll waits: a reader that is to end ends as late as that.
 _POLL_S: Final = 0.2
+#: The kind of output in its figures: that of each subscriber is its own.
+_OUTPUT: Final = "shared"
 #: How often figures are made while the gate does not open.
 _FIGURES_POLLS: Final = 5
 
@@ -41,7 +43,7 @@ class TableSource(Protocol):
     def offsets(self) -> dict[FeedPartition, int]:
         """Where a resume reads each partition from."""
 
-    def figures(self) -> SubscriptionFigures:
+    def figures(self, output: str) -> SubscriptionFigures:
         """How it gets on."""
 
     def close(self) -> None:
@@ -125,7 +127,7 @@ class TableReader:
                 self._source.read(_POLL_S)
                 idle += 1
                 if idle % _FIGURES_POLLS == 0:
-                    self.figures = self._source.figures()
+                    self.figures = self._source.figures(_OUTPUT)
                 continue
             if not self._confirmed():
                 return
@@ -137,7 +139,7 @@ class TableReader:
                     self._offsets = changes.offsets
             if changes is not None:
                 self._publish(changes)
-            self.figures = self._source.figures()
+            self.figures = self._source.figures(_OUTPUT)
 
     def _confirmed(self) -> bool:
         """Wait until what was opened is known to be of the topics of the begin; ``False`` at the end."""

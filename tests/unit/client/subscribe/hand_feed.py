@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Producer
 
@@ -17,6 +17,8 @@ from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
+from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe.open_subscription import AnyBatch, OpenSubscription
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import BROADCAST
@@ -27,6 +29,9 @@ TRANSFERS: Final = HandTable.of(105, "transfers", "id INT, amount INT")
 #: A feed that a subscription can read, with the row before in its records.
 OPTIONS: Final = FeedOptions(updated=True, diff=True, resolved_interval_ns=0, initial_scan=InitialScan.YES)
 START: Final = Timestamp(1)
+#: What is there comes within this time, however busy the machine is.
+COMES_S: Final = 30.0
+_Batch = TypeVar("_Batch", bound=AnyBatch)
 
 
 class HandFeed:
@@ -118,3 +123,20 @@ class HandFeed:
     def flush(self) -> None:
         """Return once everything is in Kafka."""
         assert self.producer.flush(30) == 0
+
+
+def opened(feed: HandFeed, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:
+    """A subscription of the feed's application."""
+    return subscribe(statement, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix, **more)
+
+
+def account(key: int, balance: int, note: str = "") -> dict[str, Any]:
+    """A row of accounts."""
+    return {"id": key, "balance": balance, "note": note}
+
+
+def next_of(subscription: OpenSubscription[_Batch]) -> _Batch:
+    """The next batch, which has to come."""
+    batch = subscription.next(COMES_S)
+    assert batch is not None, "no batch came"
+    return batch

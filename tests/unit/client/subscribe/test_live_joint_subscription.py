@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.subscribe.hand_feed import OPTIONS, TRANSFERS, HandFeed
+from tests.unit.client.subscribe.hand_feed import OPTIONS, TRANSFERS, HandFeed, account, next_of
 from tidegate.client.subscribe import DeliveredJointBatch, LiveJointSubscription, subscribe_together
 from tidegate.client.subscribe.state.file_checkpoints import FileCheckpoints
 from tidegate.errors import HistoryLost, InputError, TokenRefused
@@ -19,7 +19,6 @@ from tidegate.hlc import Timestamp
 
 pytestmark = pytest.mark.broker
 
-_COMES_S = 30.0
 BOTH: Final = {"accounts": "SUBSCRIBE accounts", "moves": "SUBSCRIBE transfers ENVELOPE UPSERT (KEY (id))"}
 
 
@@ -40,18 +39,6 @@ def opened(feed: HandFeed, statements: Mapping[str, str] = BOTH, **more: Any) ->
     return subscribe_together(
         statements, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix, **more
     )
-
-
-def account(key: int, balance: int) -> dict[str, Any]:
-    """A row of accounts."""
-    return {"id": key, "balance": balance, "note": ""}
-
-
-def next_of(subscription: LiveJointSubscription) -> DeliveredJointBatch:
-    """The next batch, which has to come."""
-    batch = subscription.next(_COMES_S)
-    assert batch is not None, "no batch came"
-    return batch
 
 
 def values(batch: DeliveredJointBatch) -> dict[str, list[tuple[Any, ...]]]:

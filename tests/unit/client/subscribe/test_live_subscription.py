@@ -6,7 +6,6 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,17 +13,23 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.subscribe.hand_feed import ACCOUNTS, OPTIONS, HandFeed
+from tests.unit.client.subscribe.hand_feed import (
+    ACCOUNTS,
+    COMES_S,
+    OPTIONS,
+    HandFeed,
+    account,
+    next_of,
+    opened,
+)
 from tests.unit.client.topics import create_topic, wait_until_forgotten
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.client.subscribe import LiveSubscription, SpillSettings, subscribe
+from tidegate.client.subscribe import SpillSettings
 from tidegate.errors import HistoryLost, InputError, ObjectDropped, PromiseBroken, TokenRefused
 from tidegate.hlc import Timestamp
-from tidegate.subscribe import SubscriptionBatch
 
 pytestmark = pytest.mark.broker
 
-_COMES_S = 30.0
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id)) WITH (PROGRESS)"
 
 
@@ -33,28 +38,11 @@ def feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
     return HandFeed(broker.bootstrap, topic_prefix)
 
 
-def opened(feed: HandFeed, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:
-    """A subscription of the feed's application."""
-    return subscribe(statement, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix, **more)
-
-
-def row(key: int, balance: int, note: str = "") -> dict[str, Any]:
-    """A row of accounts."""
-    return {"id": key, "balance": balance, "note": note}
-
-
-def next_of(subscription: LiveSubscription) -> SubscriptionBatch:
-    """The next batch, which has to come."""
-    batch = subscription.next(_COMES_S)
-    assert batch is not None, "no batch came"
-    return batch
-
-
 def test_a_batch_has_what_is_complete_in_all_partitions(feed: HandFeed) -> None:
-    feed.write(0, 5, 1, row(1, 10))
-    feed.write(1, 6, 2, row(2, 20))
+    feed.write(0, 5, 1, account(1, 10))
+    feed.write(1, 6, 2, account(2, 20))
     feed.mark(7)
-    feed.write(0, 8, 1, row(1, 11), row(1, 10))
+    feed.write(0, 8, 1, account(1, 11), account(1, 10))
     feed.mark(9, 0)
     with opened(feed) as subscription:
         snapshot = next_of(subscription)
@@ -70,13 +58,13 @@ def test_a_batch_has_what_is_complete_in_all_partitions(feed: HandFeed) -> None:
 
 
 def test_a_token_goes_on_behind_its_batch(feed: HandFeed) -> None:
-    feed.write(0, 5, 1, row(1, 10))
+    feed.write(0, 5, 1, account(1, 10))
     feed.mark(7)
-    feed.write(0, 12, 1, row(1, 12), row(1, 11))  # above the token, and before its marker
+    feed.write(0, 12, 1, account(1, 12), account(1, 11))  # above the token, and before its marker
     with opened(feed, UPSERT) as subscription:
         assert subscription.opening == ((Timestamp(7), True, None, None, None, None),)
         token = str(next_of(subscription).token)
-    feed.write(0, 8, 2, row(2, 20))
+    feed.write(0, 8, 2, account(2, 20))
     feed.mark(13)
     with opened(feed, UPSERT, token=token) as resumed:
         batch = next_of(resumed)
@@ -103,8 +91,8 @@ def test_a_token_of_a_topic_that_was_created_anew_is_refused(feed: HandFeed) -> 
 
 def test_without_a_snapshot_it_begins_above_as_of(feed: HandFeed) -> None:
     second = 1_000_000_000
-    feed.write(0, 5 * second, 1, row(1, 10))
-    feed.write(0, 7 * second, 1, row(1, 11), row(1, 10))
+    feed.write(0, 5 * second, 1, account(1, 10))
+    feed.write(0, 7 * second, 1, account(1, 11), account(1, 10))
     feed.mark(8 * second)
     statement = f"SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF {5 * second}"
     with opened(feed, statement) as subscription:
@@ -113,14 +101,14 @@ def test_without_a_snapshot_it_begins_above_as_of(feed: HandFeed) -> None:
 
 def test_the_first_rows_of_an_order_are_of_the_whole_table_without_a_snapshot_too(feed: HandFeed) -> None:
     second = 1_000_000_000
-    feed.write(0, 5 * second, 1, row(1, 10))
-    feed.write(0, 7 * second, 2, row(2, 20))
+    feed.write(0, 5 * second, 1, account(1, 10))
+    feed.write(0, 7 * second, 2, account(2, 20))
     feed.mark(8 * second)
     query = "SELECT id FROM accounts ORDER BY id LIMIT 1"
     statement = f"SUBSCRIBE ({query}) WITH (SNAPSHOT = false) AS OF {6 * second}"
     with opened(feed, statement) as subscription:
         assert next_of(subscription).rows == ()  # row 2 is not the first: row 1 was there before
-        feed.write(0, 9 * second, 1, None, row(1, 10))
+        feed.write(0, 9 * second, 1, None, account(1, 10))
         feed.mark(10 * second)
         assert [each[1:] for each in next_of(subscription).rows] == [(-1, 1), (1, 2)]
 
@@ -132,8 +120,8 @@ def test_keys_are_tracked_from_a_snapshot_on_alone(feed: HandFeed) -> None:
 
 
 def test_it_ends_at_up_to(feed: HandFeed) -> None:
-    feed.write(0, 5, 1, row(1, 10))
-    feed.write(0, 7, 1, row(1, 11), row(1, 10))
+    feed.write(0, 5, 1, account(1, 10))
+    feed.write(0, 7, 1, account(1, 11), account(1, 10))
     feed.mark(8)
     with opened(feed, "SUBSCRIBE accounts AS OF 5 UP TO 7") as subscription:
         batches = list(subscription)
@@ -233,11 +221,11 @@ def test_a_row_that_breaks_the_promise_ends_it_for_good(feed: HandFeed) -> None:
     feed.mark(9)
     with opened(feed) as subscription:
         next_of(subscription)
-        feed.write(1, 8, 1, row(1, 1))
+        feed.write(1, 8, 1, account(1, 1))
         feed.mark(12)
         for _ in range(2):
             with pytest.raises(PromiseBroken) as failure:
-                subscription.next(_COMES_S)
+                subscription.next(COMES_S)
         assert (failure.value.topic, failure.value.partition) == (feed.topic, 1)
 
 
@@ -252,7 +240,7 @@ def test_a_deleted_topic_ends_it(feed: HandFeed) -> None:
 
 
 def test_async_for_gives_the_same_batches(feed: HandFeed) -> None:
-    feed.write(0, 5, 1, row(1, 10))
+    feed.write(0, 5, 1, account(1, 10))
     feed.mark(7)
 
     async def consume() -> list[Timestamp]:
@@ -281,13 +269,13 @@ def test_figures_can_be_had_of_a_subscription_that_is_closed(feed: HandFeed) -> 
 
 def test_deleted_records_are_a_lost_history(feed: HandFeed) -> None:
     for wall in range(5, 9):
-        feed.write(0, wall, 1, row(1, wall))
+        feed.write(0, wall, 1, account(1, wall))
         feed.mark(wall)
     with opened(feed) as subscription:
         token = str(next_of(subscription).token)
-    feed.write(0, 20, 1, row(1, 20))
+    feed.write(0, 20, 1, account(1, 20))
     feed.mark(21)
-    feed.write(0, 22, 1, row(1, 22))
+    feed.write(0, 22, 1, account(1, 22))
     feed.mark(23)
     admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
     for deleted in admin.delete_records([KafkaPartition(feed.topic, 0, 10)]).values():
@@ -328,7 +316,7 @@ def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None
     feed.flush()
     feed.mark(1, 1)
     with opened(feed, "SUBSCRIBE accounts AS OF 1") as subscription:
-        deadline = time.monotonic() + _COMES_S
+        deadline = time.monotonic() + COMES_S
         while not (status := subscription.figures()).paused:
             assert time.monotonic() < deadline, status
             subscription.next(0.1)
@@ -345,10 +333,10 @@ def test_a_partition_that_is_ahead_is_not_read_meanwhile(feed: HandFeed) -> None
 
 def test_rows_that_wait_on_disk_come_in_their_time(feed: HandFeed, tmp_path: Path) -> None:
     for wall in range(1, 201):
-        feed.write(0, wall, wall, row(wall, wall))
+        feed.write(0, wall, wall, account(wall, wall))
     feed.mark(1, 1)
     with opened(feed, "SUBSCRIBE accounts AS OF 1", spill=SpillSettings(10_000, tmp_path)) as subscription:
-        deadline = time.monotonic() + _COMES_S
+        deadline = time.monotonic() + COMES_S
         while (figures := subscription.figures()).waiting_rows < 200:
             assert time.monotonic() < deadline, figures
             assert subscription.next(0.1) is None
@@ -375,7 +363,7 @@ def test_rows_of_older_versions_of_the_table_have_null_in_new_columns(
     newer = replace(ACCOUNTS.descriptor, version=older.version + 1, modified=older.modified.next())
     feed = HandFeed(broker.bootstrap, topic_prefix, descriptors=(older, newer))
     feed.write(0, 5, 1, {"id": 1, "balance": 10, "old_note": "x"})
-    feed.write(0, 6, 2, row(2, 20, "y"))
+    feed.write(0, 6, 2, account(2, 20, "y"))
     feed.mark(7)
     with opened(feed) as subscription:
         assert [each[2:] for each in next_of(subscription).rows] == [(1, 10, None), (2, 20, "y")]

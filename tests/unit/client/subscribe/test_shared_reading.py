@@ -12,9 +12,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
+from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed, account, next_of, opened
 from tests.unit.client.topics import create_topic, wait_until_forgotten
-from tidegate.client.subscribe import DeliveredBatch, HistoryPolicy, LiveSubscription, subscribe
+from tidegate.client.subscribe import HistoryPolicy
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.state.generation_sweep import GenerationSweep
@@ -25,7 +25,6 @@ from tidegate.subscribe import ConsumerState, FeedPartition
 
 pytestmark = pytest.mark.broker
 
-_COMES_S = 30.0
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))"
 
 
@@ -38,23 +37,6 @@ def feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
 def plain_feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
     """A feed whose records do not tell the row before."""
     return HandFeed(broker.bootstrap, topic_prefix, options=replace(OPTIONS, diff=False))
-
-
-def opened(feed: HandFeed, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:
-    """A subscription of the feed's application."""
-    return subscribe(statement, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix, **more)
-
-
-def row(key: int, balance: int) -> dict[str, Any]:
-    """A row of accounts."""
-    return {"id": key, "balance": balance, "note": ""}
-
-
-def next_of(subscription: LiveSubscription) -> DeliveredBatch:
-    """The next batch, which has to come."""
-    batch = subscription.next(_COMES_S)
-    assert batch is not None, "no batch came"
-    return batch
 
 
 def put(feed: HandFeed, wall: int, key: int, balance: int | None) -> None:
@@ -72,12 +54,12 @@ def delete_beginning(feed: HandFeed, before: int, partition: int = 0) -> None:
 
 def lose_beginning(feed: HandFeed) -> str:
     """A token whose records are deleted: rows at 20 and 22 were never read."""
-    feed.write(0, 5, 1, row(1, 5))
+    feed.write(0, 5, 1, account(1, 5))
     feed.mark(8)
     with opened(feed) as subscription:
         token = str(next_of(subscription).token)
     for wall in (20, 22):
-        feed.write(0, wall, 1, row(1, wall), row(1, wall - 2))
+        feed.write(0, wall, 1, account(1, wall), account(1, wall - 2))
         feed.mark(wall + 1)
     delete_beginning(feed, 5)  # the row at 20 and its marker, and the row at 22
     return token
@@ -93,7 +75,7 @@ def test_skip_goes_on_from_what_is_readable_and_the_batch_names_the_loss(feed: H
     token = lose_beginning(feed)
     with opened(feed, token=token, on_history_lost="skip") as subscription:
         assert subscription.as_of == Timestamp(23)
-        feed.write(0, 24, 1, row(1, 24), row(1, 22))
+        feed.write(0, 24, 1, account(1, 24), account(1, 22))
         feed.mark(25)
         batch = next_of(subscription)
         assert [each[1:4] for each in batch.rows] == [(-1, 1, 22), (1, 1, 24)]
@@ -122,18 +104,18 @@ def test_a_bound_within_what_is_lost_cannot_be_reached(feed: HandFeed) -> None:
 
 
 def test_a_subscription_that_retention_overtakes_skips_too(feed: HandFeed) -> None:
-    feed.write(0, 5, 1, row(1, 5))
+    feed.write(0, 5, 1, account(1, 5))
     feed.mark(8)
     with opened(feed, on_history_lost=HistoryPolicy.SKIP) as subscription:
         assert next_of(subscription).is_snapshot
         reader = subscription._reading._gate._reader
         reader.pause([FeedPartition(feed.topic, at) for at in range(feed.partitions)])
         for wall in (20, 22):
-            feed.write(0, wall, 1, row(1, wall), row(1, wall - 2))
+            feed.write(0, wall, 1, account(1, wall), account(1, wall - 2))
             feed.mark(wall + 1)
         delete_beginning(feed, 5)
         batch = subscription.next(2.0)  # the next marker comes only now
-        feed.write(0, 24, 1, row(1, 24), row(1, 22))
+        feed.write(0, 24, 1, account(1, 24), account(1, 22))
         feed.mark(25)
         batch = batch or next_of(subscription)
         assert batch.loss is not None
@@ -243,7 +225,7 @@ def test_frontiers_of_a_stream_with_progress_do_not_fall_behind_a_loss(feed: Han
         state = ConsumerState(subscription.header, resumed=True)
         for each in subscription.opening:
             assert state.push(each) is None
-        feed.write(0, 24, 1, row(1, 24), row(1, 22))
+        feed.write(0, 24, 1, account(1, 24), account(1, 22))
         feed.mark(25)
         batch = next_of(subscription)
         released = [state.push(each) for each in batch.rows]
@@ -251,7 +233,7 @@ def test_frontiers_of_a_stream_with_progress_do_not_fall_behind_a_loss(feed: Han
 
 
 def test_a_topic_that_is_there_anew_is_never_gone_on_with(feed: HandFeed) -> None:
-    feed.write(0, 5, 1, row(1, 5))
+    feed.write(0, 5, 1, account(1, 5))
     feed.mark(8)
     with opened(feed, on_history_lost="skip") as subscription:
         next_of(subscription)

@@ -96,8 +96,8 @@ class MemorySource:
     def offsets(self) -> dict[FeedPartition, int]:
         return self._gate.offsets()
 
-    def figures(self) -> SubscriptionFigures:
-        return SubscriptionFigures("shared", delivered=self._gate.delivered)
+    def figures(self, output: str) -> SubscriptionFigures:
+        return SubscriptionFigures(output, delivered=self._gate.delivered)
 
     def close(self) -> None:
         self.closed = True
