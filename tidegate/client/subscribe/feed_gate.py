@@ -99,17 +99,19 @@ class FeedGate:
         )
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time, if ``is_same`` is true then; ``None`` where the minimum did
-        not rise."""
+        """Return what has become complete since the last call; ``None`` if the minimum did not rise.
+
+        It may be used only once ``is_same`` has answered ``True`` for it.
+        """
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
         return self._gate.open()
 
     def is_same(self, timeout_s: float) -> bool:
-        """Wait until it is known that what was opened last is of the topics that they were at the begin.
+        """Wait until Kafka has said that the topics of the last opening still are those of the begin.
 
-        Returns whether it is known within ``timeout_s``. Raises ``HistoryLost`` and ``ObjectDropped`` if they
-        are others.
+        Returns ``False`` if it has not said so within ``timeout_s`` seconds. Raises ``HistoryLost`` or
+        ``ObjectDropped`` if a topic was made anew or dropped.
         """
         return self._reader.same_topics(timeout_s)
 

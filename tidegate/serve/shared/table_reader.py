@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tidegate.client.subscribe.collector_pause import collector_paused
 from tidegate.serve.shared.table_rows import TableRows
 from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
 from tidegate.subscribe.figures import SubscriptionFigures
@@ -31,20 +32,19 @@ class TableSource(Protocol):
     """A gate with what fills it: `FeedGate`, or records of a test."""
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time; ``None`` where nothing is."""
+        """Return what has become complete since the last call; ``None`` if nothing has."""
 
     def is_same(self, timeout_s: float) -> bool:
-        """Whether it is known within ``timeout_s`` that what was opened last is of the topics of the
-        begin."""
+        """Wait at most ``timeout_s`` seconds; return whether the topics are known to be those of the begin."""
 
     def read(self, timeout_s: float) -> None:
-        """Take what has come, as soon as anything has."""
+        """Take the records that have come; wait at most ``timeout_s`` seconds for the first."""
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Where a resume reads each partition from."""
 
     def figures(self, output: str) -> SubscriptionFigures:
-        """How it gets on."""
+        """Return its figures as of now."""
 
     def close(self) -> None:
         """Let go of Kafka."""
@@ -131,7 +131,7 @@ class TableReader:
                 continue
             if not self._confirmed():
                 return
-            with self._lock:
+            with self._lock, collector_paused():
                 self._whole = False  # for good, where an error leaves an opening half taken
                 changes = self._follower.take(opening, self._source.offsets())
                 self._whole = True

@@ -47,6 +47,7 @@ class MemorySource:
     Attributes:
         closed: whether the reader has let go of it.
         failure: an error that the next read raises.
+        others: an error that is raised when it is asked whether the topics are still the same.
     """
 
     def __init__(self, history: TopicHistory) -> None:
@@ -56,6 +57,7 @@ class MemorySource:
         self._more = threading.Condition()
         self.closed = False
         self.failure: BaseException | None = None
+        self.others: BaseException | None = None
 
     def let(self, count: int) -> None:
         """Let so many more records be read."""
@@ -77,6 +79,8 @@ class MemorySource:
         return self._gate.open()
 
     def is_same(self, timeout_s: float) -> bool:
+        if self.others is not None:
+            raise self.others
         return True
 
     def read(self, timeout_s: float) -> None:

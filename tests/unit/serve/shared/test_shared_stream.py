@@ -282,6 +282,22 @@ def test_what_ends_the_reader_ends_every_stream_behind_what_came_before() -> Non
     run(test)
 
 
+def test_what_opens_when_the_topic_is_another_one_is_given_to_nobody() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time((1, 2, 3)), Timestamp(1)) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts")
+            assert await stream.next() is not None
+            table.source.others = HistoryLost("the topic was made anew")
+            table.source.let(4)
+            for reader in (stream, table.stream("SUBSCRIBE accounts")):
+                with pytest.raises(HistoryLost, match="made anew"):
+                    await reader.next()
+            assert table.shared.frontier == frontier_after(Timestamp(1))
+
+    run(test)
+
+
 def test_an_error_of_one_statement_ends_its_streams_alone() -> None:
     async def test() -> None:
         async with memory_table(one_a_time((1, 2, 5)), Timestamp(1)) as table:
