@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 _ANSWER_S: Final = 2.0
 
 
-class PromptConsumer(Consumer):
+class PromptConsumer(Consumer):  # type: ignore[misc]  # confluent_kafka has no types
     """A ``Consumer`` whose ``assign`` asks for beginnings, in one request to each broker."""
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
