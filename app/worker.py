@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import resource
 from typing import Any, Final
@@ -13,6 +14,7 @@ from tidegate.access.private_files import keep_files_private
 #: Batches make and drop many small objects, none of them in cycles. By default Python looks for cycles after
 #: every 700 of them, and that took a quarter of the throughput (`make bench`, end to end).
 _GC_THRESHOLDS: Final = (50_000, 20, 100)
+_CANCELLED_S: Final = 1.0
 
 
 class BatchWorker(faust.Worker):
@@ -27,6 +29,15 @@ class BatchWorker(faust.Worker):
         _allow_open_files()
         gc.freeze()  # imported objects stay for ever: collections need not look at them
         gc.set_threshold(*_GC_THRESHOLDS)
+
+    async def _sentinel_task(self) -> None:
+        """Wait for tasks that were cancelled, a second at most; Faust waits for a second in any case.
+
+        This is the last that runs in the loop. Everything in flight is durable by then.
+        """
+        cancelled = asyncio.all_tasks() - {asyncio.current_task()}
+        if cancelled:
+            await asyncio.wait(cancelled, timeout=_CANCELLED_S)
 
 
 def _allow_open_files() -> None:

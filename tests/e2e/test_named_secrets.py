@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stack.kafka import KafkaBroker
 from tests.e2e.avro_feeds import JSON, ShopFeeds
 from tests.e2e.downstream import shop_log
 from tests.e2e.scenario import Scenario
+from tidegate.client.kafka.prompt_consumer import PromptConsumer
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -32,15 +33,24 @@ def shop(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Sho
 def records(bootstrap: str, prefix: str) -> Iterator[tuple[str, bytes, list[tuple[str, bytes]]]]:
     """Topic, key with value, and headers of every record of the topics that begin so."""
     config = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
-    consumer = Consumer({**config, "enable.partition.eof": True})
+    consumer = PromptConsumer({**config, "enable.partition.eof": True})
     with closing(consumer):
-        for name, topic in consumer.list_topics(timeout=30).topics.items():
-            for partition in topic.partitions if name.startswith(prefix) else ():
-                consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING)])
-                while (record := consumer.poll(30.0)) is not None and record.error() is None:
-                    yield name, (record.key() or b"") + (record.value() or b""), record.headers() or []
-                assert record is not None, "neither a record nor the end"
+        unread = [
+            TopicPartition(name, partition, OFFSET_BEGINNING)
+            for name, topic in consumer.list_topics(timeout=30).topics.items()
+            if name.startswith(prefix)
+            for partition in topic.partitions
+        ]
+        consumer.assign(unread)
+        ends = 0
+        while ends < len(unread):
+            record = consumer.poll(30.0)
+            assert record is not None, "neither a record nor the end"
+            if record.error() is None:
+                yield record.topic(), (record.key() or b"") + (record.value() or b""), record.headers() or []
+            else:
                 assert record.error().code() == KafkaError._PARTITION_EOF, record.error()
+                ends += 1
 
 
 def test_a_named_secret_stands_on_the_feeds_topic_and_nowhere_else(shop: ShopFeeds, tmp_path: Path) -> None:

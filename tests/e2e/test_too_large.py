@@ -57,6 +57,10 @@ class TwoFeeds:
         self._more = more
         self._admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
 
+    def start(self) -> WorkerProcess:
+        """A worker that is not taken for dead amid the wait for a topic."""
+        return self.scenario.start_worker(instance_id="w0", session_timeout_ms=_NEVER_MS)
+
     def create(self, worker: WorkerProcess) -> None:
         self.scenario.create_feed(worker)
         self.jobs.create(self._definition)
@@ -99,7 +103,7 @@ class TwoFeeds:
         """Kill the worker, delete the topic, and start the next worker."""
         worker.kill()
         self.delete_topic()
-        return self.scenario.start_worker(instance_id="w0", session_timeout_ms=_NEVER_MS)
+        return self.start()
 
     def fails(self, worker: WorkerProcess, why: str) -> FeedView:
         """Wait until the feed has failed for this reason, and the other one is complete."""
@@ -114,12 +118,13 @@ class TwoFeeds:
 
 
 @pytest.fixture
-def another(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Scenario]:
-    """The scenario of another application."""
+def others(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[list[Scenario]]:
+    """The scenarios of two other applications."""
     log = bank_log(seed=7, transactions=200)
-    made = Scenario(broker.bootstrap, f"{topic_prefix}another-", tmp_path / "another", log)
+    made = [Scenario(broker.bootstrap, f"{topic_prefix}{name}-", tmp_path / name, log) for name in ("b", "c")]
     yield made
-    made.close()
+    for each in made:
+        each.close()
 
 
 def test_a_row_that_the_broker_refuses_fails_its_feed_and_no_other(scenario: Scenario) -> None:
@@ -163,38 +168,32 @@ def test_rows_that_are_too_large_are_left_out_alike_by_whoever_repeats_them(scen
 
 
 @pytest.mark.timeout(400)
-def test_a_topic_that_is_deleted_fails_its_feed_and_no_other(scenario: Scenario) -> None:
-    feeds = TwoFeeds(scenario)
-    worker = scenario.start_worker(instance_id="w0", session_timeout_ms=_NEVER_MS)
-    feeds.create(worker)
-    scenario.append(40)
-    feeds.delete_topic()
-    scenario.append()
-    feeds.fails(worker, f"the topic {feeds.topic} has had no partition")
-    feeds.jobs.drop(FeedId("refused"))
-    assert worker.stop() == 0, worker.text
-
-
-@pytest.mark.timeout(400)
-def test_topics_that_are_deleted_while_no_worker_runs_fail_their_feeds_with_the_next_row_or_marker(
-    scenario: Scenario, another: Scenario
+def test_topics_that_are_deleted_fail_their_feeds_with_the_next_row_or_marker_and_no_other(
+    scenario: Scenario, others: list[Scenario]
 ) -> None:
-    """Two applications wait side by side until their producers give the topics up."""
-    with_rows, without = TwoFeeds(scenario), TwoFeeds(another)
-    first, second = (
-        each.start_worker(instance_id="w0", session_timeout_ms=_NEVER_MS) for each in (scenario, another)
-    )
-    with_rows.create(first)
-    without.create(second)
-    scenario.append(40)
-    another.append()
-    another.wait_until_covered(second)
-    second.wait_until(lambda: without.has_progress, "the feed's progress")
-    first = with_rows.lose_topic_between_workers(first)
-    second = without.lose_topic_between_workers(second)  # it repeats the last marker before anything else
-    scenario.append()
-    for feeds, worker in ((with_rows, first), (without, second)):
+    """Three applications wait side by side until their producers give the topics up.
+
+    One loses the topic while its worker runs, and two while no worker does: of these one has rows to write,
+    and the other nothing but a marker.
+    """
+    amid, with_rows, without = apart = [TwoFeeds(each) for each in (scenario, *others)]
+    workers = [feeds.start() for feeds in apart]
+    for feeds, worker in zip(apart, workers, strict=True):
+        feeds.create(worker)
+    without.scenario.append()
+    for feeds in (amid, with_rows):
+        feeds.scenario.append(40)
+    amid.delete_topic()
+    amid.scenario.append()
+    without.scenario.wait_until_covered(workers[2])
+    workers[2].wait_until(lambda: without.has_progress, "the feed's progress")
+    workers[1] = with_rows.lose_topic_between_workers(workers[1])
+    workers[2] = without.lose_topic_between_workers(workers[2])  # it repeats the last marker before all else
+    with_rows.scenario.append()
+    for feeds, worker in zip(apart, workers, strict=True):
         feeds.fails(worker, f"the topic {feeds.topic} has had no partition")
+    amid.jobs.drop(FeedId("refused"))
+    for worker in workers:
         assert worker.stop() == 0, worker.text
 
 

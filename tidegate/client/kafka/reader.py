@@ -18,6 +18,9 @@ from tidegate.verify import TopicPartition, TopicRecord
 _FETCHED_RECORDS: Final = 1_000
 #: How long one poll waits for records, in seconds. A key press or an elapsed wait is noticed as late as that.
 POLL_S: Final = 0.2
+#: How long a broker holds an answer back that has no record. It tells of an end, such as that of a
+#: transaction, by such an answer. librdkafka's default is 500.
+_FETCH_WAIT_MS: Final = 100
 
 
 class PartitionReader:
@@ -42,6 +45,7 @@ class PartitionReader:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                "fetch.wait.max.ms": _FETCH_WAIT_MS,
                 "auto.offset.reset": "error",  # deleted records must not be passed over in silence
                 "error_cb": self._note_error,
                 **({} if watch is None else {"logger": watch}),
@@ -67,7 +71,10 @@ class PartitionReader:
     def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
         """Return the records that have come; return after ``timeout_s`` at the latest."""
         records = []
-        messages = self.consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)
+        # For several messages librdkafka waits until the time is over, even when the first have come.
+        messages = self.consumer.consume(1, timeout=timeout_s)
+        if messages:
+            messages += self.consumer.consume(_FETCHED_RECORDS, timeout=0)
         self._silent_s = 0.0 if messages else self._silent_s + timeout_s
         for message in messages:
             place = TopicPartition(message.topic(), message.partition())

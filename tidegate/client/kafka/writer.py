@@ -25,6 +25,8 @@ def write_record(connection: KafkaConnection, place: TopicPartition, key: bytes,
     timeout_ms = int(connection.timeout_s * 1000)
     producer = connection.open(Producer, {"enable.idempotence": True, "message.timeout.ms": timeout_ms})
     with connection.asking(doing):
+        # An idempotent producer asks for its id at once, and again after 500 ms if no connection stands yet.
+        producer.list_topics(place.topic, timeout=connection.timeout_s)
         producer.produce(place.topic, value, key, place.partition, on_delivery=delivered)
         producer.flush(connection.timeout_s + 1)
     if not outcome:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from tidegate.client.kafka.prompt_consumer import PromptConsumer
 from tidegate.worker.process.data_dir import DataDirectory
 
 
@@ -48,7 +49,7 @@ class RealMachine:
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
         """Return a consumer."""
-        return Consumer(config)
+        return PromptConsumer(config)
 
     def admin(self, config: Mapping[str, Any]) -> AdminClient:
         """Return a client that asks for topics and creates them."""
