@@ -55,6 +55,6 @@ class SubscriptionFigures:
 
 
 def lag_s(delivered: Timestamp, now_ns: int) -> float | None:
-    """How many seconds ``delivered`` is behind ``now_ns``, at least zero; ``None`` where nothing was
+    """Return how many seconds ``delivered`` is behind ``now_ns``, at least zero; ``None`` if nothing was
     delivered."""
     return None if delivered == ZERO else max(now_ns - delivered.wall, 0) / NANOS_PER_SECOND

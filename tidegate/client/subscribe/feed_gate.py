@@ -84,7 +84,7 @@ class FeedGate:
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
 
     def figures(self, output: str) -> SubscriptionFigures:
-        """What the reading tells of a subscription's figures. Any thread may ask."""
+        """Return what the reading tells of a subscription's figures. Any thread may ask."""
         gate = self._gate
         return SubscriptionFigures(
             output=output,
@@ -99,8 +99,8 @@ class FeedGate:
         )
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time, if ``is_same`` is true then; ``None`` where the minimum did
-        not rise."""
+        """Return what is complete since the last call, if ``is_same`` is true then; ``None`` if the minimum
+        did not rise."""
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
         return self._gate.open()
@@ -114,7 +114,7 @@ class FeedGate:
         return self._reader.same_topics(timeout_s)
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where a resume reads each partition from."""
+        """Return the offset at which a resume reads on, for each partition."""
         offsets = self._gate.offsets()
         for side in self._sides.values():
             offsets |= side.offsets()

@@ -286,7 +286,8 @@ class SharedReading:
         return True
 
     def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:
-        """The batch that was made, once the topics are known to be the same; ``None`` after ``timeout_s``."""
+        """Return the batch that was made, once the topics are known to be the same; ``None`` after
+        ``timeout_s`` seconds."""
         batch = self._opened
         if batch is None or not self._gate.is_same(timeout_s):
             return None
@@ -313,8 +314,10 @@ class SharedReading:
         self._lost = None
 
     def _readable(self, positions: Mapping[FeedPartition, int], lost: HistoryLost) -> dict[str, FeedHistory]:
-        """What can be read of the topics now. Raises ``HistoryLost`` unless they are those that were read,
-        up to ``positions`` at least."""
+        """Return what can be read of the topics now.
+
+        Raises ``lost`` unless they are those that were read, and reach to ``positions`` at least.
+        """
         try:
             histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
             ids = self._topic_ids(histories)

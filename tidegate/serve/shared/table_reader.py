@@ -31,7 +31,7 @@ class TableSource(Protocol):
     """A gate with what fills it: `FeedGate`, or records of a test."""
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time; ``None`` where nothing is."""
+        """Return what is complete since the last call; ``None`` if nothing is."""
 
     def is_same(self, timeout_s: float) -> bool:
         """Whether it is known within ``timeout_s`` that what was opened last is of the topics of the
@@ -41,10 +41,10 @@ class TableSource(Protocol):
         """Take what has come, as soon as anything has."""
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where a resume reads each partition from."""
+        """Return the offset at which a resume reads on, for each partition."""
 
     def figures(self, output: str) -> SubscriptionFigures:
-        """How it gets on."""
+        """Return the figures of the reading."""
 
     def close(self) -> None:
         """Let go of Kafka."""
@@ -113,7 +113,10 @@ class TableReader:
         self._stop.set()
 
     def snapshot(self) -> TableSnapshot:
-        """The rows as of the last opening; there has to be one. Raises ``RowsGone`` once the reader ends."""
+        """Return the rows as of the last opening; there has to be one.
+
+        Raises ``RowsGone`` once the reader ends.
+        """
         with self._lock:
             if not self._whole:
                 raise RowsGone

@@ -31,7 +31,7 @@ class BatchColumns:
 
     @classmethod
     def of(cls, plan: SubscribePlan, record_format: Format) -> BatchColumns:
-        """The columns of a plan's rows."""
+        """Make the columns of a plan's rows."""
         return cls(plan.shape, value_types(plan), key_columns(plan), record_format)
 
     @property

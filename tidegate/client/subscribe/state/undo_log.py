@@ -45,7 +45,7 @@ class UndoLog:
         self._bytes = sum(size for _, size in self._records)
 
     def settle(self, frontier: Frontier) -> None:
-        """Nothing before ``frontier`` will be gone back to."""
+        """Note that nobody will go back to before ``frontier``."""
         self._settled = max(self._settled, frontier)
 
     def add(self, batch: WriteBatch, before: KeyTableState, changes: OpeningChanges, after: Frontier) -> None:
