@@ -105,7 +105,7 @@ def read_token_file(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """Where the fronts listen."""
+    """The addresses at which the fronts listen."""
 
     postgres: ListenAddress | None
     web: ListenAddress | None

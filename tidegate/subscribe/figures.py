@@ -14,7 +14,7 @@ JOINT: Final = "joint"
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFigures:
-    """How a subscription gets on.
+    """The figures of a subscription: how far it is, and what waits.
 
     ``batches``, ``rows``, ``repeats`` and ``losses`` count from its begin and only rise. The others are of
     the moment.

@@ -138,7 +138,7 @@ class SharedReading:
 
     @property
     def as_of(self) -> Timestamp:
-        """Where the statements began, or went on behind a loss."""
+        """The timestamp as of which the statements began, or went on behind a loss."""
         return self._start.as_of
 
     def next(self, timeout_s: float | None = None) -> JointBatch[SubscriptionBatch] | None:

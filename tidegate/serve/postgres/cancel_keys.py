@@ -1,4 +1,7 @@
-"""The keys with which clients cancel: whoever has one ends the command of its connection, no more."""
+"""The keys with which clients cancel.
+
+Whoever has a key can end the command of its connection, and nothing else.
+"""
 
 from __future__ import annotations
 

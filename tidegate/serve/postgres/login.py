@@ -1,4 +1,4 @@
-"""From the first byte of a client to its login.
+"""A client's way from its first byte to its login.
 
 1. The client may ask for TLS and for GSSAPI first, in either order. GSSAPI is refused.
 2. It sends its startup message, or asks for a cancel on behalf of another connection, which ends this one.
@@ -26,7 +26,7 @@ _MOST_REQUESTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who is let in.
+    """The conditions under which a client is let in.
 
     Attributes:
         users: their verifiers; ``None`` lets everybody in.

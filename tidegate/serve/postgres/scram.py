@@ -85,7 +85,7 @@ def read_verifier(text: str) -> Verifier:
 
 
 class Verifiers:
-    """The verifiers of all users; unknown ones have one that no password fits."""
+    """The verifiers of all users. An unknown user gets one that no password fits."""
 
     __slots__ = ("_by_user", "_secret")
 

@@ -59,7 +59,7 @@ class SessionSettings:
 
     @property
     def dialect(self) -> Dialect:
-        """Whose habits subscriptions follow."""
+        """The dialect whose habits subscriptions follow."""
         return Dialect(self.get(DIALECT))
 
     def get(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The transaction of a session: a block between BEGIN and COMMIT, or that of one command alone."""
+"""The transaction of a session: a block between BEGIN and COMMIT, or one command alone."""
 
 from __future__ import annotations
 

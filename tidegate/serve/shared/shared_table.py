@@ -66,7 +66,7 @@ class SharedTable:
 
     @property
     def figures(self) -> SubscriptionFigures | None:
-        """How the reading gets on; ``None`` at the beginning."""
+        """The figures of the reading; ``None`` at the beginning."""
         return None if self._reader is None else self._reader.figures
 
     @property
@@ -83,7 +83,7 @@ class SharedTable:
 
         Raises what ended the reader.
 
-        It may be of up to a second ago, but not of before ``at_least``, which the table has come to.
+        It may be up to a second old, but it is not older than ``at_least``, which the table has reached.
         """
         await self.present()
         try:

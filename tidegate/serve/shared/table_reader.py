@@ -47,16 +47,16 @@ class TableSource(Protocol):
         """Return the figures of the reading."""
 
     def close(self) -> None:
-        """Let go of Kafka."""
+        """Close the connections to Kafka."""
 
 
 class RowsGone(Exception):
-    """The reader has ended: the rows are of no frontier any more. ``SharedTable`` handles it."""
+    """The reader has ended: its rows are not as of any frontier any more. ``SharedTable`` handles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """The rows of a table as of a frontier, and where reading goes on behind it.
+    """The rows of a table as of a frontier, and the offsets at which reading goes on behind it.
 
     ``rows`` can be gone through once, in any thread.
     """

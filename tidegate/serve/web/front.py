@@ -71,7 +71,7 @@ class WebFront:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens: host and port."""
+        """The host and the port at which it listens."""
         assert self._socket is not None
         host, port, *_ = self._socket.getsockname()
         return host, port

@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.update import RowValues, Update
 
 
 class RowBefore(enum.Enum):
-    """Where the row before a change comes from."""
+    """The place from which the row before a change comes."""
 
     RECORD = "record"
     KEY_ROWS = "key rows"

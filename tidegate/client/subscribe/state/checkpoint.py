@@ -20,11 +20,11 @@ class HeldCheckpoint(Protocol):
 
     @property
     def name(self) -> str:
-        """Under which it was acquired."""
+        """The name under which it was acquired."""
 
     @property
     def epoch(self) -> int:
-        """Higher than that of every process that acquired it before."""
+        """The epoch: a number that is higher than that of every earlier holder."""
 
     @property
     def token(self) -> str | None:
@@ -35,11 +35,11 @@ class HeldCheckpoint(Protocol):
         before stays, and this process has to end its subscription."""
 
     def close(self) -> None:
-        """Let connections of its own go. The checkpoint and its epoch stay as they are."""
+        """Close its own connections. The checkpoint and its epoch stay as they are."""
 
 
 class CheckpointStore(Protocol):
-    """Where checkpoints are. A second process that acquires a name fences the first."""
+    """A place that keeps checkpoints. A second process that acquires a name fences the first."""
 
     def acquire(self, name: str) -> HeldCheckpoint:
         """Raise the epoch of the name, and return its token. Every earlier holder is fenced from now on.

@@ -17,7 +17,7 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlDialect:
-    """How one database is spoken to.
+    """The SQL of one database, where databases differ.
 
     Attributes:
         parameter: what stands for a parameter in a statement (the DB-API's ``paramstyle``).

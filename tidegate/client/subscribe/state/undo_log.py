@@ -1,4 +1,4 @@
-"""The undo records of a key table: the way back from its frontier to those of tokens that may be stored."""
+"""The undo records of a key table. They lead back from its frontier to those of tokens that may be stored."""
 
 from __future__ import annotations
 
