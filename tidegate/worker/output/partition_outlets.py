@@ -121,7 +121,7 @@ class Outlets:
         return refusal
 
     def let_go(self) -> None:
-        """Note that the partition is being released: batches wait ``drain_s`` at most for rows from now on."""
+        """Note that the partition is being released: batches wait for rows ``drain_s`` at most now."""
         self._last_look_at = self._clock() + self._limits.drain_s
 
     def become(self, change: OutletChange, feed_id: FeedId) -> None:
