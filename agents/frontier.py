@@ -182,7 +182,7 @@ class Frontiers:
         return tuple(found)
 
     async def released(self) -> None:
-        """Let go of every feed."""
+        """Release every feed."""
         leaving, self.open = self.open, {}
         await asyncio.gather(*(held.release() for held in leaving.values()))
 

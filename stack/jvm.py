@@ -21,7 +21,7 @@ logger.rest.level=warn
 
 
 class Jvm(NamedTuple):
-    """A Java with the jars and the log configuration that a program and its tools are run with."""
+    """A Java runtime, with the jars and the log configuration with which a program and its tools run."""
 
     java: Path
     jars: tuple[Path, ...]

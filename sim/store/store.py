@@ -371,7 +371,7 @@ class RangeStore:
         return range_.read(key)
 
     def _abandoned_ms(self, expires_ns: int) -> int:
-        """For how long the coordinator of such a transaction has been dead."""
+        """Return for how many ms the coordinator of such a transaction has been dead."""
         return (self.present.ns - expires_ns) // NANOS_PER_MS + self._options.txn_expiry_ms
 
     def _tables_of(self, txn: Transaction) -> tuple[str, ...]:

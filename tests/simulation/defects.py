@@ -477,7 +477,7 @@ def one_id_for_all_clusters() -> Iterator[None]:
 
 @contextmanager
 def accepted_at_the_high_water() -> Iterator[None]:
-    """A feed that goes on on another cluster begins where the former one had acknowledged everything."""
+    """A feed that continues on another cluster begins where the former one had acknowledged everything."""
     original = takeover.takeover
 
     def begun_too_late(

@@ -125,7 +125,7 @@ def worker_settings(home: Path) -> dict[str, str]:
 
 
 class LiveStore:
-    """The store behind the stored log: it goes on on the broker, and answers the scans it is asked for."""
+    """The store behind the stored log: it continues on the broker, and answers the scans it is asked for."""
 
     def __init__(self, stored: Stored) -> None:
         self._store = StoreAtRest(stored)

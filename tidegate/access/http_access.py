@@ -24,7 +24,7 @@ _BEARER: Final = "Bearer "
 
 
 class Refusal(NamedTuple):
-    """Why a request gets no answer: an HTTP status, and a sentence."""
+    """The reason why a request gets no answer: an HTTP status, and a sentence."""
 
     status: int
     sentence: str

@@ -1,4 +1,4 @@
-"""``tidegate feed``: creates, lists, shows, moves and drops feeds, and lets them go on on another cluster."""
+"""``tidegate feed``: creates, lists, shows, moves and drops feeds, and moves them to another cluster."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON 
 
 @click.group(cls=Commands)
 def feed() -> None:
-    """Create, list, show, move and drop feeds, and let them go on on another cluster."""
+    """Create, list, show, move and drop feeds, and let them continue on another cluster."""
 
 
 @feed.command()
@@ -230,7 +230,7 @@ def accept_cluster(
     wait: bool,
     wait_seconds: float,
 ) -> None:
-    """Let a held feed go on on the Kafka cluster that its sink's address means now.
+    """Let a held feed continue on the Kafka cluster that its sink's address means now.
 
     Every row above a timestamp is written there, and none at or below it: see
     docs/protocols/accept-cluster.md for which timestamp is right. The command shows both clusters and that

@@ -1,5 +1,5 @@
-"""Lets a feed go on on the Kafka cluster that its sink's address means now (docs/protocols/accept-cluster.md,
-step N1).
+"""Lets a feed continue on the Kafka cluster that its sink's address means now
+(docs/protocols/accept-cluster.md, step N1).
 
 It shows an operator which cluster the feed is on, which one answers, and above which timestamp everything is
 written to the new one; and it refuses feeds that cannot go on there.
@@ -121,7 +121,7 @@ def find_cluster(
 
 
 def go_on_there(jobs: Jobs, found: FoundCluster, begin: Timestamp | None) -> None:
-    """Ask that the feed goes on on the found cluster, above ``begin``; return once that is durable.
+    """Ask that the feed continues on the found cluster, above ``begin``; return once that is durable.
 
     Raises as ``Jobs.accept`` does, and ``RetryError`` if the address has meant another cluster meanwhile
     (step N1d).

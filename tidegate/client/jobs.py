@@ -120,7 +120,7 @@ class Jobs:
         write_record(self._connection, self._place, record.key, record.to_bytes())
 
     def move(self, feed_id: FeedId, engine: Engine) -> None:
-        """Ask that the feed goes on on another engine (step H1 of docs/protocols/hand-over.md); return once
+        """Ask that the feed continues on another engine (step H1 of docs/protocols/hand-over.md); return once
         that is durable.
 
         ``wait`` tells when it does. Raises ``InputError`` for a feed that cannot be moved, or that somebody
@@ -129,7 +129,7 @@ class Jobs:
         self._begin_epoch(feed_id, lambda feed: _moved(feed_id, feed, engine))
 
     def accept(self, known: FeedDefinition, accepted: FeedDefinition) -> None:
-        """Ask that the feed goes on on another Kafka cluster, by its next definition; return once that is
+        """Ask that the feed continues on another Kafka cluster, by its next definition; return once that is
         durable.
 
         That is step N1 of docs/protocols/accept-cluster.md. ``wait`` tells when it does. Raises

@@ -23,7 +23,10 @@ _END: Final = b"\xff" * 64
 
 
 class SpillStore(Protocol):
-    """An ordered store of bytes outside memory, which an engine has. Several threads may use it at a time."""
+    """An ordered store of bytes outside memory, which the engine provides.
+
+    Several threads may use it at a time.
+    """
 
     def get(self, key: bytes) -> bytes | None: ...
 

@@ -40,7 +40,7 @@ class EncodedBatches:
     def chunks(
         self, batch: SubscriptionBatch, form: Hashable, encode: EncodeRows
     ) -> Iterator[tuple[int, bytes]]:
-        """The batch's rows in a form, chunk by chunk: the number of a chunk's rows, and its bytes.
+        """Yield a batch's rows in a form, chunk by chunk: the number of a chunk's rows, and its bytes.
 
         ``form`` is equal where ``encode`` gives the same bytes.
         """
@@ -51,7 +51,7 @@ class EncodedBatches:
     def piece(
         self, batch: SubscriptionBatch, form: Hashable, start: int, encode: Callable[[], bytes]
     ) -> bytes:
-        """The bytes of a batch's rows from ``start`` on, as many as the form has in one piece."""
+        """Return the bytes of a batch's rows from ``start`` on, as many rows as the form has in one piece."""
         place = (id(batch), form, start)
         known = self._chunks.get(place)
         if known is not None:

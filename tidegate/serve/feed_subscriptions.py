@@ -121,7 +121,7 @@ class FeedSubscriptions:
         await self._known(at_once=True)
 
     def metrics(self) -> str:
-        """The server's metrics, in the text format of Prometheus."""
+        """Return the server's metrics in the text format of Prometheus."""
         own = sum(isinstance(stream, FeedStream) for stream in self._streams)
         tables = [
             TableFigures(
@@ -143,7 +143,8 @@ class FeedSubscriptions:
         self._threads.shutdown(wait=False)
 
     async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
-        """The shared table, with this subscriber; ``None`` for what only a reader of its own can serve.
+        """Return the shared table with this subscriber counted; ``None`` if only a reader of its own can
+        serve it.
 
         Bounds that say exactly when are served by a table that is read already; they start no reader.
         """
@@ -153,7 +154,7 @@ class FeedSubscriptions:
         return await self.tables.acquire(planned.table, plan, token)
 
     def _shared_stream(self, shared: SharedTable, planned: _Planned, token: str) -> SharedStream | None:
-        """A stream of a shared table; ``None`` where its log does not have what the statement asks for."""
+        """Return a stream of a shared table; ``None`` if the table's log lacks what the statement needs."""
         plan = planned.plan
         resumed = None
         try:
@@ -196,7 +197,7 @@ class FeedSubscriptions:
         return stream
 
     async def _behind(self, planned: _Planned, token: ResumeToken) -> FeedStream:
-        """A reader for a stream that was too slow."""
+        """Open a reader of its own for a stream that was too slow."""
         live = await self._live(planned, str(token))
         return FeedStream(live, stream_columns(planned.plan), self._own_threads, self._own_closed)
 

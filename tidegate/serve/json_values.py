@@ -23,7 +23,7 @@ _PLAIN: Final = frozenset({str, bool, type(None)})
 
 
 def json_value(value: Any) -> Any:
-    """The value in types that ``json`` writes as the table says."""
+    """Return the value in types that ``json`` writes as the table says."""
     kind = type(value)
     if kind in _PLAIN:
         return value

@@ -59,7 +59,10 @@ def metrics_text(
     readers: Mapping[str, int],
     tables: Iterable[TableFigures],
 ) -> str:
-    """All metrics. ``streams`` and ``readers`` are how many are open, by ``shared`` and ``own``."""
+    """Return all metrics as text.
+
+    ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``.
+    """
     tables = list(tables)
     parts = [
         _metric("subscriptions", "gauge", "open subscriptions", _by("reader", streams)),

@@ -85,7 +85,7 @@ def check_settings(settings: ServeSettings) -> CheckedSettings:
 
 
 def read_token_file(file: Path) -> str:
-    """The web front's token: the one line of a file that nobody else can read. Raises ``SettingsError``."""
+    """Read the web front's token, the one line of a file closed to others. Raises ``SettingsError``."""
     try:
         if file.stat().st_mode & _OTHERS:
             raise SettingsError(
@@ -105,7 +105,7 @@ def read_token_file(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """Where the fronts listen."""
+    """The addresses at which the fronts listen."""
 
     postgres: ListenAddress | None
     web: ListenAddress | None
@@ -113,7 +113,7 @@ class RunningServer:
 
 @contextlib.asynccontextmanager
 async def serving(subscriptions: Subscriptions, checked: CheckedSettings) -> AsyncIterator[RunningServer]:
-    """Both fronts while the context lasts. Raises ``SettingsError`` for an address that cannot be had."""
+    """Run both fronts while the context lasts. Raises ``SettingsError`` for an address that cannot be had."""
     settings, encoded = checked.settings, EncodedBatches()
     postgres = web = None
     async with contextlib.AsyncExitStack() as stack:

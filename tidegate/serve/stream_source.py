@@ -54,7 +54,7 @@ class SubscriptionStream(Protocol):
         """Their types, in the same order."""
 
     async def next(self) -> SubscriptionBatch | None:
-        """The next batch, as soon as there is one; ``None`` at the end, and at every later call.
+        """Return the next batch, as soon as there is one; ``None`` at the end, and at every later call.
 
         With PROGRESS the first batch has the opening: one progress row at AS OF, no snapshot and no token. A
         call that is cancelled loses no batch. Raises errors that have ``code`` and ``sqlstate``.
@@ -72,7 +72,7 @@ class Subscriptions(Protocol):
     async def describe(
         self, statement: SubscribeStatement | str, *, dialect: Dialect = Dialect.TIDEGATE
     ) -> StreamColumns:
-        """The columns that a statement's rows would have, without opening it.
+        """Return the columns that a statement's rows would have, without opening it.
 
         Raises ``SubscribeStatementError``.
         """
@@ -90,7 +90,7 @@ class Subscriptions(Protocol):
         """
 
     async def relations(self) -> Relations:
-        """The relations that statements can name now.
+        """Return the relations that statements can name now.
 
         Raises ``RetryError`` where nobody can tell.
         """
@@ -99,7 +99,7 @@ class Subscriptions(Protocol):
     """What has happened since the server began; the fronts count there too."""
 
     def metrics(self) -> str:
-        """All metrics, in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
 
     async def close(self) -> None:
         """End all that reads for it. Streams that are open end."""

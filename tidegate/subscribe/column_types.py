@@ -47,7 +47,7 @@ def key_columns(plan: SubscribePlan) -> tuple[str, ...]:
 
 
 def _item_sources(item: SelectItem, relation: Relation) -> tuple[str, ...]:
-    """The columns of the table that an item is; an empty name for another expression."""
+    """Return the table's columns that an item shows; an empty name stands for another expression."""
     if item.expression is None:
         return relation.columns
     return (item.expression.parts[-1] if isinstance(item.expression, ColumnReference) else "",)

@@ -14,7 +14,7 @@ JOINT: Final = "joint"
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFigures:
-    """How a subscription gets on.
+    """The figures of a subscription: how far it is, and what waits.
 
     ``batches``, ``rows``, ``repeats`` and ``losses`` count from its begin and only rise. The others are of
     the moment.
@@ -55,6 +55,6 @@ class SubscriptionFigures:
 
 
 def lag_s(delivered: Timestamp, now_ns: int) -> float | None:
-    """How many seconds ``delivered`` is behind ``now_ns``, at least zero; ``None`` where nothing was
+    """Return how many seconds ``delivered`` is behind ``now_ns``, at least zero; ``None`` if nothing was
     delivered."""
     return None if delivered == ZERO else max(now_ns - delivered.wall, 0) / NANOS_PER_SECOND

@@ -13,7 +13,7 @@ _DIGITS: Final = 32
 
 
 def fingerprint(plan: SubscribePlan, source: str = "") -> str:
-    """What a token has to share with the subscription that it resumes, as 32 hexadecimal digits.
+    """Return what a token has to share with the subscription that it resumes, as 32 hexadecimal digits.
 
     It is of the table, the query, the columns, and the envelope with its key. Bounds, PROGRESS, SNAPSHOT, the
     order within a timestamp and the dialect may change between two runs. ``source`` is the feed that is read.

@@ -70,7 +70,7 @@ class JointSubscription:
     def advance(
         self, opening: GateOpening, offsets: Mapping[FeedPartition, int]
     ) -> JointBatch[SubscriptionBatch] | None:
-        """The joint batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
+        """Return the joint batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
 
         ``offsets`` are the gate's (and its side markers') after the opening. Raises what a member raises.
         """

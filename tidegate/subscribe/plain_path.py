@@ -48,7 +48,7 @@ class PlainPath:
         self._begun = False
 
     def rows(self, opening: GateOpening) -> list[RowValues]:
-        """The rows of an opening, which is below UP TO. Raises as ``RowUpdates.updates`` does."""
+        """Return the rows of an opening, which is below UP TO. Raises as ``RowUpdates.updates`` does."""
         opened, as_of = opening.rows, self._bounds.as_of
         early = opened.split(as_of)
         if early and self._wants_newest:
@@ -62,7 +62,10 @@ class PlainPath:
         return shown
 
     def _first_rows(self, opening: GateOpening) -> list[RowValues]:
-        """The snapshot. Where it is not asked for, the table of rows by key needs it all the same."""
+        """Return the snapshot, if it is asked for.
+
+        The table of rows by key takes the snapshot's rows in any case.
+        """
         rows = self._changes.begin(self._newest.rows(), opening.decode)
         self._newest = NewestRows()
         if not self._bounds.snapshot:
@@ -84,7 +87,7 @@ class PlainPath:
 
 
 def _in_output_order(relation: Relation, shape: OutputShape) -> tuple[Relation, OutputShape]:
-    """The relation with its columns as the output has them: those of KEY first."""
+    """Put the relation's columns into the order of the output: those of KEY come first."""
     columns = tuple(relation.columns[at] for at in (*shape.key, *shape.rest))
     keys = len(shape.key)
     return (

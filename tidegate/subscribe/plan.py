@@ -48,7 +48,7 @@ class SubscribePlan:
     dialect: Dialect = Dialect.TIDEGATE
 
     def selection(self) -> Selection | None:
-        """The query, without rows yet; ``None`` for the table as it is."""
+        """Make the query's selection, without rows yet; ``None`` for the table as it is."""
         return None if self.query is None else Selection(self.query, self.relation)
 
 
@@ -86,8 +86,10 @@ def plan_subscribe(
 
 
 def find_relation(named: NamedRelation, relations: Relations) -> Relation:
-    """The relation that a statement names. Raises ``SubscribeStatementError`` for none, several, and one
-    that has no rows."""
+    """Return the relation that a statement names.
+
+    Raises ``SubscribeStatementError`` for none, for several, and for one that has no rows.
+    """
     shown = ".".join(named.parts)
     found = relations.named(named.parts)
     if not found:

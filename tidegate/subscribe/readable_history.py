@@ -23,7 +23,7 @@ class ReadableHistory:
     present: Timestamp
 
     def choose_as_of(self, plan: SubscribePlan) -> Timestamp:
-        """The AS OF of a plan. Raises ``HistoryLost`` where it cannot be read any more."""
+        """Return the AS OF of a plan. Raises ``HistoryLost`` if it cannot be read any more."""
         if plan.as_of is None:
             chosen = max(self.present, self.readable_from)
         elif plan.at_least:
@@ -46,6 +46,6 @@ class ReadableHistory:
 
 
 def dropped(relation: Relation) -> ObjectDropped:
-    """The error that ends the subscriptions of a relation that was dropped."""
+    """Make the error that ends the subscriptions of a relation that was dropped."""
     name = relation.name
     return ObjectDropped(f"relation '{name.database}.{name.schema}.{name.name}' was dropped", topic=name.name)

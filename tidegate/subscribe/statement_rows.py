@@ -56,11 +56,11 @@ class StatementRows:
         return self._plan.shape.header
 
     def opening(self, as_of: Timestamp) -> tuple[RowValues, ...]:
-        """The rows before all others: with PROGRESS a progress row at AS OF."""
+        """Return the rows before all others: with PROGRESS a progress row at AS OF."""
         return tuple(self._outputs(as_of).opening())
 
     def snapshot(self, rows: Sequence[RowValues], frontier: Frontier) -> ShownRows:
-        """The table's rows as of a frontier, as the snapshot of a subscription that begins there.
+        """Show the table's rows as of a frontier, as the snapshot of a subscription that begins there.
 
         Raises ``EvaluationError``.
         """
@@ -77,7 +77,7 @@ class StatementRows:
         return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
 
     def changes(self, changes: TableChanges, up_to: Timestamp | None = None) -> ShownRows:
-        """What is shown of changes; nothing at or above ``up_to``. Raises ``EvaluationError``."""
+        """Show changes, but nothing at or above ``up_to``. Raises ``EvaluationError``."""
         outputs = self._outputs(resume_as_of(changes.before), up_to)
         shown: list[RowValues] = []
         if self._plain is not None:

@@ -123,11 +123,11 @@ class Subscription:
         return self._outputs.header
 
     def opening(self) -> list[RowValues]:
-        """The rows before all batches: with PROGRESS a progress row at AS OF."""
+        """Return the rows before all batches: with PROGRESS a progress row at AS OF."""
         return self._outputs.opening()
 
     def advance(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
-        """The batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
+        """Return the batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
 
         ``offsets`` are the gate's (and its side markers') after the opening.
         """
@@ -166,13 +166,14 @@ class Subscription:
 
 
 def _below(opening: GateOpening, up_to: Timestamp) -> GateOpening:
-    """What is below UP TO: the table of rows by key stops there as well, so that a resume finds it so."""
+    """Return the part below UP TO: the table of rows by key stops there as well, so that a resume finds it
+    so."""
     end = opening.rows.split(resume_as_of(Frontier(up_to)))
     return GateOpening(min(opening.frontier, Frontier(up_to)), opening.rows.part(0, end), opening.decode)
 
 
 def row_before(plan: SubscribePlan, *, tells_before: bool) -> RowBefore:
-    """Where a plan's subscription has the row before each change from."""
+    """Say where a plan's subscription finds the row before each change."""
     if tells_before:
         return RowBefore.RECORD
     key = {plan.shape.columns[at] for at in plan.shape.key}
@@ -207,7 +208,7 @@ def is_plain(plan: SubscribePlan) -> bool:
 def resumed(
     plan: SubscribePlan, token: ResumeToken, source: SubscriptionSource | None = None
 ) -> tuple[Subscription, GateStart]:
-    """The subscription that goes on after a token's batch, and where its gate begins.
+    """Return the subscription that goes on after a token's batch, and the start of its gate.
 
     Raises ``HistoryLost`` where the rows by key are of another time than the token,
     ``SubscribeStatementError`` where the token is beyond UP TO.

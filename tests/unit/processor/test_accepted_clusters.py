@@ -1,4 +1,4 @@
-"""A feed goes on on another Kafka cluster: what ranges have told each other of it before does not count."""
+"""A feed continues on another Kafka cluster: what ranges have told each other of it before does not count."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCluster:
-    """The operator's permission for a feed to go on on another Kafka cluster
+    """The operator's permission for a feed to continue on another Kafka cluster
     (docs/protocols/accept-cluster.md).
 
     ``epoch`` is the feed's first epoch there. ``cluster`` is the cluster's id, empty for the engine's own.

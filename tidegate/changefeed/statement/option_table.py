@@ -181,7 +181,7 @@ _ALL: Final = (
         users=_USERS_OF_SCANS,
     ),
     Option("initial_scan_only", Takes.NOTHING, users=_USERS_OF_SCANS),
-    _refused("kafka_sink_config", "the operator's file of destinations has what a producer is told"),
+    _refused("kafka_sink_config", "the operator's file of destinations says what a producer is told"),
     _text("key_column", User.RECORDS, User.LOADER, User.SUBSCRIPTIONS, User.COMMANDS),
     _flag("key_in_value", User.RECORDS),
     _refused("lagging_ranges_polling_interval", _LAGGING, duration=True),

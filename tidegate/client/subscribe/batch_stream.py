@@ -34,7 +34,7 @@ class BatchSource(Protocol[_Readable]):
         """Whether no batch will come any more."""
 
     def next(self, timeout_s: float | None = None) -> _Readable | None:
-        """The next batch; ``None`` where none has come in time."""
+        """Return the next batch; ``None`` if none has come within ``timeout_s`` seconds."""
 
 
 class _End(NamedTuple):
@@ -62,7 +62,10 @@ class BatchStream(Generic[BatchT]):
     """The batches of one source for one event loop. Made in a task; closed, or used in ``async with``."""
 
     def __init__(self, source: BatchSource[BatchT], ahead: int = READ_AHEAD) -> None:
-        """``ahead`` batches at most are read before they are asked for. ``ValueError`` for less than one."""
+        """``ahead`` is how many batches at most are read before they are asked for.
+
+        ``ValueError`` for less than one.
+        """
         if ahead < 1:
             raise ValueError(f"{ahead} batches ahead would never be read")
         self._source = source
@@ -78,7 +81,7 @@ class BatchStream(Generic[BatchT]):
         return self
 
     async def __anext__(self) -> BatchT:
-        """The next batch, as soon as there is one. Raises what the source raises."""
+        """Return the next batch, as soon as there is one. Raises what the source raises."""
         found = await self._waiting.get()
         if not isinstance(found, _End):
             self._places.release()

@@ -19,10 +19,10 @@ class KeyRowsSnapshot(Protocol):
     """All rows as of one frontier, whatever the table does since; to be closed."""
 
     def chunks(self) -> Iterator[Sequence[tuple[bytes, RowValues]]]:
-        """The rows in the order of their keys, some at a time. Raises ``HistoryLost`` for damaged rows."""
+        """Yield the rows in the order of their keys, some at a time. Raises ``HistoryLost`` for damage."""
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the snapshot itself."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -46,7 +46,7 @@ class DurableKeyRows(KeyRows, Protocol):
         """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to."""
 
     def snapshot(self) -> KeyRowsSnapshot:
-        """All rows as of the frontier, to be read while the table goes on."""
+        """Return all rows as of the frontier, to be read while the table goes on."""
 
     def close(self) -> None:
         """Close the files."""

@@ -63,7 +63,7 @@ class FeedGate:
 
     @property
     def positions(self) -> Mapping[FeedPartition, int]:
-        """Where reading goes on."""
+        """The offset at which reading goes on, for each partition."""
         return self._reader.positions
 
     @property
@@ -73,18 +73,18 @@ class FeedGate:
 
     @property
     def spilled_bytes(self) -> int:
-        """How many bytes of the disk rows take that wait."""
+        """How many bytes of the disk are taken by rows that wait."""
         return self._spill.disk_bytes
 
     @property
     def retention_margin(self) -> int:
-        """How many records lie between what a resume would read and what is deleted, where they are
-        fewest."""
+        """In the partition with the fewest: how many records lie between the place from which a resume would
+        read and the records that are deleted."""
         lows = self._reader.lows()
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
 
     def figures(self, output: str) -> SubscriptionFigures:
-        """What the reading tells of a subscription's figures. Any thread may ask."""
+        """Return what the reading tells of a subscription's figures. Any thread may ask."""
         gate = self._gate
         return SubscriptionFigures(
             output=output,
@@ -116,7 +116,7 @@ class FeedGate:
         return self._reader.same_topics(timeout_s)
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where a resume reads each partition from."""
+        """Return the offset at which a resume reads on, for each partition."""
         offsets = self._gate.offsets()
         for side in self._sides.values():
             offsets |= side.offsets()

@@ -31,7 +31,10 @@ class AnyBatch(Protocol):
 
     @property
     def token(self) -> object | None:
-        """To resume after this batch: its text is stored. ``None`` where only a snapshot can begin again."""
+        """The token whose text is stored, to resume after this batch.
+
+        ``None`` if only a snapshot can begin again.
+        """
 
 
 BatchT = TypeVar("BatchT", bound=AnyBatch)

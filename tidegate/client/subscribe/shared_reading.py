@@ -138,7 +138,7 @@ class SharedReading:
 
     @property
     def as_of(self) -> Timestamp:
-        """Where the statements began, or went on behind a loss."""
+        """The timestamp as of which the statements began, or went on behind a loss."""
         return self._start.as_of
 
     def next(self, timeout_s: float | None = None) -> JointBatch[SubscriptionBatch] | None:
@@ -286,7 +286,8 @@ class SharedReading:
         return True
 
     def _confirmed(self, timeout_s: float) -> JointBatch[SubscriptionBatch] | None:
-        """The batch that was made, once the topics are known to be the same; ``None`` after ``timeout_s``."""
+        """Return the batch that was made, once the topics are known to be the same; ``None`` after
+        ``timeout_s`` seconds."""
         batch = self._opened
         if batch is None or not self._gate.is_same(timeout_s):
             return None
@@ -313,8 +314,10 @@ class SharedReading:
         self._lost = None
 
     def _readable(self, positions: Mapping[FeedPartition, int], lost: HistoryLost) -> dict[str, FeedHistory]:
-        """What can be read of the topics now. Raises ``HistoryLost`` unless they are those that were read,
-        up to ``positions`` at least."""
+        """Return what can be read of the topics now.
+
+        Raises ``lost`` unless they are those that were read, and reach to ``positions`` at least.
+        """
         try:
             histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
             ids = self._topic_ids(histories)

@@ -1,4 +1,7 @@
-"""The keys with which clients cancel: whoever has one ends the command of its connection, no more."""
+"""The keys with which clients cancel.
+
+Whoever has a key can end the command of its connection, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ class CancelKeys:
         return len(self._by_process)
 
     def add(self, cancel: Callable[[], None], secret_bytes: int) -> tuple[int, bytes]:
-        """A key for a connection, whose command ``cancel`` ends: its number, and a secret."""
+        """Return a new key of a connection, its number and its secret; ``cancel`` ends the connection's
+        command."""
         process_id = 0
         while process_id == 0 or process_id in self._by_process:
             process_id = secrets.randbelow(_MOST_PROCESS_ID)

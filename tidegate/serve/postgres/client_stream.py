@@ -61,26 +61,29 @@ class ClientStream(asyncio.Protocol):
         self._wake(self._read_waiter)
 
     def eof_received(self) -> bool:
-        """The client sends no more: for this protocol that is its end."""
+        """Take the end of what the client sends as the end of the connection, as this protocol does."""
         self._end()
         return False
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The connection is no more."""
+        """Note that the connection is gone, and wake whoever reads or writes."""
         self._end()
         self._wake(self._drained)
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Make writers wait: the client does not read."""
         if self._drained is None or self._drained.done():
             self._drained = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """Let writers go on: the client has read."""
         self._wake(self._drained)
 
     async def read(self, length_of: Callable[[bytes], int | None]) -> bytes | None:
-        """The next frame, whose length ``length_of`` tells from its first bytes; ``None`` at the end."""
+        """Return the next frame; ``None`` at the end.
+
+        ``length_of`` tells a frame's length from its first bytes.
+        """
         while True:
             length = length_of(bytes(self._buffer[:8]))
             if length is not None and len(self._buffer) >= length:

@@ -45,12 +45,12 @@ _COPY: Final = "postgres copy"
 
 
 def encode_rows(rows: Sequence[RowValues]) -> bytes:
-    """Rows as DataRow messages."""
+    """Encode rows as DataRow messages."""
     return wire.data_rows(map(row_values, rows))
 
 
 def encode_copy(rows: Sequence[RowValues]) -> bytes:
-    """Rows as CopyData messages."""
+    """Encode rows as CopyData messages."""
     return wire.copy_rows(map(copy_line, rows))
 
 
@@ -112,7 +112,7 @@ class CommandRun:
                 await self._plain(command)
 
     async def described(self, command: Command | None) -> StreamColumns | None:
-        """The columns of a command's rows; ``None`` for one that gives no rows."""
+        """Return the columns of a command's rows; ``None`` for a command that gives no rows."""
         match command:
             case Subscribe():
                 self.position = command.position
@@ -124,7 +124,7 @@ class CommandRun:
         return None
 
     async def describe_portal(self, name: str) -> StreamColumns | None:
-        """The columns of a portal, or of a cursor, which is a portal too."""
+        """Return the columns of a portal, or of a cursor, which is a portal too."""
         if name in self._transaction.cursors and name not in self._prepared.portals:
             return self._transaction.cursor(name).columns
         portal = self._prepared.portal(name)
@@ -145,7 +145,7 @@ class CommandRun:
             await self.close_portal(name)
 
     async def close(self) -> None:
-        """The session ends."""
+        """End the session's transaction, with its cursors and portals."""
         await self.end_transaction()
 
     async def _open(self, text: str, position: int) -> Cursor:
@@ -211,7 +211,7 @@ class CommandRun:
         return answer(command, relations, self._settings, self._client, self.process_id)
 
     async def _plain(self, command: Command) -> None:
-        """A command without rows."""
+        """Carry out a command that gives no rows."""
         match command:
             case BeginBlock():
                 self._transaction.begin()

@@ -151,7 +151,7 @@ Command: TypeAlias = (
 
 
 def read_command(statement: Statement) -> Command:
-    """The command that a statement is. Raises ``RequestRefused``; a SUBSCRIBE in it is not parsed yet."""
+    """Read the command of a statement; a SUBSCRIBE in it is not parsed yet. Raises ``RequestRefused``."""
     reader = WordReader(statement)
     verb = reader.words[0].upper
     if verb in ("SUBSCRIBE", "TAIL"):

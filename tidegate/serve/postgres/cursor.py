@@ -43,12 +43,12 @@ class Cursor:
         return self._ended and self._at == len(self._rows)
 
     async def batches(self) -> AsyncIterator[SubscriptionBatch]:
-        """Every batch to the end."""
+        """Yield every batch to the end."""
         while (batch := await self._next(None)) is not None:
             yield batch
 
     async def rows(self, most: int, timeout_s: float | None) -> AsyncIterator[Sequence[RowValues]]:
-        """Up to ``most`` rows, in pieces, as the table says."""
+        """Yield up to ``most`` rows, in pieces. The table above says how long it waits for them."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         given = 0
         while given < most:
@@ -68,7 +68,7 @@ class Cursor:
             yield piece
 
     async def _next(self, wait_s: float | None) -> SubscriptionBatch | None:
-        """The next batch; ``None`` at the end, and if there is none in time."""
+        """Return the next batch; ``None`` at the end, and if none comes within ``wait_s`` seconds."""
         if self._ended:
             return None
         if self._pending is None:

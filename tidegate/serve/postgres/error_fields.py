@@ -22,7 +22,7 @@ _MOST_CHARACTERS: Final = 4_000
 
 
 def error_fields(error: BaseException, *, position: int = 0, fatal: bool = False) -> dict[str, str]:
-    """The fields of an error; ``position`` is where its statement begins in the query.
+    """Return the fields of an error; ``position`` is where its statement begins in the query.
 
     An exception that nobody foresaw is logged, and its text is kept from the client.
     """

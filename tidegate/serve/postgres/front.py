@@ -45,7 +45,7 @@ class PostgresFront:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens: host and port."""
+        """The host and the port at which it listens."""
         assert self._server is not None
         host, port, *_ = self._server.sockets[0].getsockname()
         return host, port

@@ -1,4 +1,4 @@
-"""From the first byte of a client to its login.
+"""A client's way from its first byte to its login.
 
 1. The client may ask for TLS and for GSSAPI first, in either order. GSSAPI is refused.
 2. It sends its startup message, or asks for a cancel on behalf of another connection, which ends this one.
@@ -26,7 +26,7 @@ _MOST_REQUESTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who is let in.
+    """The conditions under which a client is let in.
 
     Attributes:
         users: their verifiers; ``None`` lets everybody in.
@@ -50,7 +50,9 @@ class Client:
 
 
 async def begin(stream: ClientStream, admission: Admission, limits: ServeLimits) -> wire.Message | None:
-    """Steps 1 and 2: a startup message or a request for a cancel; ``None`` for a client that is gone.
+    """Take steps 1 and 2.
+
+    Returns the startup message or the request for a cancel; ``None`` if the client is gone.
 
     Raises ``WireBroken``.
     """
@@ -76,7 +78,10 @@ async def begin(stream: ClientStream, admission: Admission, limits: ServeLimits)
 async def admit(
     stream: ClientStream, message: wire.StartupMessage, admission: Admission, limits: ServeLimits
 ) -> Client | None:
-    """Steps 3 and 4. ``None`` for a client that is gone; ``RequestRefused`` for one that is not let in."""
+    """Take steps 3 and 4. Returns the client; ``None`` if it is gone.
+
+    Raises ``RequestRefused`` for one that is not let in.
+    """
     user = message.params.get("user", "")
     if not user:
         raise RequestRefused("no user name in the startup message", "no_user", "28000")
@@ -93,7 +98,7 @@ async def admit(
 
 
 async def _proves(stream: ClientStream, exchange: ScramExchange, user: str, limits: ServeLimits) -> bool:
-    """Whether the client knows the password; ``False`` if it is gone. Raises ``RequestRefused`` if not."""
+    """Whether the client has proved the password; ``False`` if it is gone. Raises ``RequestRefused``."""
     length_of = partial(wire.frame_bytes, most_bytes=limits.startup_bytes)
     await stream.write(wire.sasl_request(MECHANISM))
     frame = await stream.read(length_of)

@@ -58,13 +58,13 @@ class PreparedStatements:
         return command
 
     def command(self, name: str) -> Command | None:
-        """A prepared statement. Raises ``RequestRefused`` for an unknown one."""
+        """Return a prepared statement. Raises ``RequestRefused`` for an unknown one."""
         if name not in self._statements:
             raise RequestRefused(f'prepared statement "{name[:60]}" does not exist', "unknown_name", "26000")
         return self._statements[name]
 
     def bind(self, message: wire.Bind) -> Portal:
-        """A portal of a prepared statement; its name is free. Raises ``RequestRefused``."""
+        """Make a portal of a prepared statement. Raises ``RequestRefused``, also for a name that is taken."""
         if message.param_values:
             raise not_supported(_PARAMETERS)
         if any(message.result_formats):
@@ -77,7 +77,7 @@ class PreparedStatements:
         return portal
 
     def portal(self, name: str) -> Portal:
-        """A portal. Raises ``RequestRefused`` for an unknown one."""
+        """Return a portal. Raises ``RequestRefused`` for an unknown one."""
         if name not in self.portals:
             raise RequestRefused(f'portal "{name[:60]}" does not exist', "unknown_name", "34000")
         return self.portals[name]

@@ -63,7 +63,7 @@ class Verifier:
 
 
 def make_verifier(password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> Verifier:
-    """The verifier of a password, with a salt of its own."""
+    """Make the verifier of a password, with a new salt unless one is given."""
     salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
     salted = hashlib.pbkdf2_hmac(_HASH, _prepared(password).encode(), salt, iterations)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", _HASH)).digest()
@@ -71,7 +71,7 @@ def make_verifier(password: str, salt: bytes | None = None, iterations: int = IT
 
 
 def read_verifier(text: str) -> Verifier:
-    """A verifier from its text. Raises ``SettingsError``, without a part of the text."""
+    """Read a verifier from its text. Raises ``SettingsError``, which shows no part of the text."""
     match = _STORED.fullmatch(text.strip())
     if match is not None:
         salt, stored, server = (_decoded(match[name].encode()) for name in ("salt", "stored", "server"))
@@ -85,7 +85,7 @@ def read_verifier(text: str) -> Verifier:
 
 
 class Verifiers:
-    """The verifiers of all users; unknown ones have one that no password fits."""
+    """The verifiers of all users. An unknown user gets one that no password fits."""
 
     __slots__ = ("_by_user", "_secret")
 
@@ -97,7 +97,7 @@ class Verifiers:
         return len(self._by_user)
 
     def of(self, user: str) -> Verifier:
-        """The user's verifier; the same made-up one each time for a user that does not exist."""
+        """Return the user's verifier. An unknown user gets a made-up one, the same one each time."""
         made_up = hmac.digest(self._secret, user.encode(), _HASH)
         unknown = Verifier(ITERATIONS, made_up[:_SALT_BYTES], made_up, made_up)
         return self._by_user.get(user, unknown)
@@ -115,7 +115,7 @@ class ScramExchange:
         self._gs2 = self._bare = self._nonce = self._first_answer = b""
 
     def first(self, data: bytes) -> bytes:
-        """The answer to the client's first message. Raises ``RequestRefused``."""
+        """Return the answer to the client's first message. Raises ``RequestRefused``."""
         match = _FIRST.fullmatch(data) if len(data) <= _MOST_BYTES else None
         if match is None or match["binding"].startswith(b"p"):
             raise _malformed("its first SCRAM message cannot be read, or asks for channel binding")
@@ -126,7 +126,7 @@ class ScramExchange:
         return self._first_answer
 
     def final(self, data: bytes) -> bytes | None:
-        """The answer to a proof; ``None`` for a wrong one. Raises ``RequestRefused``."""
+        """Return the answer to a proof; ``None`` for a wrong one. Raises ``RequestRefused``."""
         match = _FINAL.fullmatch(data) if len(data) <= 2 * _MOST_BYTES else None
         if match is None:
             raise _malformed("its last SCRAM message cannot be read")
@@ -155,7 +155,7 @@ def _malformed(what: str) -> RequestRefused:
 
 
 def _prepared(password: str) -> str:
-    """The password as clients hash it (SASLprep, RFC 4013), which keep one that cannot be prepared."""
+    """Return the password as clients hash it (SASLprep, RFC 4013): they keep one that cannot be prepared."""
     if password.isascii():
         return password
     kept = "".join(

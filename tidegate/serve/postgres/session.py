@@ -92,7 +92,10 @@ class Session:
                 self._skips_to_sync = not await self._guarded(self._extended(message))
 
     async def _ready(self) -> None:
-        """Outside of a transaction block the command's own transaction ends here."""
+        """Tell the client that the next query may come.
+
+        Outside a block the command's own transaction ends first.
+        """
         if self._transaction.status is wire.IDLE:
             await self._run.end_transaction()
         await self._stream.write(wire.ready(self._transaction.status))

@@ -53,17 +53,17 @@ class SessionSettings:
     __slots__ = ("_most", "_values")
 
     def __init__(self, most: int) -> None:
-        """``most``: how many may be set."""
+        """``most`` is how many settings may be set."""
         self._values: dict[str, str] = {}
         self._most = most
 
     @property
     def dialect(self) -> Dialect:
-        """Whose habits subscriptions follow."""
+        """The dialect whose habits subscriptions follow."""
         return Dialect(self.get(DIALECT))
 
     def get(self, name: str) -> str:
-        """A setting's value. Raises ``RequestRefused`` for an unknown one."""
+        """Return a setting's value. Raises ``RequestRefused`` for an unknown setting."""
         value = self._values.get(name, _DEFAULTS.get(name))
         if value is None:
             raise RequestRefused(
@@ -89,7 +89,7 @@ class SessionSettings:
         self._values[name] = "UTF8" if name == _ENCODING else value
 
     def clear(self) -> None:
-        """All have their defaults again."""
+        """Give every setting its default again."""
         self._values.clear()
 
 

@@ -37,7 +37,7 @@ def answer(
     client: Client,
     process_id: int,
 ) -> SmallAnswer:
-    """What a command answers. Raises ``RequestRefused`` and ``SubscribeStatementError`` for unknown names."""
+    """Answer a command. Raises ``RequestRefused`` and ``SubscribeStatementError`` for unknown names."""
     match command:
         case ShowTables():
             tables = sorted(str(each.name) for each in relations if each.kind == TABLE)

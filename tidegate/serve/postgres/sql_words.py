@@ -49,13 +49,13 @@ class Statement(NamedTuple):
     source: str
 
     def text_from(self, word: int, until: int | None = None) -> str:
-        """What stands from one word to before another one, or to the end."""
+        """Return the text from one word up to another one, which is excluded, or to the end."""
         end = self.words[-1].at + len(self.words[-1].text) if until is None else self.words[until].at
         return self.source[self.words[word].at : end]
 
 
 def statements(text: str) -> list[Statement]:
-    """The statements between the semicolons, without those that have no word."""
+    """Split the text at its semicolons into statements, without those that have no word."""
     found: list[list[Word]] = [[]]
     for piece in _PIECE.finditer(text):
         kind = str(piece.lastgroup)
@@ -89,14 +89,14 @@ class WordReader:
         return True
 
     def one(self, *kinds: str) -> Word:
-        """The next word, which is of one of the kinds. Raises ``RequestRefused``."""
+        """Read the next word, which has to be of one of the kinds. Raises ``RequestRefused``."""
         if not self.words or self.words[0].kind not in kinds:
             raise self.unexpected()
         self.at += 1
         return self._statement.words[self.at - 1]
 
     def name(self) -> str:
-        """The next word as a name."""
+        """Read the next word as a name. Raises ``RequestRefused``."""
         return self.one("word", "quoted").name
 
     def require(self, *keywords: str) -> None:
@@ -106,22 +106,22 @@ class WordReader:
                 raise self.unexpected()
 
     def require_end(self) -> None:
-        """Nothing follows."""
+        """Raise ``RequestRefused`` if a word follows."""
         if self.words:
             raise self.unexpected()
 
     def unexpected(self) -> RequestRefused:
-        """The error for the word that stands here."""
+        """Make the error for the word that stands here."""
         if not self.words:
             return syntax_error("syntax error at end of input")
         return syntax_error(f'syntax error at or near "{self.words[0].text[:60]}"')
 
 
 def syntax_error(message: str) -> RequestRefused:
-    """The error for SQL that is no command."""
+    """Make the error for SQL that is no command."""
     return RequestRefused(message, "syntax_error", "42601")
 
 
 def not_supported(message: str, hint: str = "") -> RequestRefused:
-    """The error for SQL that PostgreSQL has and this server has not."""
+    """Make the error for SQL that PostgreSQL has and this server lacks."""
     return RequestRefused(message, "not_supported", "0A000", hint)

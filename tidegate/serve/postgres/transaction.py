@@ -1,4 +1,4 @@
-"""The transaction of a session: a block between BEGIN and COMMIT, or that of one command alone."""
+"""The transaction of a session: a block between BEGIN and COMMIT, or one command alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SessionTransaction:
         return cursors
 
     def fail(self) -> None:
-        """A command failed: within a block everything is refused until its end."""
+        """Note that a command failed: within a block every command is refused until the block ends."""
         if self.status is wire.IN_TRANSACTION:
             self.status = wire.FAILED
 
@@ -66,7 +66,7 @@ class SessionTransaction:
             raise RequestRefused(f"A session has up to {self._most} cursors", "too_many_names", "54000")
 
     def cursor(self, name: str) -> Cursor:
-        """A cursor. Raises ``RequestRefused`` for an unknown one."""
+        """Return a cursor. Raises ``RequestRefused`` for an unknown one."""
         if name not in self.cursors:
             raise RequestRefused(f'cursor "{name[:60]}" does not exist', "unknown_name", "34000")
         return self.cursors[name]

@@ -19,7 +19,7 @@ _OTHERS: Final = 0o077
 
 
 def read_users(file: Path) -> Verifiers:
-    """The users of a file. Raises ``SettingsError`` for a file that cannot be used."""
+    """Read the users of a file. Raises ``SettingsError`` for a file that cannot be used."""
     try:
         if file.stat().st_mode & _OTHERS:
             raise SettingsError(

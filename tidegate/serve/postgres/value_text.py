@@ -17,7 +17,7 @@ from tidegate.subscribe.outputs.number_text import number_text
 
 
 def value_bytes(value: Any) -> bytes | None:
-    """A value's text; ``None`` for NULL. Raises ``RequestRefused`` for a text that is not in UTF-8."""
+    """Return a value's text; ``None`` for NULL. Raises ``RequestRefused`` for a text that is not in UTF-8."""
     if value is None:
         return None
     kind = type(value)
@@ -29,12 +29,13 @@ def value_bytes(value: Any) -> bytes | None:
 
 
 def row_values(row: Sequence[Any]) -> list[bytes | None]:
-    """The texts of a row's values."""
+    """Return the texts of a row's values; ``None`` for NULL."""
     return [value_bytes(value) for value in row]
 
 
 def copy_line(row: Sequence[Any]) -> bytes:
-    """A row as a line of COPY's text form: tabs between values, ``\\N`` for NULL, a line feed at the end."""
+    """Return a row as a line of COPY's text form: tabs between values, ``\\N`` for NULL, a line feed at the
+    end."""
     return (
         b"\t".join([b"\\N" if (text := value_bytes(value)) is None else _escaped(text) for value in row])
         + b"\n"
@@ -70,7 +71,7 @@ def _json(value: Any) -> bytes:
 
 
 def _json_text(value: Any) -> str:
-    """JSON with its numbers as they are: PostgreSQL's JSON has numbers of any length."""
+    """Return JSON that has numbers with all their digits: PostgreSQL's JSON has numbers of any length."""
     match value:
         case dict():
             members = (f"{_quoted(name)}: {_json_text(member)}" for name, member in value.items())

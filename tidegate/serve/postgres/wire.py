@@ -106,8 +106,8 @@ class StartupFrame(NamedTuple):
 
 
 def frame_bytes(head: bytes, most_bytes: int) -> int | None:
-    """How long the message at the start of ``head`` is, type byte included; ``None`` for too few bytes to
-    tell.
+    """Return the length of the message at the start of ``head``, type byte included; ``None`` if ``head`` is
+    too short to tell.
 
     Raises ``WireBroken`` for a length that no message has.
     """
@@ -123,7 +123,7 @@ def frame_bytes(head: bytes, most_bytes: int) -> int | None:
 
 
 def startup_bytes(head: bytes, most_bytes: int) -> int | None:
-    """The same for the packets before the login, which have no type byte."""
+    """Return the same for the packets before the login, which have no type byte."""
     if len(head) < _LENGTH_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(head)
@@ -136,7 +136,7 @@ def startup_bytes(head: bytes, most_bytes: int) -> int | None:
 
 
 def read_startup(frame: bytes) -> StartupFrame:
-    """The packet of a frame. Raises ``WireBroken``."""
+    """Return the packet of a frame. Raises ``WireBroken``."""
     (version,) = _LENGTH.unpack_from(frame, _LENGTH_BYTES)
     unknown = version >> _MAJOR == PROTOCOL_3_0 >> _MAJOR and version not in (PROTOCOL_3_0, PROTOCOL_3_2)
     if unknown:  # a later minor version: the client is told that this one is spoken, and may go on
@@ -149,7 +149,10 @@ def read_startup(frame: bytes) -> StartupFrame:
 
 
 def read_message(frame: bytes, phase: ConnectionPhase) -> Message:
-    """The message of a frame. Raises ``WireBroken`` for one that cannot stand in this phase or be read."""
+    """Return the message of a frame.
+
+    Raises ``WireBroken`` for one that cannot be read or has no place in this phase.
+    """
     return _decoded(frame, phase)
 
 
@@ -166,52 +169,52 @@ def _decoded(frame: bytes, phase: ConnectionPhase) -> Message:
 
 
 def sasl_request(mechanism: str) -> bytes:
-    """Which login is wanted."""
+    """Make the message that says which login is wanted."""
     return messages.AuthenticationSASL(mechanisms=[mechanism]).to_wire()
 
 
 def sasl_continue(data: bytes) -> bytes:
-    """The server's first SCRAM message."""
+    """Make the server's first SCRAM message."""
     return messages.AuthenticationSASLContinue(data=data).to_wire()
 
 
 def sasl_final(data: bytes) -> bytes:
-    """The server's last SCRAM message."""
+    """Make the server's last SCRAM message."""
     return messages.AuthenticationSASLFinal(data=data).to_wire()
 
 
 def negotiate_version(options: Sequence[str]) -> bytes:
-    """That protocol 3.0 is spoken, and which options are not known."""
+    """Make the message that says that the server speaks protocol 3.0, and which options it does not know."""
     return messages.NegotiateProtocolVersion(newest_minor=PROTOCOL_3_0, unrecognized=list(options)).to_wire()
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """The value of a setting that clients want to know."""
+    """Make the message with the value of a setting that clients want to know."""
     return messages.ParameterStatus(name=name, value=value).to_wire()
 
 
 def backend_key(process_id: int, secret: bytes) -> bytes:
-    """What a client needs for a cancel."""
+    """Make the message with what a client needs for a cancel."""
     return messages.BackendKeyData(process_id=process_id, secret_key=secret).to_wire()
 
 
 def ready(status: TransactionStatus) -> bytes:
-    """That the next query is waited for."""
+    """Make the message that says that the next query may come."""
     return messages.ReadyForQuery(status=status).to_wire()
 
 
 def complete(tag: str) -> bytes:
-    """That a command is done: ``FETCH 3``."""
+    """Make the message that says that a command is done. ``tag`` is ``FETCH 3``, for example."""
     return messages.CommandComplete(tag=tag).to_wire()
 
 
 def copy_out(columns: int) -> bytes:
-    """That rows follow as COPY's text."""
+    """Make the message that says that rows follow as COPY's text."""
     return messages.CopyOutResponse(overall_format=0, col_formats=[0] * columns).to_wire()
 
 
 def row_description(columns: StreamColumns) -> bytes:
-    """The columns of the rows that follow."""
+    """Make the message with the columns of the rows that follow."""
     fields = [
         messages.FieldDescription(name=name, type_oid=oid, type_size=size, type_modifier=-1)
         for name, (oid, size) in zip(columns.header, map(_OIDS.__getitem__, columns.types), strict=True)
@@ -220,7 +223,10 @@ def row_description(columns: StreamColumns) -> bytes:
 
 
 def error(fields: dict[str, str]) -> bytes:
-    """An error, by the letters that the protocol has for its parts. NUL would end a text early."""
+    """Make the message of an error; ``fields`` has its parts by the protocol's letters.
+
+    A NUL would end a text early, so it is replaced.
+    """
     clean = {
         letter: text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
         for letter, text in fields.items()
@@ -229,7 +235,7 @@ def error(fields: dict[str, str]) -> bytes:
 
 
 def data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
-    """The messages of some rows."""
+    """Make the DataRow messages of some rows; a value is ``None`` for NULL."""
     pack = _LENGTH.pack
     parts: list[bytes] = []
     for row in rows:
@@ -239,7 +245,7 @@ def data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
 
 
 def copy_rows(lines: Iterable[bytes]) -> bytes:
-    """The messages of some lines of COPY, each of which has its own: clients rely on it."""
+    """Make a CopyData message of each line of COPY: clients rely on one message a line."""
     pack = _LENGTH.pack
     parts: list[bytes] = []
     for line in lines:

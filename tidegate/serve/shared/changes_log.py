@@ -50,7 +50,7 @@ class ChangesLog:
         del self._changes[:gone]
 
     def after(self, frontier: Frontier) -> TableChanges | None:
-        """The next changes for a subscription at a frontier that the log holds; ``None`` while none are
-        there."""
+        """Return the next changes for a subscription at a frontier that the log holds; ``None`` while there
+        are none."""
         at = bisect_right(self._changes, frontier, key=attrgetter("frontier"))
         return None if at == len(self._changes) else self._changes[at].after(frontier)

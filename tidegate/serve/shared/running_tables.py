@@ -71,11 +71,11 @@ class RunningTables:
         self.started = 0
 
     def __iter__(self) -> Iterator[tuple[SubscribableTable, SharedTable]]:
-        """Those that are read at the moment."""
+        """Iterate over the tables that are read at the moment."""
         return iter([(each.table, each.shared) for each in self._running.values()])
 
     def running(self, table: SubscribableTable) -> SharedTable | None:
-        """A table that is read already, with one subscriber more."""
+        """Return a table that is read already, with one subscriber more; ``None`` if it is not read."""
         found = self._running.get(_place(table))
         if found is None or found.shared.ended:
             return None
@@ -85,7 +85,9 @@ class RunningTables:
     async def acquire(
         self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None = None
     ) -> SharedTable | None:
-        """The table with one subscriber more; it is read from now on. ``None`` where it has no snapshot.
+        """Return the table with one subscriber more, and begin to read it if needed.
+
+        ``None`` if it has no snapshot.
 
         Raises as `FeedHistory` does.
         """
@@ -198,14 +200,14 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
 
 
 def _begin_of(token: ResumeToken | None) -> Timestamp | None:
-    """Where the first snapshot is to be complete; ``None`` for the present."""
+    """Return the timestamp at which the first snapshot is to be complete; ``None`` for the present."""
     if token is None or token.as_of.wall < time.time_ns() - _RECENT_NS:
         return None
     return Timestamp(max(token.as_of.wall - _BEFORE_NS, 0))
 
 
 def _place(table: SubscribableTable) -> Hashable:
-    """Equal for what one reader can serve: a table with other columns has another one."""
+    """Return a value that is equal for what one reader can serve, and another one for other columns."""
     relation = table.relation
     columns = (relation.columns, relation.primary_key, relation.added, relation.removed)
     return table.feed.feed_id, table.target, columns

@@ -211,4 +211,4 @@ class SharedStream:
 
 
 def _nobody(_: SharedStream) -> None:
-    """Whom a stream that is closed tells so."""
+    """Tell nobody that a stream is closed."""

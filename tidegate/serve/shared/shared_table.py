@@ -66,7 +66,7 @@ class SharedTable:
 
     @property
     def figures(self) -> SubscriptionFigures | None:
-        """How the reading gets on; ``None`` at the beginning."""
+        """The figures of the reading; ``None`` at the beginning."""
         return None if self._reader is None else self._reader.figures
 
     @property
@@ -79,9 +79,11 @@ class SharedTable:
         return self._log.holds(frontier)
 
     async def snapshot(self, shown_by: StatementRows, at_least: Timestamp | None = None) -> SubscriptionBatch:
-        """The batch of the rows as of the present, once they are complete. Raises what ended the reader.
+        """Return the batch of the rows as of the present, once they are complete.
 
-        It may be of up to a second ago, but not of before ``at_least``, which the table has come to.
+        Raises what ended the reader.
+
+        It may be up to a second old, but it is not older than ``at_least``, which the table has reached.
         """
         await self.present()
         try:
@@ -91,7 +93,7 @@ class SharedTable:
                 await self._wait()  # until it raises what ended the reader
 
     async def present(self) -> Frontier:
-        """The frontier, once the rows are complete. Raises what ended the reader."""
+        """Return the frontier, once the rows are complete. Raises what ended the reader."""
         while not self.filled:
             await self._wait()
         if self._failure is not None:
@@ -99,7 +101,9 @@ class SharedTable:
         return self.frontier
 
     async def changes_after(self, frontier: Frontier) -> TableChanges:
-        """The next changes, as soon as there are some. Raises ``ChangesDropped``, and what ended the reader.
+        """Return the next changes, as soon as there are some.
+
+        Raises ``ChangesDropped``, and what ended the reader.
 
         What came before that end is given first.
         """

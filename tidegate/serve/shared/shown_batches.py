@@ -44,7 +44,10 @@ class ShownBatches:
         self.made = 0
 
     async def of_changes(self, changes: TableChanges, shown_by: StatementRows) -> SubscriptionBatch:
-        """The batch of some changes, of a statement that is not ``stateful``. Raises ``EvaluationError``."""
+        """Return the batch of some changes, for a statement that is not ``stateful``.
+
+        Raises ``EvaluationError``.
+        """
         place = (id(changes), shown_by.form)
         known = self._batches.get(place)
         if known is not None:
@@ -64,8 +67,11 @@ class ShownBatches:
         shown_by: StatementRows,
         at_least: Timestamp | None = None,
     ) -> SubscriptionBatch:
-        """The batch of the table's rows, as of some moment of the last second; with ``at_least`` as of the
-        present, since the last second may lie before it. Raises ``EvaluationError``."""
+        """Return the batch of the table's rows as of some moment of the last second.
+
+        With ``at_least`` it is as of the present, since the last second may lie before ``at_least``. Raises
+        ``EvaluationError``.
+        """
         known = self._snapshots.get(shown_by.form) if at_least is None else None
         if known is None:
             known = self._in_thread(lambda: snapshot_batch(snapshot(), shown_by))
@@ -87,14 +93,14 @@ class ShownBatches:
 def batch_of(
     changes: TableChanges, shown_by: StatementRows, shown: ShownRows, token: ResumeToken | None = None
 ) -> SubscriptionBatch:
-    """A batch with the token of its changes, or with another one."""
+    """Make a batch with the token of its changes, or with another token if one is given."""
     if token is None and not shown_by.stateful:
         token = ResumeToken(shown.frontier, shown_by.fingerprint, changes.offsets)
     return SubscriptionBatch(shown.frontier, shown.rows, False, token, shown.is_last)
 
 
 def snapshot_batch(snapshot: TableSnapshot, shown_by: StatementRows) -> SubscriptionBatch:
-    """The batch of the table's rows as of a frontier."""
+    """Make the batch of the table's rows as of the snapshot's frontier."""
     shown = shown_by.snapshot(list(snapshot.rows), snapshot.frontier)
     offsets = snapshot.offsets
     token = None if shown_by.stateful else ResumeToken(shown.frontier, shown_by.fingerprint, offsets)

@@ -27,7 +27,7 @@ class SharedStart:
 
 
 def start_of(shared: SharedTable, plan: SubscribePlan) -> SharedStart | None:
-    """Where a new subscription begins; ``None`` for not here."""
+    """Return where a new subscription begins; ``None`` if this table cannot serve it."""
     present = resume_as_of(shared.frontier)
     if plan.up_to is not None and not (shared.filled and plan.up_to > shared.frontier):
         return None
@@ -46,7 +46,7 @@ def _start_above(shared: SharedTable, plan: SubscribePlan, as_of: Timestamp) -> 
 
 
 def resume_of(shared: SharedTable, plan: SubscribePlan, token: ResumeToken) -> SharedStart | None:
-    """Where a subscription goes on behind a token; ``None`` for not here.
+    """Return where a subscription goes on behind a token; ``None`` if this table cannot serve it.
 
     Raises ``SubscribeStatementError`` for a token beyond UP TO.
     """

@@ -41,22 +41,22 @@ class TableSource(Protocol):
         """Take the records that have come; wait at most ``timeout_s`` seconds for the first."""
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where a resume reads each partition from."""
+        """Return the offset at which a resume reads on, for each partition."""
 
     def figures(self, output: str) -> SubscriptionFigures:
         """Return its figures as of now."""
 
     def close(self) -> None:
-        """Let go of Kafka."""
+        """Close the connections to Kafka."""
 
 
 class RowsGone(Exception):
-    """The reader has ended: the rows are of no frontier any more. ``SharedTable`` handles it."""
+    """The reader has ended: its rows are not as of any frontier any more. ``SharedTable`` handles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """The rows of a table as of a frontier, and where reading goes on behind it.
+    """The rows of a table as of a frontier, and the offsets at which reading goes on behind it.
 
     ``rows`` can be gone through once, in any thread.
     """
@@ -113,7 +113,10 @@ class TableReader:
         self._stop.set()
 
     def snapshot(self) -> TableSnapshot:
-        """The rows as of the last opening; there has to be one. Raises ``RowsGone`` once the reader ends."""
+        """Return the rows as of the last opening; there has to be one.
+
+        Raises ``RowsGone`` once the reader ends.
+        """
         with self._lock:
             if not self._whole:
                 raise RowsGone

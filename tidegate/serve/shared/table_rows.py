@@ -21,7 +21,7 @@ class TableRows(KeyRows, Protocol):
     """Rows by key that can be looked at as of one frontier while they go on."""
 
     def frozen(self) -> Iterable[RowValues]:
-        """All rows as they are now, to be gone through once, also in another thread."""
+        """Return all rows as they are now. They can be iterated over once, also in another thread."""
 
     def close(self) -> None:
         """Let them go."""
@@ -105,7 +105,8 @@ class DirectoryTableRows:
 
 
 def open_table_rows(data: Path | None, source: str, relation: Relation, most_rows: int) -> TableRows:
-    """Rows of a table: in a directory of its own below ``data``, or in memory without one.
+    """Open the rows of a table: in a directory of its own below ``data``, or in memory if ``data`` is
+    ``None``.
 
     Raises ``SettingsError`` without the extra, ``StateError`` where another process has the directory.
     """

@@ -35,7 +35,7 @@ END: Final = b'{"end": true}'
 
 
 def header_message(columns: StreamColumns, statement: SubscribeStatement, *, resumed: bool) -> bytes:
-    """The first message; ``key`` is empty where rows have no key."""
+    """Make the first message; ``key`` is empty if rows have no key."""
     at = _BEFORE_KEY + statement.progress
     keyed = statement.output.mode in (OutputMode.UPSERT, OutputMode.DEBEZIUM)
     key = columns.header[at : at + len(statement.output.key)] if keyed else ()
@@ -50,7 +50,7 @@ def header_message(columns: StreamColumns, statement: SubscribeStatement, *, res
 
 
 def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterator[tuple[bytes, str]]:
-    """The messages of a batch, each with the token that holds after it: empty before the last one."""
+    """Yield the messages of a batch, each with the token that holds after it: empty before the last one."""
     starts = range(0, len(batch.rows), CHUNK_ROWS) or range(1)
     for start in starts:
         closes = start == starts[-1]
@@ -70,7 +70,10 @@ def _piece(batch: SubscriptionBatch, start: int, token: str, *, closes: bool) ->
 
 
 def error_message(error: BaseException) -> dict[str, Any]:
-    """An error, for programs and for people. One that nobody foresaw is logged, and its text stays here."""
+    """Describe an error for programs and for people.
+
+    One that nobody foresaw is logged, and its text stays here.
+    """
     if not isinstance(error, TidegateError):
         _LOG.error("A client's subscription met an exception that nobody foresaw", exc_info=error)
         text = f"The server met an exception that nobody foresaw ({type(error).__name__}): see its log"
@@ -91,7 +94,7 @@ def error_message(error: BaseException) -> dict[str, Any]:
 
 
 def error_bytes(error: BaseException) -> bytes:
-    """The same as a message."""
+    """Encode what `error_message` returns."""
     return _json(error_message(error))
 
 

@@ -71,7 +71,7 @@ class WebFront:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens: host and port."""
+        """The host and the port at which it listens."""
         assert self._socket is not None
         host, port, *_ = self._socket.getsockname()
         return host, port
@@ -124,11 +124,11 @@ class WebFront:
         )
 
     async def _metrics(self, _: Request) -> Response:
-        """What Prometheus collects."""
+        """Answer with what Prometheus collects."""
         return Response(self._subscriptions.metrics(), headers=_HEADERS, media_type=CONTENT_TYPE)
 
     async def _tables(self, _: Request) -> Response:
-        """What can be subscribed to."""
+        """Answer with the tables that can be subscribed to."""
         tables = [
             {"name": str(each.name), "columns": list(each.columns), "statement": statement_of(each)}
             for each in await self._subscriptions.relations()
@@ -138,7 +138,7 @@ class WebFront:
 
 
 def statement_of(relation: Relation) -> str:
-    """The statement that shows a table: by its primary key, where that is known."""
+    """Return the statement that shows a table: by its primary key, if that is known."""
     name = relation.name
     parts = ".".join(map(quoted_identifier, (name.database, name.schema, name.name)))
     if not relation.primary_key:

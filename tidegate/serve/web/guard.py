@@ -113,7 +113,7 @@ class GuardedApp:
 
 
 def _single_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The headers by their names; one that comes twice is none of its values."""
+    """Return the headers by their names. A header that comes twice gets a value that matches nothing."""
     found: dict[str, str] = {}
     for raw_name, value in headers:
         name = raw_name.decode("latin-1").lower()

@@ -61,7 +61,7 @@ class SubscriptionRequest:
 
 
 def read_request(parameters: QueryParams, headers: Headers) -> SubscriptionRequest:
-    """What a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``."""
+    """Return what a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``."""
     text = parameters.get("statement", "")
     if not text:
         raise _refused("write the statement into the query: /subscribe?statement=SUBSCRIBE+flights")
@@ -86,7 +86,7 @@ class SubscriptionAnswers:
         self._closing.set()
 
     async def http(self, request: Request) -> Response:
-        """``GET /subscribe``: NDJSON, or server-sent events for those that accept them."""
+        """Answer ``GET /subscribe``: with NDJSON, or with server-sent events for those that accept them."""
         if request.method == "HEAD":
             return Response(headers=_NO_STORE, media_type=_NDJSON)
         try:
@@ -98,7 +98,7 @@ class SubscriptionAnswers:
         return _StreamedAnswer(self, asked, stream, events=events)
 
     async def websocket(self, socket: WebSocket) -> None:
-        """``WS /subscribe``: a text message for each message."""
+        """Answer ``WS /subscribe``: each message of the stream is one text message."""
         await socket.accept()
 
         async def send(message: bytes, _: str) -> None:
@@ -198,7 +198,7 @@ class _StreamedAnswer(Response):
 
 
 def event(message: bytes, token: str) -> bytes:
-    """A message as a server-sent event. Its id is the token that ``Last-Event-ID`` brings back.
+    """Return a message as a server-sent event. Its id is the token that ``Last-Event-ID`` brings back.
 
     The messages with a token close a batch, so nobody resumes amid one.
     """

@@ -1,4 +1,4 @@
-"""The manifest, which says what of a warehouse directory is true.
+"""The manifest: it says which files and buckets of a warehouse directory count.
 
     <root>/_tidegate/head.json           replaced as a whole by each commit; names everything else
     <root>/_tidegate/pages/<name>.json   the data files of the buckets that end on one day

@@ -29,7 +29,7 @@ class NewestRows:
         return len(self._rows)
 
     def rows(self) -> OpenedRows:
-        """The rows that are left, deletions too, in the order in which their keys first came."""
+        """Return the rows that are left, deletions too, in the order in which their keys first came."""
         kept = list(self._rows.values())
         return OpenedRows(
             int_column([each[0] for each in kept]),

@@ -58,7 +58,9 @@ class PlainChanges:
         self._optional = bool(relation.removed or relation.added)
 
     def begin(self, opened: OpenedRows, decode: DecodeRow) -> _Rows:
-        """The row that each version sets, which is the first of its key; ``None`` for a deletion.
+        """Return the row that each version sets; ``None`` for a deletion.
+
+        Each version is the first of its key.
 
         Raises as ``RowUpdates.updates`` does.
         """
@@ -68,7 +70,7 @@ class PlainChanges:
         return rows
 
     def pairs(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
-        """The row before each version, and the row that it sets; ``None`` for no row.
+        """Return the row before each version, and the row that it sets; ``None`` for no row.
 
         Where the row before is not known, a deletion has a row of its key and NULLs before it.
         """
@@ -81,7 +83,7 @@ class PlainChanges:
         return before, after
 
     def updates(self, opened: OpenedRows, decode: DecodeRow) -> list[Update]:
-        """The updates of all versions, retractions first. Raises as ``RowUpdates.updates`` does."""
+        """Return the updates of all versions, retractions first. Raises as ``RowUpdates.updates`` does."""
         updates: list[Update] = []
         times = map(Timestamp, opened.walls.tolist(), opened.logicals.tolist())
         for time, before, after in zip(times, *self.pairs(opened, decode), strict=True):
@@ -92,7 +94,7 @@ class PlainChanges:
         return updates
 
     def _decoded(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
-        """The row before each version where records tell it, and the row that each sets."""
+        """Return the row before each version if records tell it, and the row that each version sets."""
         if any(opened.records):
             return self._decoded_alone(opened, decode)
         try:
@@ -128,7 +130,7 @@ class PlainChanges:
         return before, row_of(self._lines, version)
 
     def _tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:
-        """The values of decoded rows; adds to ``members`` how many each row has."""
+        """Return the values of decoded rows; adds to ``members`` how many members each row has."""
         tuples: _Rows = [_tuple_of(row) if row else None for row in rows]
         members += self._columns * int_column([row is not None for row in tuples])
         if not self._optional:
@@ -140,7 +142,7 @@ class PlainChanges:
         return [row and row[: self._width] for row in tuples]
 
     def _key_alone(self, opened: OpenedRows, at: int, decode: DecodeRow) -> RowValues:
-        """A row that has its primary key and NULLs; the key is read as the bytes that it is in its record."""
+        """Return a row that has its primary key and NULLs. The key is read from the bytes in its record."""
         if opened.records[at] is None:
             try:
                 key: Sequence[Any] = self._key_decoder.decode(opened.keys[at])
@@ -155,7 +157,7 @@ class PlainChanges:
 
 
 def _decoder(relation: Relation) -> Any:
-    """A decoder of wrapped values; columns of older versions' rows stand behind the others."""
+    """Make a decoder of wrapped values. Columns of older versions' rows stand behind the others."""
     names = [*relation.columns, *sorted(relation.removed)]
     fields: list[Any] = []
     for at, name in enumerate(names):
@@ -179,8 +181,8 @@ def _decoder(relation: Relation) -> Any:
 
 
 def most_members(values: Sequence[bytes]) -> IntColumn:
-    """How many members each text of JSON may have: as many as it has, or more where a text within it looks
-    like one.
+    """Count how many members each text of JSON may have: as many as it has, or more if a text within it looks
+    like a member.
 
     A colon behind a member's name stands behind a quote or white space.
     """

@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.update import RowValues, Update
 
 
 class RowBefore(enum.Enum):
-    """Where the row before a change comes from."""
+    """The place from which the row before a change comes."""
 
     RECORD = "record"
     KEY_ROWS = "key rows"
@@ -47,16 +47,17 @@ class RowUpdates:
         key_rows: KeyRows | None = None,
         as_of: Timestamp = ZERO,
     ) -> None:
-        """``as_of``: with ``NOWHERE``, changes up to it are of the snapshot, in which each key has one
-        row."""
+        """With ``NOWHERE``, changes up to ``as_of`` belong to the snapshot, in which each key has one row."""
         self._lines = RowLines(relation)
         self._before = before
         self._key_rows = key_rows or MemoryKeyRows()
         self._as_of = as_of
 
     def updates(self, versions: Sequence[RowVersion]) -> list[Update]:
-        """The updates of some versions, retractions first. Raises ``SchemaMismatch`` and
-        ``UnreadableRow``."""
+        """Return the updates of some versions, retractions first.
+
+        Raises ``SchemaMismatch`` and ``UnreadableRow``.
+        """
         updates: list[Update] = []
         rows = [row_of(self._lines, version) for version in versions]
         for version, before, row in zip(versions, self._rows_before(versions, rows), rows, strict=True):
@@ -95,7 +96,7 @@ class RowUpdates:
 
 
 def row_of(lines: RowLines, version: RowVersion) -> RowValues | None:
-    """The row that a version sets; ``None`` for a deletion.
+    """Return the row that a version sets; ``None`` for a deletion.
 
     Raises ``SchemaMismatch``, and ``UnreadableRow`` for one that does not tell which of the two it is.
     """

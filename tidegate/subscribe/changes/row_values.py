@@ -22,7 +22,9 @@ class RowLines:
         self._key = [relation.positions(name)[0] for name in relation.primary_key]
 
     def values(self, row: Mapping[str, Any], version: RowVersion) -> RowValues:
-        """The row's values; a row of an older version of the table has NULL in columns that came later.
+        """Return the row's values.
+
+        A row of an older version of the table has NULL in columns that came later.
 
         Raises ``SchemaMismatch``, with the columns that are too many or too few.
         """
@@ -47,7 +49,7 @@ class RowLines:
         )
 
     def key_alone(self, version: RowVersion) -> RowValues:
-        """A row that has its primary key and NULLs: what is known of a row that is gone."""
+        """Return a row that has its primary key and NULLs: what is known of a row that is gone."""
         values: list[Any] = [None] * self._width
         for at, value in zip(self._key, version.record.key, strict=True):
             values[at] = value

@@ -56,7 +56,7 @@ class TableChanges:
     held_bytes: int = _CHANGES_BYTES
 
     def after(self, frontier: Frontier) -> TableChanges:
-        """What of them is at or above a frontier that lies between their two."""
+        """Return the part at or above a frontier, which is not above the one that the changes end with."""
         if frontier <= self.before:
             return self
         begin = bisect_left(self.times, frontier)
@@ -125,6 +125,6 @@ class TableFollower:
 
 
 def _held_bytes(opened: OpenedRows) -> int:
-    """About what changes take: Python's values are some times as large as their text."""
+    """Estimate the memory that changes take: Python's values are some times as large as their text."""
     texts = sum(map(len, filter(None, opened.values))) + sum(map(len, opened.keys))
     return _CHANGES_BYTES + 3 * texts + _ROW_BYTES * len(opened)

@@ -39,8 +39,10 @@ class Cohort:
     __slots__ = ("_first_error", "_frontiers", "_held", "_openings", "_snapshot_due", "frontier")
 
     def __init__(self, members: Iterable[str], *, resumed: bool = False) -> None:
-        """``resumed``: the members were begun without snapshots, at one frontier. ``ValueError`` for no
-        members."""
+        """``resumed`` says that the members were begun without snapshots, at one frontier.
+
+        ``ValueError`` for no members.
+        """
         self._held: dict[str, list[Update]] = {name: [] for name in members}
         if not self._held:
             raise ValueError("a cohort without members would never release anything")

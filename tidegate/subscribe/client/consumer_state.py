@@ -61,7 +61,8 @@ class ConsumerState:
     )
 
     def __init__(self, header: Sequence[str], *, resumed: bool = False) -> None:
-        """``header`` has the names of the columns; ``resumed``: the stream was begun without a snapshot."""
+        """``header`` has the names of the columns; ``resumed`` says that the stream was begun without a
+        snapshot."""
         self._columns = ReceivedColumns(header)
         self._first_error = FirstError()
         self._snapshot_due = not resumed
@@ -96,14 +97,17 @@ class ConsumerState:
         return self._release(Frontier(received.time)) if received.time > self._last else None
 
     def complete(self) -> ReleasedBatch | None:
-        """The stream ended as it should: everything that is held is complete."""
+        """Release all that is held: the stream ended as it should, so this is complete.
+
+        ``None`` if nothing is.
+        """
         with self._first_error:
             self.ended = True
             opened = self._opening is not None
             return self._release(None) if opened and (self._held or self._snapshot_due) else None
 
     def fail(self) -> None:
-        """The stream ended with an error: what is held may be incomplete, and is dropped."""
+        """Drop all that is held: the stream ended with an error, so this may be incomplete."""
         self.ended = True
         self._held.clear()
 

@@ -82,8 +82,10 @@ class ReceivedColumns:
 
 
 def _own_columns(header: Sequence[str]) -> list[str]:
-    """SUBSCRIBE's own columns, which come first. A relation may have columns of the same names behind
-    them."""
+    """Return SUBSCRIBE's own columns, which come first.
+
+    A relation may have columns of the same names behind them.
+    """
     own: list[str] = []
     for name in header:
         marks = {DIFF_COLUMN, STATE_COLUMN}
@@ -94,7 +96,8 @@ def _own_columns(header: Sequence[str]) -> list[str]:
 
 
 def _time(value: Any) -> Timestamp:
-    """An HLC decimal's text; or a plain number, as Materialize has it, which is the logical part alone."""
+    """Read a timestamp: an HLC decimal's text, or a plain number, as Materialize has it, which is the logical
+    part alone."""
     match value:
         case Timestamp():
             return value

@@ -125,5 +125,5 @@ def _token(members: Mapping[str, Any]) -> ResumeToken:
 
 
 def damaged_token(what: str) -> TokenRefused:
-    """The error for a text that is no token."""
+    """Make the error for a text that is no token."""
     return TokenRefused(f"The token is damaged, or none ({what}): nothing can be resumed from it")

@@ -44,8 +44,10 @@ _BY_TEXT: Final[Sequence[tuple[str, str, type[TidegateError]]]] = (
 
 
 def server_error(sqlstate: str, message: str) -> TidegateError:
-    """The error that a server's SQLSTATE and message mean. One that is not known comes again at every
-    attempt."""
+    """Make the error that a server's SQLSTATE and message mean.
+
+    An unknown one is an error that every attempt would meet again.
+    """
     told = (error for code, text, error in _BY_TEXT if sqlstate == code and text in message)
     kind = next(told, None) or _BY_CODE.get(sqlstate) or _BY_CLASS.get(sqlstate[:2]) or StreamPoisoned
     return kind(message)

@@ -78,7 +78,7 @@ class TableContents:
         return states
 
     def rows(self) -> list[RowValues]:
-        """All rows in the order of their values, each as often as it is there."""
+        """Return all rows in the order of their values, each as often as it is there."""
         rows = [row for row, count in self._counts.values() for _ in range(count)]
         return sorted(rows, key=values_key)
 

@@ -45,7 +45,7 @@ class RecordColumns(NamedTuple):
 
     @classmethod
     def of(cls, records: Sequence[FeedRecord]) -> RecordColumns:
-        """The columns of some records."""
+        """Make the columns of some records."""
         return cls(
             [record.offset for record in records],
             [record.key for record in records],
@@ -54,11 +54,11 @@ class RecordColumns(NamedTuple):
         )
 
     def record(self, at: int) -> FeedRecord:
-        """One record."""
+        """Return one record."""
         return FeedRecord(self.offsets[at], self.keys[at], self.values[at], self.headers_of(at))
 
     def part(self, begin: int, end: int) -> RecordColumns:
-        """The records from one position up to another."""
+        """Return the records from one position up to another."""
         if begin == 0 and end == len(self.offsets):
             return self
         return RecordColumns(

@@ -37,11 +37,11 @@ class OpenedRows:
         return len(self.keys)
 
     def split(self, bound: Timestamp) -> int:
-        """How many rows are at or below a timestamp: they come first."""
+        """Count the rows at or below a timestamp: they come first."""
         return int(np.count_nonzero(at_or_below(self.walls, self.logicals, bound)))
 
     def part(self, begin: int, end: int) -> OpenedRows:
-        """The rows from one position up to another."""
+        """Return the rows from one position up to another."""
         return OpenedRows(
             self.walls[begin:end],
             self.logicals[begin:end],
@@ -54,7 +54,7 @@ class OpenedRows:
         )
 
     def of_topic(self, topic: str) -> OpenedRows:
-        """The rows of one topic, in the same order."""
+        """Return the rows of one topic, in the same order."""
         at = [each for each, place in enumerate(self.places) if place.topic == topic]
         if len(at) == len(self):
             return self
@@ -70,14 +70,17 @@ class OpenedRows:
         )
 
     def version(self, at: int, decode: DecodeRow) -> RowVersion:
-        """A row, decoded now if it is not yet. Raises what ``decode`` raises."""
+        """Return a row, which is decoded now if it is not yet. Raises what ``decode`` raises."""
         place, offset, key, value = self.places[at], self.offsets[at], self.keys[at], self.values[at]
         record = self.records[at] or decode(place, FeedRecord(offset, key, value))
         updated = Timestamp(int(self.walls[at]), int(self.logicals[at]))
         return RowVersion(updated, place.topic, key, place.partition, offset, hash(value), record)
 
     def versions(self, decode: DecodeRow) -> tuple[RowVersion, ...]:
-        """The rows decoded, in the order of timestamp, topic and key. Raises what ``decode`` raises."""
+        """Decode the rows, and return them in the order of timestamp, topic and key.
+
+        Raises what ``decode`` raises.
+        """
         return tuple(sorted(self.version(at, decode) for at in range(len(self))))
 
 
@@ -119,7 +122,7 @@ def opened_rows(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> tuple[Opene
 
 
 def key_hashes(topic: str, keys: Sequence[bytes]) -> IntColumn:
-    """Numbers that tell the keys of all topics apart, as good as surely."""
+    """Return numbers that tell the keys of all topics apart, but for very rare collisions."""
     hashes: IntColumn = np.fromiter(map(hash, keys), np.int64, len(keys)) ^ hash(topic)
     return hashes
 
@@ -136,7 +139,7 @@ def _copies(
     values: Sequence[bytes | None],
     offsets: IntColumn,
 ) -> list[int]:
-    """Those of some positions whose row is a copy of one before it, to which it is alike."""
+    """Return those of ``alike`` whose row is a copy of an earlier one with its timestamp, topic and key."""
     copies: list[int] = []
     firsts: dict[tuple[str, bytes], int] = {}
     last = -1
@@ -155,7 +158,7 @@ def _copies(
 
 
 def differs(place: FeedPartition, offset: int) -> RepeatDiffers:
-    """The error for a version that came before with another value."""
+    """Make the error for a version that came before with another value."""
     return RepeatDiffers(
         f"The row at offset {offset} of {place} is a version that came before with another value: repeats "
         "are exact copies, so one of them is not the feed's. Nothing more is read; `tidegate verify` tells "

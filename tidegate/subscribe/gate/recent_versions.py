@@ -35,19 +35,19 @@ class _Block(NamedTuple):
     values: IntColumn
 
     def behind(self, count: int) -> _Block:
-        """Those behind the first ``count``."""
+        """Return the versions behind the first ``count``."""
         return _Block(*(column[count:] for column in self))
 
     def with_later(self, later: _Block) -> _Block:
-        """These and those of a later block."""
+        """Return the versions of this block and of a later one."""
         return _Block(*(np.concatenate(columns) for columns in zip(self, later, strict=True)))
 
     def up_to(self, bound: Timestamp) -> int:
-        """How many are at or below a timestamp."""
+        """Count the versions at or below a timestamp."""
         return int(np.count_nonzero(at_or_below(self.walls, self.logicals, bound)))
 
     def time(self, at: int) -> Timestamp:
-        """The timestamp of a version."""
+        """Return the timestamp of a version."""
         return Timestamp(int(self.walls[at]), int(self.logicals[at]))
 
 
@@ -96,7 +96,7 @@ class RecentVersions:
                 raise differs(place, int(rows.offsets[at]))
 
     def _values_of(self, updated: Timestamp, key: int) -> Sequence[int]:
-        """The hashes of the values that a key was delivered with at a timestamp: one, or none."""
+        """Return the hash of the value that a key was delivered with at a timestamp; empty if none was."""
         for each in reversed(self._blocks):
             if updated >= each.time(0):
                 same = (each.walls == updated.wall) & (each.logicals == updated.logical) & (each.keys == key)

@@ -55,11 +55,11 @@ class RowChunk(NamedTuple):
         return int(self.offsets.min())
 
     def up_to(self, bound: Timestamp) -> Mask:
-        """Which rows are at or below a timestamp."""
+        """Return the mask of the rows at or below a timestamp."""
         return at_or_below(self.walls, self.logicals, bound)
 
     def part(self, begin: int, end: int) -> RowChunk:
-        """The rows from one position up to another."""
+        """Return the rows from one position up to another."""
         return RowChunk(
             self.offsets[begin:end],
             self.walls[begin:end],
@@ -71,7 +71,7 @@ class RowChunk(NamedTuple):
         )
 
     def where(self, mask: Mask) -> RowChunk:
-        """The rows of a mask."""
+        """Return the rows that a mask selects."""
         at = np.flatnonzero(mask)
         if len(at) == self.rows:
             return self
@@ -88,12 +88,12 @@ class RowChunk(NamedTuple):
         )
 
     def _share(self, rows: int) -> int:
-        """About what so many of its rows take in memory."""
+        """Estimate the memory in bytes that so many of its rows take."""
         return self.memory_bytes * rows // max(self.rows, 1)
 
 
 def memory_of(keys: Sequence[bytes], values: Sequence[bytes | None], decoded: int) -> int:
-    """About what rows take in memory, of which so many are decoded."""
+    """Estimate the memory in bytes that rows take; ``decoded`` of them are decoded."""
     value_bytes = sum(map(len, filter(None, values)))
     rows = len(keys)
     return (
@@ -105,7 +105,7 @@ def memory_of(keys: Sequence[bytes], values: Sequence[bytes | None], decoded: in
 
 
 def at_or_below(walls: IntColumn, logicals: IntColumn, bound: Timestamp) -> Mask:
-    """Which timestamps are at or below a bound."""
+    """Return the mask of the timestamps at or below a bound."""
     mask: Mask = (walls < bound.wall) | ((walls == bound.wall) & (logicals <= bound.logical))
     return mask
 

@@ -84,8 +84,10 @@ class RowGate:
         versions_kept: int = VERSIONS_KEPT,
         spill: Spill | None = None,
     ) -> None:
-        """``decoders`` by topic; ``partitions`` are all that rows stand in; ``spill`` is where rows go that
-        have no room in memory, which has no bound without it. ``ValueError`` for no partitions."""
+        """``decoders`` are by topic. ``partitions`` are all that have rows; ``ValueError`` if there are none.
+
+        ``spill`` says where rows go that have no room in memory; without it memory has no bound.
+        """
         start = start or GateStart()
         self._reader = VersionReader(decoders)
         self.delivered = start.delivered
@@ -141,7 +143,7 @@ class RowGate:
         return min(wait.bound for wait in self._waits.values())
 
     def waiting_of(self, place: FeedPartition) -> int:
-        """How many rows of a partition wait."""
+        """Count the rows of a partition that wait."""
         return self._wait_of(place).rows
 
     def is_ahead(self, place: FeedPartition) -> bool:
@@ -159,7 +161,7 @@ class RowGate:
         wait.pass_marker(resolved)
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time; ``None`` where the minimum did not rise.
+        """Return what is complete since the last call; ``None`` if the minimum did not rise.
 
         Call it until it gives ``None``: what was moved out of memory may come in several steps. Raises
         ``RepeatDiffers``, and ``SpillLost`` where rows do not come back.
@@ -182,7 +184,7 @@ class RowGate:
         return GateOpening(frontier_after(up_to), rows, self._reader.row)
 
     def _step_towards(self, minimum: Timestamp, budget_bytes: int) -> Timestamp:
-        """The highest timestamp up to a minimum whose rows fit into memory when they are taken back.
+        """Return the highest timestamp up to a minimum whose rows fit into memory when they are taken back.
 
         Rows of one timestamp are never parted, so these may be more than fit.
         """
@@ -207,11 +209,11 @@ class RowGate:
         return sum(wait.memory_bytes for wait in self._waits.values())
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where to read each partition from, to have all that is above ``delivered`` again."""
+        """Return the offset to read each partition from, to have all that is above ``delivered`` again."""
         return {place: wait.first_offset(self.delivered) for place, wait in self._waits.items()}
 
     def next_offset(self, place: FeedPartition) -> int:
-        """The offset behind the last record of a partition that was taken."""
+        """Return the offset behind the last record of a partition that was taken."""
         return self._wait_of(place).next_offset
 
     def _take_marker(self, place: FeedPartition, record: FeedRecord, wait: WaitingRows) -> None:

@@ -32,7 +32,7 @@ class SideMarkers:
     __slots__ = ("_gate", "_laid", "_last", "_next", "_reached", "_reader", "_topic")
 
     def __init__(self, topic: str, partitions: Iterable[FeedPartition], gate: RowGate) -> None:
-        """``partitions`` are those of the gate, in which rows stand."""
+        """``partitions`` are those of the gate, which have the rows."""
         self._topic = topic
         self._gate = gate
         self._reader = VersionReader({topic: OffsetMarkerDecoder()})
@@ -60,7 +60,8 @@ class SideMarkers:
         self._pass_reached(rows)
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Where to read each partition of the topic from, to have every marker above ``delivered`` again."""
+        """Return the offset to read each partition of the topic from, to have every marker above
+        ``delivered`` again."""
         offsets = dict(self._next)
         for rows, laid in self._laid.items():
             last = [self._last[rows]] if rows in self._last else []

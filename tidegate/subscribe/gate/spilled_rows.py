@@ -73,12 +73,12 @@ def move_out(chunks: Iterable[RowChunk], store: BlockStore) -> Iterator[SpilledB
 
 
 def take_back(block: SpilledBlock, store: BlockStore) -> RowChunk:
-    """The rows of a block. Raises ``SpillLost``."""
+    """Read the rows of a block back. Raises ``SpillLost``."""
     return unpacked(store.take(block.ticket))
 
 
 def packed(chunks: Sequence[RowChunk]) -> bytes:
-    """The bytes of a block with the rows of some chunks of one partition."""
+    """Encode the rows of some chunks of one partition as the bytes of a block."""
     keys = [key for chunk in chunks for key in chunk.keys]
     values = [value for chunk in chunks for value in chunk.values]
     columns = [
@@ -94,7 +94,7 @@ def packed(chunks: Sequence[RowChunk]) -> bytes:
 
 
 def unpacked(block: bytes) -> RowChunk:
-    """The rows of a block, none of them decoded."""
+    """Decode the rows of a block; their values stay as they are."""
     count = int.from_bytes(block[:4], "little")
     offsets, walls, logicals = (_longs(block, 4 + 8 * count * at, count) for at in range(3))
     key_lengths, value_lengths = (_lengths(block, 4 + 24 * count + 4 * count * at, count) for at in range(2))
@@ -118,7 +118,7 @@ def _put(chunks: list[RowChunk], store: BlockStore) -> SpilledBlock:
 
 
 def _parts(chunk: RowChunk) -> Iterator[RowChunk]:
-    """A chunk in parts of a block at most, where rows are about equally large."""
+    """Yield a chunk in parts that are at most a block each, if its rows are about equally large."""
     rows = max(1, chunk.rows * BLOCK_BYTES // max(chunk.memory_bytes, 1))
     for begin in range(0, chunk.rows, rows):
         yield chunk if rows >= chunk.rows else chunk.part(begin, begin + rows)

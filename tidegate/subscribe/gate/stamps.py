@@ -46,7 +46,8 @@ def has_stamp(decoder: RecordDecoder) -> bool:
 
 
 def stamp(value: bytes | None) -> Timestamp | None:
-    """The timestamp at the end of a wrapped value; ``None`` where it is not there, and decoding has to tell.
+    """Return the timestamp at the end of a wrapped value; ``None`` if it is not there, and decoding has to
+    tell.
 
     Example: ``{"after": null, "updated": "1.0000000002"}`` gives ``Timestamp(1, 2)``.
     """

@@ -25,7 +25,7 @@ class VersionReader:
         self._stamped = {topic for topic, decoder in decoders.items() if has_stamp(decoder)}
 
     def chunk(self, place: FeedPartition, records: RecordColumns) -> RowChunk | None:
-        """The rows among some records of one partition that are no markers; ``None`` for no rows.
+        """Return the rows among some records of one partition that are no markers; ``None`` for no rows.
 
         A tombstone only lets log compaction forget a key: it is no row. A row whose timestamp cannot be seen
         is decoded. Raises ``UnreadableRow`` for one that cannot be.
@@ -99,7 +99,7 @@ def require_risen(place: FeedPartition, offset: int, resolved: Timestamp, last: 
 
 
 def timestamp_of(row: RowRecord) -> Timestamp:
-    """The timestamp of a row that ``VersionReader.row`` has read."""
+    """Return the timestamp of a row that ``VersionReader.row`` has read."""
     assert row.updated is not None
     return row.updated
 

@@ -33,7 +33,7 @@ class WaitingRows:
     )
 
     def __init__(self, begin: Timestamp, next_offset: int, store: BlockStore | None = None) -> None:
-        """``store`` is where ``move_out`` moves rows to."""
+        """``store`` is the place to which ``move_out`` moves rows."""
         self.marker = ZERO
         self.bound = begin
         self.next_offset = next_offset
@@ -91,11 +91,11 @@ class WaitingRows:
         return rows
 
     def spilled_up_to(self, minimum: Timestamp) -> list[SpilledBlock]:
-        """The blocks outside of memory that have rows at or below a minimum."""
+        """Return the blocks outside of memory that have rows at or below a minimum."""
         return [block for block in self._spilled if block.lowest <= minimum]
 
     def take_up_to(self, minimum: Timestamp) -> list[RowChunk]:
-        """The rows at or below a minimum, which is not above ``bound``. Raises ``SpillLost``."""
+        """Take out the rows at or below a minimum, which is not above ``bound``. Raises ``SpillLost``."""
         looked_at = self._carried + self._segments.take_below(minimum)
         self.memory_bytes -= sum(chunk.memory_bytes for chunk in looked_at)
         complete, self._carried = [], []
@@ -124,7 +124,8 @@ class WaitingRows:
             yield chunk
 
     def first_offset(self, delivered: Timestamp) -> int:
-        """Where to read from to have again every row that waits, and a marker above what was delivered.
+        """Return the offset to read from, to have again every row that waits, and a marker above
+        ``delivered``.
 
         Without the marker a partition that is ahead would seem to stand still until the next one.
         """

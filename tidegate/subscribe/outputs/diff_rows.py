@@ -21,7 +21,7 @@ class DiffRows:
         self._dialect = dialect
 
     def rows(self, updates: Iterable[Update]) -> list[RowValues]:
-        """The rows of consolidated updates of one timestamp."""
+        """Return the rows of consolidated updates of one timestamp."""
         ties = _by_values if self._dialect is Dialect.MATERIALIZE else _retractions_first
         in_order = sorted(updates, key=ties)
         for item in reversed(self._order_by):  # sorting is stable: what counts most is sorted by last

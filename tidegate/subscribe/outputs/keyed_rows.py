@@ -47,13 +47,13 @@ class KeyedRows:
         self._shape = shape
 
     def rows(self, updates: Iterable[Update]) -> list[RowValues]:
-        """The rows ``(mz_state, *key, *values)`` of consolidated updates of one timestamp."""
+        """Return the rows ``(mz_state, *key, *values)`` of consolidated updates of one timestamp."""
         groups = keyed_groups(updates, self._shape.key)
         return [shown(key_change(key, group), self._shape) for key, group in groups]
 
 
 def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[RowValues, list[Update]]]:
-    """The updates of each key, in the order of the keys; keys with NULLs are equal to each other."""
+    """Return the updates of each key, in the order of the keys; keys with NULLs are equal to each other."""
     groups: dict[Hashable, tuple[RowValues, list[Update]]] = {}
     for update in updates:
         values = tuple(update.row[at] for at in key)
@@ -62,7 +62,7 @@ def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[
 
 
 def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
-    """The case that a key's updates are, by the table above."""
+    """Return what became of a key by its updates, as the table above says."""
     ordered = sorted(updates, key=lambda update: update.diff)
     state = _CLEAN.get(tuple(update.diff for update in ordered), KEY_VIOLATION)
     before = ordered[0].row if state in (DELETE, UPSERT) else None
@@ -71,7 +71,7 @@ def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
 
 
 def shown(change: KeyChange, shape: OutputShape) -> RowValues:
-    """The row of a change. UPSERT has no word for an insert."""
+    """Return the row that shows a change. UPSERT has no word for an insert."""
     nothing = (None,) * len(shape.rest)
     before, after = (
         nothing if row is None else tuple(row[at] for at in shape.rest)

@@ -11,7 +11,7 @@ _MOST_DIGITS: Final = 1_000
 
 
 def number_text(value: float | Decimal) -> str:
-    """The number's text, with the digits that it has.
+    """Return the number's text, with the digits that it has.
 
     Example: ``Decimal("1E+1")`` is ``10``, the float ``0.5`` is ``0.5``, an infinity is ``-Infinity``.
     """
@@ -28,7 +28,7 @@ def is_finite(value: float | Decimal) -> bool:
 
 
 def not_finite_name(value: float | Decimal) -> str:
-    """The name of NaN or of an infinity, as PostgreSQL writes it."""
+    """Return the name of NaN or of an infinity, as PostgreSQL writes it."""
     if value != value:
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"

@@ -74,7 +74,7 @@ class Outputs:
         return self._shape.header
 
     def opening(self) -> list[RowValues]:
-        """The rows before all others: with PROGRESS a progress row at AS OF."""
+        """Return the rows before all others: with PROGRESS a progress row at AS OF."""
         return self._progress_rows(self._bounds.as_of)
 
     def take(self, updates: Iterable[Update]) -> None:
@@ -89,7 +89,8 @@ class Outputs:
                 self._hold(update)
 
     def advance(self, progress: Progress, shown: Sequence[RowValues] = ()) -> list[RowValues]:
-        """The rows of all updates below a frontier, and its progress row; ``None`` is the empty frontier.
+        """Return the rows of all updates below a frontier, and its progress row; ``None`` is the empty
+        frontier.
 
         ``shown`` are rows of updates that were not held here, in their form; they come first. A frontier that
         does not rise, and one after the end, give nothing.

@@ -34,7 +34,7 @@ ShowChanges: TypeAlias = Callable[[Iterable[TimeGroup], _Rows, _Rows], list[RowV
 
 
 def plain_rows(shape: OutputShape) -> ShowChanges:
-    """What shows changes in the form of a statement without a query, by diffs or by the primary key."""
+    """Return the function that shows changes of a statement without a query: by diffs, or by key."""
     if not shape.key:
         return _shown_as_diffs
     changes = _KeyedChanges(shape)
@@ -42,7 +42,7 @@ def plain_rows(shape: OutputShape) -> ShowChanges:
 
 
 def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
-    """Retractions first, then additions, each in the order of their values."""
+    """Show retractions first, then additions, each in the order of their values."""
     _leave_out_unchanged(before, after)
     shown: list[RowValues] = []
     for head, begin, end in groups:
@@ -73,7 +73,7 @@ class _KeyedChanges:
         self._nothing = (None,) * len(shape.rest)
 
     def new_values(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
-        """The rows of ENVELOPE UPSERT."""
+        """Show changes as rows of ENVELOPE UPSERT."""
         _leave_out_unchanged(before, after)
         key, nothing, reordered = self._key, self._nothing, self._reordered
         shown: list[RowValues] = []
@@ -100,7 +100,7 @@ class _KeyedChanges:
         return shown
 
     def with_before(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
-        """The rows of ENVELOPE DEBEZIUM."""
+        """Show changes as rows of ENVELOPE DEBEZIUM."""
         _leave_out_unchanged(before, after)
         key, rest, nothing = self._key, self._rest, self._nothing
         shown: list[RowValues] = []
@@ -117,8 +117,10 @@ class _KeyedChanges:
         return shown
 
     def _order_at_once(self, groups: Sequence[TimeGroup], before: _Rows, after: _Rows) -> list[int] | None:
-        """The order of all groups' changes by numbers that are their keys; ``None`` for other keys, and where
-        a change has no row at all."""
+        """Return the order of all groups' changes if their keys are whole numbers.
+
+        ``None`` for other keys, and if a change has no row at all.
+        """
         rows = [old if new is None else new for old, new in zip(before, after, strict=True)]
         if not rows or None in rows:
             return None
@@ -134,7 +136,7 @@ class _KeyedChanges:
         return order
 
     def _in_order(self, before: _Rows, after: _Rows, begin: int, end: int) -> tuple[_Rows, _Rows]:
-        """The changes of a group in the order of their keys, without those that have no row at all."""
+        """Return the changes of a group in the order of their keys, without those that have no row at all."""
         before, after = before[begin:end], after[begin:end]
         if end - begin == 1:
             return before, after
@@ -172,7 +174,7 @@ def _sort_rows(rows: list[RowValues]) -> None:
 
 
 def _order(keys: Sequence[Any]) -> list[int]:
-    """The positions of keys in their order, NULLs last. A key is a value, or a tuple of several."""
+    """Return the positions of keys in their order, NULLs last. A key is a value, or a tuple of several."""
     columns = zip(*keys, strict=True) if keys and type(keys[0]) is tuple else [keys]
     if _python_orders(columns, len(keys)):
         return sorted(range(len(keys)), key=keys.__getitem__)
@@ -191,7 +193,8 @@ def _python_orders(columns: Iterable[Sequence[Any]], count: int) -> bool:
 
 
 def picker(positions: tuple[int, ...]) -> Callable[[RowValues], RowValues]:
-    """What picks these values of a row as a tuple; ``itemgetter`` does not for fewer than two."""
+    """Return a function that picks these values of a row as a tuple; ``itemgetter`` does not for fewer than
+    two."""
     if len(positions) > 1:
         return itemgetter(*positions)
     if not positions:

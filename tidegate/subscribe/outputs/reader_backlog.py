@@ -53,7 +53,7 @@ class ReaderBacklog:
             )
 
     def sent(self) -> None:
-        """The oldest message was taken by the reader; the next one is being sent."""
+        """Note that the reader took the oldest message; the next one is being sent."""
         self._sizes.popleft()
         if self._sizes:
             self.waiting_bytes -= self._sizes[0]

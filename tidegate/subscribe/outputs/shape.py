@@ -75,7 +75,7 @@ def shape_of(
     *,
     progress: bool = False,
 ) -> OutputShape:
-    """The shape that an output clause has for these columns.
+    """Return the shape that an output clause has for these columns.
 
     Raises ``SubscribeStatementError`` for columns that do not exist, are ambiguous or stand in KEY twice, and
     for items of ORDER BY that are no columns.
@@ -113,7 +113,7 @@ def _key(columns: tuple[str, ...], output: OutputClause) -> tuple[int, ...]:
 
 
 def _row_order(columns: tuple[str, ...], qualifiers: tuple[tuple[str, ...], ...], item: SortItem) -> RowOrder:
-    """A column by its name, ``mz_diff``, or a position: 1 is mz_diff, 2 the first column."""
+    """Read a column by its name, ``mz_diff``, or a position: 1 is mz_diff, 2 the first column."""
     match item.target:
         case ColumnReference() as column:
             unqualified = (DIFF_COLUMN, *columns)

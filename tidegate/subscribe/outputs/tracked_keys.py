@@ -33,7 +33,7 @@ class TrackedKeys:
         self._live: dict[Hashable, list[Update]] = {}
 
     def rows(self, updates: Iterable[Update]) -> list[RowValues]:
-        """The rows of consolidated updates of one timestamp, after all timestamps below it."""
+        """Return the rows of consolidated updates of one timestamp, after all timestamps below it."""
         return [
             shown(self._change(key, group), self._shape)
             for key, group in keyed_groups(updates, self._shape.key)

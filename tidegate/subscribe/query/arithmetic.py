@@ -51,8 +51,11 @@ ARITHMETIC: Final = frozenset(_PLAIN)
 
 
 def calculate(operator: str, left: Any, right: Any) -> Number:
-    """``left operator right``. Raises ``EvaluationError`` for what are no numbers, and for division by
-    zero."""
+    """Return ``left operator right``.
+
+    Raises ``EvaluationError`` for values that are no numbers, for division by zero, and for a result that is
+    out of range.
+    """
     if not is_number(left) or not is_number(right):
         raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
     if operator in "/%" and right == 0:
@@ -82,7 +85,7 @@ def _alike(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def type_name(value: Any) -> str:
-    """The SQL name of a value's type, for errors."""
+    """Return the SQL name of a value's type, for errors."""
     match value:
         case bool():
             return "boolean"

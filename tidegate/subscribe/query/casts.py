@@ -20,8 +20,10 @@ _MOST_DIGITS: Final = 131_072
 
 
 def _written_out(value: Decimal) -> Decimal:
-    """A number whose digits can all be written. Raises ``OverflowError``: 1E+999999999 has a gigabyte of
-    them."""
+    """Return a number if all its digits can be written.
+
+    Raises ``OverflowError`` for others: 1E+999999999 has a gigabyte of digits.
+    """
     if value.is_finite() and value and max(value.adjusted(), -int(value.as_tuple().exponent)) > _MOST_DIGITS:
         raise OverflowError
     return value
@@ -59,7 +61,10 @@ CAST_TYPES: Final = frozenset(_CASTS)
 
 
 def cast(value: Any, sql_type: str) -> Any:
-    """The value in that type; NULL stays NULL. Raises ``EvaluationError`` for one that has no form there."""
+    """Return the value in that type; NULL stays NULL.
+
+    Raises ``EvaluationError`` for a value that has no form there.
+    """
     if value is None:
         return None
     try:

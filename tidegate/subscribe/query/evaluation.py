@@ -24,7 +24,7 @@ _CAST: Final = "cast "
 
 
 def compile_expression(expression: Expression, scope: Scope) -> Evaluate:
-    """The function of a row that an expression is.
+    """Return the function that gives an expression's value for a row.
 
     Raises ``SubscribeStatementError`` for columns and functions that do not exist.
     """
@@ -76,7 +76,10 @@ def _of_several(function: Callable[..., Any], operands: list[Evaluate]) -> Evalu
 
 
 def _strict(name: str) -> tuple[Callable[..., Any], Sequence[int]] | None:
-    """A function that is not asked for NULL, and how many operands it takes."""
+    """Return a function and how many operands it takes; ``None`` for an unknown one.
+
+    It is not called with NULL.
+    """
     if name in COMPARISONS:
         return (lambda left, right: compare(name, left, right)), (2,)
     if name in ARITHMETIC:

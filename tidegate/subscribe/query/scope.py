@@ -17,7 +17,10 @@ class Scope:
     qualifiers: tuple[tuple[str, ...], ...] = ()
 
     def position(self, reference: ColumnReference) -> int:
-        """Where the column stands in a row. Raises ``SubscribeStatementError`` for none, and for several."""
+        """Return where the column stands in a row.
+
+        Raises ``SubscribeStatementError`` for none, and for several.
+        """
         *qualifier, name = reference.parts
         found = [at for at, column in enumerate(self.columns) if column == name]
         shown = ".".join(reference.parts)
@@ -31,7 +34,7 @@ class Scope:
 
 
 def references(expression: Expression) -> Iterator[ColumnReference]:
-    """The columns that an expression names, in their order."""
+    """Yield the columns that an expression names, in their order."""
     match expression:
         case ColumnReference():
             yield expression

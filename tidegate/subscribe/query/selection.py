@@ -75,7 +75,9 @@ class Selection:
         self._top = TopRows(query.limit, query.offset) if self.stateful else None
 
     def apply(self, updates: Iterable[Update]) -> list[Update]:
-        """The updates of the query. All updates of a timestamp come together, in the order of timestamps.
+        """Return the updates of the query.
+
+        All updates of a timestamp come together, in the order of timestamps.
 
         Raises ``EvaluationError`` where an expression has no value for a row.
         """
@@ -112,7 +114,7 @@ def _column(at: int) -> Evaluate:
 
 
 def _name_of(expression: Expression) -> str:
-    """The name of a column without AS, as PostgreSQL gives it."""
+    """Return the name of a column without AS, as PostgreSQL gives it."""
     match expression:
         case ColumnReference():
             return expression.parts[-1]
@@ -125,7 +127,10 @@ _UNNAMED = frozenset({"and", "or", "not", "in", "like", "ilike", "neg"})
 
 
 def _sort(item: SortItem, scope: Scope, output: Scope) -> _Sort:
-    """A number is a position of the output, a plain name one of its columns, else one of the relation's."""
+    """Read an item of ORDER BY.
+
+    A number is a position of the output, a plain name one of its columns, else one of the relation's.
+    """
     target = item.target
     if isinstance(target, Constant) and type(target.value) is int:
         count = len(output.columns)

@@ -35,7 +35,10 @@ COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def compare(operator: str, left: Any, right: Any) -> bool:
-    """``left operator right`` of two values that are not NULL. NaN equals itself, above all numbers."""
+    """Return ``left operator right`` for two values that are not NULL.
+
+    NaN equals itself, and is above all numbers. Raises ``EvaluationError`` for values of unlike types.
+    """
     alike = type(left) is type(right) or (is_number(left) and is_number(right))
     if not alike:
         raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
@@ -43,7 +46,7 @@ def compare(operator: str, left: Any, right: Any) -> bool:
 
 
 def truth(value: Any) -> bool | None:
-    """The value as a truth value, NULL for unknown. Raises ``EvaluationError`` for any other."""
+    """Return the value as a truth value, ``None`` for unknown. Raises ``EvaluationError`` for any other."""
     if value is None or isinstance(value, bool):
         return value
     raise EvaluationError(f"argument must be boolean, not {type_name(value)}")

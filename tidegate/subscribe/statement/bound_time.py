@@ -30,7 +30,7 @@ _NOW: Final = frozenset({"now", "mz_now"})
 
 
 def bound_time(clause: BoundClause, now_ns: int) -> Timestamp:
-    """The timestamp of a bound; ``now_ns`` is the wall clock in Unix nanoseconds.
+    """Return the timestamp of a bound; ``now_ns`` is the wall clock in Unix nanoseconds.
 
     Raises ``SubscribeStatementError`` (``invalid_bound``) for NULL and for what is no timestamp.
     """
@@ -70,7 +70,10 @@ def _decimal(text: str) -> Timestamp | None:
 
 
 def _moment(text: str, now_ns: int) -> Timestamp | None:
-    """A time before now counts from now; any other may be after it."""
+    """Read a time; ``None`` if it is none.
+
+    One that begins with ``-`` counts back from now, any other may lie in the future.
+    """
     try:
         return read_cursor(text, now_ns if text.startswith("-") else MAX.wall)
     except StatementError:

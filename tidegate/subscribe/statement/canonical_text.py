@@ -13,7 +13,7 @@ from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, Sort
 
 
 def query_text(query: SelectQuery) -> str:
-    """The query with every operation in parentheses and every name in quotes."""
+    """Return the query as text, with every operation in parentheses and every name in quotes."""
     parts = [f"SELECT {', '.join(map(_item_text, query.items))}"]
     if query.where is not None:
         parts.append(f"WHERE {expression_text(query.where)}")
@@ -25,13 +25,13 @@ def query_text(query: SelectQuery) -> str:
 
 
 def sort_text(item: SortItem) -> str:
-    """An item of ORDER BY with its direction and the place of its NULLs."""
+    """Return an item of ORDER BY as text, with its direction and the place of its NULLs."""
     direction = "DESC" if item.order.descending else "ASC"
     return f"{expression_text(item.target)} {direction} NULLS {'FIRST' if item.order.nulls_first else 'LAST'}"
 
 
 def expression_text(expression: Expression) -> str:
-    """The expression's text: ``and(>("a", 1), is null("b"))``."""
+    """Return the expression's text: ``and(>("a", 1), is null("b"))``."""
     match expression:
         case Constant():
             return _constant_text(expression.value)

@@ -20,7 +20,7 @@ _MOST_DIGITS: Final = 1_000
 
 
 def read_expression(tree: Tree[Token], level: int = 0) -> Expression:
-    """The expression of a tree. Raises ``SubscribeStatementError`` for one that is nested too deeply."""
+    """Return the expression of a tree. Raises ``SubscribeStatementError`` if it is nested too deeply."""
     position = getattr(tree.meta, "start_pos", -1)
     if level > MOST_LEVELS:
         raise StatementFault.TOO_LARGE.error(
@@ -57,7 +57,7 @@ def _number(parts: _Parts) -> Constant:
 
 
 def _chain(parts: _Parts) -> Expression:
-    """``a - b + c`` is ``(a - b) + c``."""
+    """Read a chain of operators from the left: ``a - b + c`` is ``(a - b) + c``."""
     if len(parts.tokens) > MOST_LEVELS:
         raise StatementFault.TOO_LARGE.error(
             f"the expression has more than {MOST_LEVELS} operations in one chain", parts.position
@@ -107,11 +107,11 @@ _READERS: Final[Mapping[str, Callable[[_Parts], Expression]]] = {
 
 
 def name_of(token: Any) -> str:
-    """The name that a token writes: as it is in quotes, else in lower case."""
+    """Return the name that a token writes: in quotes as it is, else in lower case."""
     return unquoted(token) if token.type == "QUOTED" else unicodedata.normalize("NFC", str(token).lower())
 
 
 def unquoted(token: Any) -> str:
-    """A text or name without its quotes."""
+    """Return a text or name without its quotes."""
     quote = token[0]
     return str(token)[1:-1].replace(quote * 2, quote)

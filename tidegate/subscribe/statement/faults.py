@@ -36,6 +36,6 @@ class StatementFault(enum.Enum):
     TOO_LARGE = ("statement_too_large", "54001")
 
     def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:
-        """The error of this kind; ``position`` is the 0-based offset of the fault in the statement."""
+        """Make the error of this kind; ``position`` is the 0-based offset of the fault in the statement."""
         code, sqlstate = self.value
         return SubscribeStatementError(message, code, sqlstate, position, hint)

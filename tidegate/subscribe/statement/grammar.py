@@ -152,7 +152,7 @@ _KEPT: Final = frozenset(
 
 
 def terminal(word: str) -> str:
-    """The terminal of a keyword."""
+    """Return the terminal of a keyword."""
     return word if word in _KEPT else f"_{word}"
 
 

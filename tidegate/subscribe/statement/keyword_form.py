@@ -32,7 +32,7 @@ def subscribe_statement(
     at_least: bool = False,
     up_to: Timestamp | int | str | None = None,
 ) -> SubscribeStatement:
-    """The statement of some keyword arguments.
+    """Make the statement that some keyword arguments describe.
 
     Args:
         subject: a table's name or a query, as SQL: ``flights`` or ``SELECT a FROM t WHERE b > 1``.

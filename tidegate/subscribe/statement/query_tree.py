@@ -16,7 +16,7 @@ _MOST_ROWS: Final = 2**63 - 1
 
 
 def read_relation(tree: Tree[Token], alias: str = "") -> NamedRelation:
-    """A relation by its name. Raises ``SubscribeStatementError`` for more than three parts."""
+    """Read a relation's name. Raises ``SubscribeStatementError`` for more than three parts."""
     if len(tree.children) > _MOST_PARTS:
         raise StatementFault.SYNTAX.error(
             "a name has at most three parts: database.schema.table", tree.meta.start_pos
@@ -25,7 +25,7 @@ def read_relation(tree: Tree[Token], alias: str = "") -> NamedRelation:
 
 
 def read_query(tree: Tree[Token]) -> SelectQuery:
-    """The query of a tree. Raises ``SubscribeStatementError`` for a LIMIT that is no number of rows."""
+    """Return the query of a tree. Raises ``SubscribeStatementError`` if LIMIT is no number of rows."""
     parts: dict[str, list[Any]] = {str(part.data): part.children for part in tree.children}
     relation, *alias = parts["source"]
     return SelectQuery(
@@ -46,7 +46,10 @@ def _item(tree: Tree[Token]) -> SelectItem:
 
 
 def read_sort_item(tree: Tree[Token]) -> SortItem:
-    """An item of ORDER BY; NULLs are last when ascending and first when descending, unless stated."""
+    """Read an item of ORDER BY.
+
+    Unless it says otherwise, NULLs are last when ascending, first when descending.
+    """
     expression, *marks = tree.children
     words = {str(mark.data): mark.children[0].type for mark in marks}
     descending = words.get("direction") == "DESC"

@@ -31,7 +31,7 @@ class SubscribeSwitches:
 
     @classmethod
     def without(cls, names: Iterable[str]) -> SubscribeSwitches:
-        """All on but those named. Raises ``SettingsError`` for a name that is no switch."""
+        """Turn all switches on but those named. Raises ``SettingsError`` for a name that is no switch."""
         switches, known = cls(), [each.name for each in fields(cls)]
         for name in names:
             if name not in known:

@@ -44,7 +44,7 @@ _WANTED: Final = (
 
 
 def syntax_error(error: Any, text: str) -> SubscribeStatementError:
-    """The error for what lark raised (``lark.exceptions.UnexpectedInput``) for ``text``."""
+    """Make the error for what lark raised (``lark.exceptions.UnexpectedInput``) for ``text``."""
     token = getattr(error, "token", None)
     at_end = token is not None and token.type == "$END"
     position = len(text.rstrip()) if at_end else error.pos_in_stream
@@ -60,7 +60,7 @@ def syntax_error(error: Any, text: str) -> SubscribeStatementError:
 
 
 def found(text: str, position: int) -> str:
-    """What stands at ``position``, in words: ``ENVELOPE``, ``identifier "a"``, ``EOF``."""
+    """Say in words what stands at ``position``: ``ENVELOPE``, ``identifier "a"``, ``EOF``."""
     if position >= len(text.rstrip()):
         return "EOF"
     piece = _PIECE.match(text, position)

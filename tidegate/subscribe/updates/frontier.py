@@ -29,15 +29,21 @@ ZERO_FRONTIER: Final = Frontier(ZERO)
 
 
 def frontier_after(marker: Timestamp) -> Frontier:
-    """The frontier that a marker makes: the timestamp after it. The highest timestamp has none, and stays."""
+    """Return the frontier that a marker makes: the timestamp after it.
+
+    The highest timestamp has none, and stays.
+    """
     return Frontier(marker if marker >= MAX else marker.next())
 
 
 def resume_as_of(frontier: Frontier) -> Timestamp:
-    """The AS OF that gives everything from ``frontier`` on, without a snapshot; zero for zero."""
+    """Return the AS OF that gives everything from ``frontier`` on, without a snapshot; zero for zero."""
     return ZERO if frontier <= ZERO else frontier.prev()
 
 
 def lowest_progress(progresses: Iterable[Progress]) -> Progress:
-    """The lowest of some frontiers; the empty frontier is above all others, and that of no frontiers."""
+    """Return the lowest of some frontiers.
+
+    The empty frontier is above all others; without frontiers it is the result.
+    """
     return min((frontier for frontier in progresses if frontier is not None), default=None)

@@ -35,7 +35,7 @@ class Relation:
     types: tuple[SqlType, ...] = ()
 
     def positions(self, column: str) -> list[int]:
-        """Where the column stands: no position for an unknown one, several for an ambiguous one."""
+        """Return where the column stands: no position for an unknown one, several for an ambiguous one."""
         return [at for at, name in enumerate(self.columns) if name == column]
 
 
@@ -51,7 +51,8 @@ class Relations:
         return iter(self._relations)
 
     def named(self, parts: Sequence[str]) -> list[Relation]:
-        """Those that one to three parts name: ``name``, ``schema.name`` or ``database.schema.name``.
+        """Return the relations that one to three parts name: ``name``, ``schema.name`` or
+        ``database.schema.name``.
 
         ``database.name`` is taken too where the schema is ``public``, as for feeds.
         """

@@ -15,7 +15,7 @@ _NAN: Final = "NaN"
 
 
 def row_identity(values: tuple[Any, ...]) -> Hashable:
-    """The identity of a row, or of some of its values: equal for equal rows, NULL equal to NULL."""
+    """Return the identity of a row, or of some of its values: equal for equal rows, NULL equal to NULL."""
     return values if _PLAIN.issuperset(map(type, values)) else tuple(map(_frozen, values))
 
 

@@ -24,7 +24,7 @@ class Update(NamedTuple):
 
 
 def consolidated(updates: Iterable[Update]) -> list[Update]:
-    """Each row of a time at most once, with the sum of its diffs; sums of zero are left out.
+    """Return each row of a time at most once, with the sum of its diffs; sums of zero are left out.
 
     Example: ``-1`` and ``+1`` of one row at one time are nothing, so an update to the same value is silent.
     The order is that in which the rows first came.

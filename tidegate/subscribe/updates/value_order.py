@@ -23,14 +23,14 @@ class ValueOrder:
     nulls_first: bool = False
 
     def key(self, value: Any) -> SortKey:
-        """What to sort by, with ``reverse=self.descending``, which keeps the order of equal values."""
+        """Return what to sort by, with ``reverse=self.descending``, which keeps the order of equal values."""
         if value is None:
             return (1 if self.nulls_first == self.descending else -1,)
         return (0, value_key(value))
 
 
 def value_key(value: Any) -> SortKey:
-    """The ascending key of a value; NULL is above all others."""
+    """Return the ascending key of a value; NULL is above all others."""
     match value:
         case None:
             return (9,)
@@ -50,5 +50,5 @@ def value_key(value: Any) -> SortKey:
 
 
 def values_key(values: Sequence[Any]) -> SortKey:
-    """The ascending key of several values, the first one most significant, NULLs last."""
+    """Return the ascending key of several values, the first one most significant, NULLs last."""
     return tuple(map(value_key, values))

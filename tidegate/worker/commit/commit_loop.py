@@ -302,7 +302,7 @@ class CommitLoop:
         return InFlight(result, self.outlets.barriers(result.outputs), end)
 
     async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
-        """Ask registries for ids (step 2a). Returns ``None`` when the partition is let go of before that.
+        """Ask registries for ids (step 2a). Returns ``None`` when the partition is released before that.
 
         Messages about feeds wait meanwhile: they are to be taken up after the batch.
         """

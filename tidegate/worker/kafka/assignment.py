@@ -31,7 +31,7 @@ class Holder(Protocol):
         """Take a batch that came for one of its partitions."""
 
     async def released(self) -> None:
-        """Let go of every partition. After the return nothing is written for them any more."""
+        """Release every partition. After the return nothing is written for them any more."""
 
 
 class Assignment:
@@ -70,7 +70,7 @@ class Assignment:
         task.add_done_callback(self._exchanges.discard)
 
     async def release(self) -> None:
-        """Finish the batches in flight of every partition, and let go of it."""
+        """Finish the batches in flight of every partition, and release it."""
         self._changes += 1
         async with self._changing:
             await self._release()

@@ -237,7 +237,8 @@ class Outlet:
         self._patience.begin_anew(forgiving=change is OutletChange.RESUME)
 
     def next_look_s(self, retry_s: float) -> float | None:
-        """In how many seconds to look or to hand over again; ``None``: once ``acknowledged`` is called.
+        """Return in how many seconds to look or to hand over again; ``None``: once ``acknowledged`` is
+        called.
 
         ``retry_s`` is how long to wait before a producer without room is given rows again.
         """

@@ -121,7 +121,7 @@ class Outlets:
         return refusal
 
     def let_go(self) -> None:
-        """Note that the partition is let go of: from now on batches wait for rows for ``drain_s`` at most."""
+        """Note that the partition is being released: batches wait for rows ``drain_s`` at most now."""
         self._last_look_at = self._clock() + self._limits.drain_s
 
     def become(self, change: OutletChange, feed_id: FeedId) -> None:
@@ -140,7 +140,7 @@ class Outlets:
         self._ended |= ended & self._outlets.keys()
 
     def next_look_s(self) -> float | None:
-        """In how many seconds to look or to hand over again; ``None``: once rows are acknowledged."""
+        """Return in how many seconds to look or to hand over again; ``None``: once rows are acknowledged."""
         looks = (outlet.next_look_s(_QUEUE_FULL_S) for outlet in self._outlets.values())
         return min((look for look in looks if look is not None), default=None)
 

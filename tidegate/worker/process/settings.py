@@ -331,7 +331,7 @@ class Settings(BaseSettings):
 
     @property
     def drain_sinks_ms(self) -> int:
-        """How long a partition that is let go of waits for sinks. The other half is for its last commits."""
+        """How long the release of a partition waits for sinks. The other half is for its last commits."""
         return self.drain_timeout_ms // 2
 
     @cached_property

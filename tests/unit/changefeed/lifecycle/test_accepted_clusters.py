@@ -1,4 +1,4 @@
-"""What a feed takes over that goes on on another Kafka cluster, and what not
+"""What a feed that continues on another Kafka cluster takes over, and what not
 (docs/protocols/accept-cluster.md)."""
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def test_rows_above_where_it_began_come_to_the_cluster_whatever_happens_between(
 
 
 def _accept(world: World, data: st.DataObject) -> None:
-    """An operator has the feed go on on a cluster that is another one each time."""
+    """An operator has the feed continue on a cluster that is another one each time."""
     feed = view(world.jobs)
     defined = feed.defined
     if defined is None or not feed.targets:

@@ -1,4 +1,4 @@
-"""A query's feed goes on on another Kafka cluster: the driver's steps N2 to N6 of
+"""A query's feed continues on another Kafka cluster: the driver's steps N2 to N6 of
 docs/protocols/accept-cluster.md."""
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class BatchColumns:
 
     @classmethod
     def of(cls, plan: SubscribePlan, record_format: Format) -> BatchColumns:
-        """The columns of a plan's rows."""
+        """Make the columns of a plan's rows."""
         return cls(plan.shape, value_types(plan), key_columns(plan), record_format)
 
     @property
@@ -41,7 +41,7 @@ class BatchColumns:
 
     @property
     def own(self) -> int:
-        """How many of them are SUBSCRIBE's own; they come first."""
+        """How many of the columns are SUBSCRIBE's own; they come first."""
         return len(self.header) - len(self.types)
 
     def require_names(self) -> None:

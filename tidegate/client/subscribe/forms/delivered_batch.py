@@ -32,7 +32,7 @@ class DeliveredBatch(SubscriptionBatch):
     def of(
         cls, batch: SubscriptionBatch, columns: BatchColumns, loss: HistoryLoss | None = None
     ) -> DeliveredBatch:
-        """The batch with its columns."""
+        """Join a batch with its columns."""
         return cls(batch.frontier, batch.rows, batch.is_snapshot, batch.token, batch.is_last, columns, loss)
 
     def dicts(self) -> list[dict[str, Any]]:

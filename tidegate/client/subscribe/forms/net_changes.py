@@ -90,7 +90,7 @@ def _netted(updates: list[Update], key: tuple[int, ...], names: tuple[str, ...])
 
 
 def _updates(changes: Iterable[_KeyedRow]) -> Iterator[Update]:
-    """What rows of ENVELOPE DEBEZIUM took away and added."""
+    """Yield the rows that rows of ENVELOPE DEBEZIUM took away and added, as updates."""
     for state, key, values in changes:
         half = len(values) // 2
         if state in (DELETE, UPSERT):
@@ -100,7 +100,7 @@ def _updates(changes: Iterable[_KeyedRow]) -> Iterator[Update]:
 
 
 def _newest(changes: Iterable[_KeyedRow], names: tuple[str, ...]) -> Iterator[NetChange]:
-    """What rows of ENVELOPE UPSERT leave: the last one of each key."""
+    """Yield what rows of ENVELOPE UPSERT leave: the last row of each key."""
     newest = {row_identity(change[1]): change for change in changes}
     for state, key, values in newest.values():
         yield NetChange(state, key, None, _named(names, None if state == DELETE else key + values))

@@ -20,11 +20,11 @@ class HeldCheckpoint(Protocol):
 
     @property
     def name(self) -> str:
-        """Under which it was acquired."""
+        """The name under which it was acquired."""
 
     @property
     def epoch(self) -> int:
-        """Higher than that of every process that acquired it before."""
+        """The epoch: a number that is higher than that of every earlier holder."""
 
     @property
     def token(self) -> str | None:
@@ -35,11 +35,11 @@ class HeldCheckpoint(Protocol):
         before stays, and this process has to end its subscription."""
 
     def close(self) -> None:
-        """Let connections of its own go. The checkpoint and its epoch stay as they are."""
+        """Close its own connections. The checkpoint and its epoch stay as they are."""
 
 
 class CheckpointStore(Protocol):
-    """Where checkpoints are. A second process that acquires a name fences the first."""
+    """A place that keeps checkpoints. A second process that acquires a name fences the first."""
 
     def acquire(self, name: str) -> HeldCheckpoint:
         """Raise the epoch of the name, and return its token. Every earlier holder is fenced from now on.
@@ -50,12 +50,12 @@ class CheckpointStore(Protocol):
 
 
 def wall_clock_ms() -> int:
-    """The present."""
+    """Return the present in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def next_epoch(before: int, now_ms: int) -> int:
-    """The epoch behind one: the present, if that is higher.
+    """Return the epoch behind one: the present, if that is higher.
 
     A checkpoint that was deleted and made anew so has no epoch that a process still holds.
     """
@@ -69,7 +69,7 @@ def require_name(name: str) -> None:
 
 
 def fenced(name: str, epoch: int, why: str) -> Fenced:
-    """The error for a process that another one has taken the name from."""
+    """Make the error for a process from which another one has taken the name."""
     return Fenced(
         f"The checkpoint {name} is not held any more by this process, which acquired it with the epoch "
         f"{epoch}: {why}. Nothing was stored. End this process, or acquire the checkpoint again and go "

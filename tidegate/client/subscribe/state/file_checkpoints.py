@@ -53,7 +53,7 @@ class HeldFile:
         self._store.commit(self, token)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
 
 class FileCheckpoints:
@@ -106,7 +106,7 @@ class FileCheckpoints:
             os.close(lock)
 
     def _read(self, name: str) -> tuple[int, str | None]:
-        """The epoch and the token; 0 for a name that was never acquired."""
+        """Read the epoch and the token; the epoch is 0 for a name that was never acquired."""
         file = self._file(name)
         try:
             content = file.read_bytes()

@@ -43,7 +43,7 @@ class GenerationSweep:
         self._column = _quoted(column)
 
     def begin(self) -> int:
-        """A generation that no row has, above all that rows have (step 1)."""
+        """Return a generation that is above those of all rows (step 1)."""
         cursor = self._connection.cursor()
         cursor.execute(f"SELECT coalesce(max({self._column}), 0) FROM {self._table}")  # noqa: S608 - quoted
         (highest,) = plain_row(cursor.fetchone())
@@ -58,7 +58,7 @@ class GenerationSweep:
 
 
 def _quoted(name: str) -> str:
-    """The name as an identifier. Raises ``ValueError`` for one that a statement cannot have."""
+    """Return the name as an identifier. Raises ``ValueError`` for one that a statement cannot have."""
     if not name or "\x00" in name:
         raise ValueError(f"no name of a table or column: {name!r}")
     return '"' + name.replace('"', '""') + '"'

@@ -171,7 +171,7 @@ class GroupCheckpoints:
     def _group(
         self, name: str, partitions: Sequence[TopicPartition]
     ) -> tuple[Any, dict[FeedPartition, GroupOffset]]:
-        """The name of the group as producers want it, and its offsets.
+        """Return the group's name as producers want it, and its offsets.
 
         A consumer is asked for them, of partitions that are known. The admin client could list them, but in
         librdkafka 2.16 that ends the process where the group's coordinator has just moved (issue 5040).

@@ -42,7 +42,7 @@ class StoredCheckpoint:
 
 
 def group_offsets(token: str, epoch: int, group: str) -> dict[FeedPartition, GroupOffset]:
-    """What is committed for a token. Raises ``TokenRefused`` for one that offsets cannot hold."""
+    """Return the offsets to commit for a token. Raises ``TokenRefused`` for one that offsets cannot hold."""
     parsed = parse_token(token)
     if not parsed.offsets:
         raise TokenRefused(
@@ -65,7 +65,7 @@ def group_offsets(token: str, epoch: int, group: str) -> dict[FeedPartition, Gro
 
 
 def read_group(found: Mapping[FeedPartition, GroupOffset], group: str) -> StoredCheckpoint:
-    """The checkpoint that a group's offsets are.
+    """Return the checkpoint that a group's offsets stand for.
 
     Offsets of an earlier commit, of partitions that later tokens do not have, are passed over. Raises
     ``HistoryLost`` for offsets that were not committed together, ``StateError`` for those of a newer

@@ -169,7 +169,7 @@ class KeyTable:
                 self._changes = OpeningChanges(self._state)
 
     def snapshot(self) -> KeyTableSnapshot:
-        """All rows as of the frontier, to be read in chunks while the table goes on. Close it."""
+        """Return all rows as of the frontier, to be read in chunks while the table goes on. Close it."""
         with self._first_error, reading(self._path):
             self._snapshots = [each for each in self._snapshots if each.is_open]
             self._snapshots.append(KeyTableSnapshot(self._db.iter(), self._path))

@@ -62,7 +62,9 @@ class KeyTableSnapshot:
         return self._rows is not None
 
     def chunks(self, rows: int = ROWS_OF_A_CHUNK) -> Iterator[Chunk]:
-        """All rows in the order of their keys, up to ``rows`` of them at a time. It can be called again.
+        """Yield all rows in the order of their keys, up to ``rows`` of them at a time.
+
+        It can be called again.
 
         The last chunk comes once the sums over all rows were found right. Raises ``HistoryLost`` for damaged
         rows, ``StateError`` where the table was closed.

@@ -26,7 +26,7 @@ class OpeningChanges:
         return len(self._now)
 
     def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
-        """Those keys, each once, that have to be learned before they can be replaced."""
+        """Return those keys, each once, that have to be learned before they can be replaced."""
         return [key for key in dict.fromkeys(keys) if key not in self._now]
 
     def learn(self, keys: Iterable[bytes], found: Iterable[Stored]) -> None:
@@ -43,7 +43,7 @@ class OpeningChanges:
         return before
 
     def replaced(self) -> Iterator[tuple[bytes, Stored]]:
-        """The keys that have another row now, with what they had when the opening began."""
+        """Yield the keys that have another row now, with what they had when the opening began."""
         return ((key, before) for key, before in self._before.items() if self._now[key] != before)
 
     def put_into(self, batch: WriteBatch) -> None:

@@ -58,7 +58,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, how: str) -> HistoryLost:
-    """The error for rows that cannot be trusted."""
+    """Make the error for rows that cannot be trusted."""
     return HistoryLost(
         f"The rows by key in {path} are damaged ({how:.300}): what later changes retract is not known. "
         "Discard them, and begin again with a snapshot"
@@ -66,12 +66,12 @@ def damaged(path: Path, how: str) -> HistoryLost:
 
 
 def read_span(db: Rdict, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-    """Up to ``limit`` keys from ``start`` on and below ``end``, with their values, in order."""
+    """Read up to ``limit`` keys from ``start`` on and below ``end``, with their values, in order."""
     return span_of(db.iter(), start, end, limit)  # which is given up then: it would keep the database open
 
 
 def span_of(rows: RdictIter, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-    """The same as of the moment in which this iterator was made."""
+    """Read the same as of the moment in which this iterator was made."""
     found = list[tuple[bytes, bytes]]()
     rows.seek(start)
     while len(found) < limit and rows.valid() and (key := rows.key()) < end:

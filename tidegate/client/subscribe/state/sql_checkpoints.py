@@ -81,7 +81,7 @@ class HeldRow:
             raise fenced(self.name, self.epoch, "another process has acquired it, or its row was deleted")
 
     def close(self) -> None:
-        """The connection is the user's."""
+        """Do nothing: the connection belongs to the user."""
 
 
 class SqlCheckpoints:

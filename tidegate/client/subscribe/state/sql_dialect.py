@@ -17,7 +17,7 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlDialect:
-    """How one database is spoken to.
+    """The SQL of one database, where databases differ.
 
     Attributes:
         parameter: what stands for a parameter in a statement (the DB-API's ``paramstyle``).
@@ -34,7 +34,7 @@ class SqlDialect:
     table: str
 
     def statement(self, text: str) -> str:
-        """The statement with this database's parameters; it is written with ``?``."""
+        """Return a statement, written with ``?``, with this database's parameters."""
         return text.replace("?", self.parameter)
 
 
@@ -89,5 +89,5 @@ def needs_begin(connection: Any) -> bool:
 
 
 def plain_row(row: Any) -> tuple[Any, ...]:
-    """The values of a row, whatever row factory the user's connection has."""
+    """Return the values of a row, whatever row factory the user's connection has."""
     return tuple(row.values()) if isinstance(row, Mapping) else tuple(row)

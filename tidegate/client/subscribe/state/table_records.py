@@ -47,12 +47,12 @@ Stored: TypeAlias = bytes | None
 
 
 def sealed(key: bytes, content: bytes) -> bytes:
-    """The content behind its seal."""
+    """Return the content behind its seal."""
     return _SEAL.pack(crc32(content, crc32(key))) + content
 
 
 def unsealed(key: bytes, stored: bytes) -> bytes:
-    """The content of a sealed value. Raises ``ValueError`` where the seal is of another content or key."""
+    """Return the content of a sealed value. Raises ``ValueError`` if content and key do not fit the seal."""
     content = stored[4:]
     if stored[:4] != _SEAL.pack(crc32(content, crc32(key))):
         raise ValueError(f"what stands under {key!r:.80} is not what was written")
@@ -61,14 +61,14 @@ def unsealed(key: bytes, stored: bytes) -> bytes:
 
 @dataclass(slots=True)
 class KeyTableState:
-    """How far the table is, and the sums over its rows."""
+    """How far the table is, and sums over its rows."""
 
     frontier: Frontier = ZERO_FRONTIER
     rows: int = 0
     seals: int = 0
 
     def copy(self) -> KeyTableState:
-        """The same, to be changed apart."""
+        """Return a copy that can be changed apart."""
         return KeyTableState(self.frontier, self.rows, self.seals)
 
     def count(self, before: Stored, after: Stored) -> None:
@@ -82,7 +82,7 @@ class KeyTableState:
         self.seals %= _SUM_LIMIT
 
     def to_bytes(self) -> bytes:
-        """The sealed record."""
+        """Encode the state as its sealed record."""
         members = {"frontier": self.frontier.decimal(), "rows": self.rows, "seals": self.seals}
         return sealed(STATE_KEY, _json(members))
 
@@ -96,7 +96,7 @@ def read_state(stored: bytes) -> KeyTableState:
 
 
 def about_bytes(identity: TableIdentity) -> bytes:
-    """The sealed record of what a table is of."""
+    """Encode what a table is of as its sealed record."""
     members = {
         "columns": identity.columns,
         "feed": identity.feed,
@@ -107,8 +107,11 @@ def about_bytes(identity: TableIdentity) -> bytes:
 
 
 def read_about(stored: bytes) -> tuple[int, TableIdentity]:
-    """The format and the identity. Raises ``ValueError`` and ``KeyError``; a newer format may have no
-    identity that can be read, and then has an empty one."""
+    """Return the format and the identity.
+
+    A newer format may have no identity that can be read; then the identity is empty. Raises ``ValueError``
+    and ``KeyError``.
+    """
     members: dict[str, Any] = json.loads(unsealed(ABOUT_KEY, stored))
     form = int(members["format"])
     if form > TABLE_FORMAT:
@@ -118,13 +121,13 @@ def read_about(stored: bytes) -> tuple[int, TableIdentity]:
 
 @dataclass(frozen=True, slots=True)
 class UndoRecord:
-    """How to go back by one opening: the state before it, and the rows that it replaced."""
+    """What is needed to go back by one opening: the state before it, and the rows that it replaced."""
 
     before: KeyTableState
     replaced: Sequence[tuple[bytes, Stored]]
 
     def to_bytes(self, after: Frontier) -> bytes:
-        """The sealed record; ``after`` is where the opening went."""
+        """Encode it as a sealed record; ``after`` is the frontier that the opening reached."""
         pieces = [_sized(self.before.to_bytes())]
         for key, stored in self.replaced:
             pieces += (_sized(key), _sized(b"" if stored is None else stored))
@@ -144,12 +147,12 @@ def read_undo(key: bytes, stored: bytes) -> UndoRecord:
 
 
 def undo_key(after: Frontier) -> bytes:
-    """The key of the record that goes back from ``after``; keys sort as frontiers do."""
+    """Return the key of the record that goes back from ``after``; keys sort as frontiers do."""
     return UNDO + _FRONTIER.pack(*after)
 
 
 def undo_frontier(key: bytes) -> Frontier:
-    """The frontier of such a key. Raises ``ValueError``."""
+    """Return the frontier of such a key. Raises ``ValueError`` for another key."""
     if len(key) != 1 + _FRONTIER.size:
         raise ValueError(f"no key of an undo record: {key!r:.80}")
     return Frontier(Timestamp(*_FRONTIER.unpack_from(key, 1)))

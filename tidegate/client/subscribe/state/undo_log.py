@@ -1,4 +1,4 @@
-"""The undo records of a key table: the way back from its frontier to those of tokens that may be stored."""
+"""The undo records of a key table. They lead back from its frontier to those of tokens that may be stored."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class UndoLog:
         self._bytes = sum(size for _, size in self._records)
 
     def settle(self, frontier: Frontier) -> None:
-        """Nothing before ``frontier`` will be gone back to."""
+        """Note that nobody will go back to before ``frontier``."""
         self._settled = max(self._settled, frontier)
 
     def add(self, batch: WriteBatch, before: KeyTableState, changes: OpeningChanges, after: Frontier) -> None:

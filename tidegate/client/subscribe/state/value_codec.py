@@ -44,7 +44,7 @@ _Items: TypeAlias = list[Any]
 
 
 def size_bytes(size: int) -> bytes:
-    """A size or count as LEB128: seven bits a byte, the lowest first."""
+    """Encode a size or count as LEB128: seven bits a byte, the lowest first."""
     if size < _MORE:
         return _SIZES[size]
     written = bytearray()
@@ -56,7 +56,10 @@ def size_bytes(size: int) -> bytes:
 
 
 def read_size(data: bytes, at: int) -> tuple[int, int]:
-    """The size that stands at ``at``, and where it ends. Raises ``IndexError`` where the data end."""
+    """Return the size that stands at ``at``, and where it ends.
+
+    Raises ``IndexError`` if the data end before it does.
+    """
     size = shift = 0
     while (byte := data[at]) >= _MORE:
         size |= (byte & 0x7F) << shift
@@ -106,7 +109,7 @@ _PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
 
 
 def encode_row(row: RowValues) -> bytes:
-    """The bytes of a row. Raises ``TypeError`` for a value of a type that is not in the table above."""
+    """Encode a row. Raises ``TypeError`` for a value of a type that is not in the table above."""
     pieces = [size_bytes(len(row))]
     for value in row:
         encode = _PLAIN.get(type(value))
@@ -162,7 +165,7 @@ _SINGLE: Final = {_NULL: None, _TRUE: True, _FALSE: False}
 
 
 def decode_row(data: bytes) -> RowValues:
-    """The row that ``encode_row`` made these bytes of. Raises ``ValueError`` for any other bytes."""
+    """Return the row that ``encode_row`` made these bytes of. Raises ``ValueError`` for any other bytes."""
     try:
         row, end = _decoded(data)
     except (ValueError, IndexError, KeyError, ArithmeticError, TypeError, struct.error) as error:
