@@ -14,7 +14,7 @@ PYTEST := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(BIN)/pyt
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := tidegate app agents tables schemas pipeline sim stack supply tests bench examples docsite
 
-.PHONY: help doctor setup demo demo-connect demo-chaos demo-spark test unit soak fuzz mutants lint format types pins sbom supply proto kernel bench docs stack-up stack-down ci clean
+.PHONY: help doctor setup demo demo-connect demo-chaos demo-spark test unit offline soak fuzz mutants lint format types pins sbom supply proto kernel bench docs stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -64,7 +64,12 @@ demo-spark: setup ## flights through Spark into Delta tables, compared, audited 
 test: setup ## the test suite, real-broker tests included, but for what `make soak` runs
 	$(PYTEST) -m 'not soak'
 
-unit: setup ## the tests that need no broker, but for what `make soak` runs
+# Each claim that is left out or given fewer examples here has its whole run in `make test`. There is less to wait for than
+# to compute, and each process collects the tests once more: three of them.
+unit: setup ## the quick tests of single modules, without a broker; property tests on a fifth of the examples
+	TIDEGATE_HYPOTHESIS=few $(PYTEST) -n 3 -m 'not broker and not soak and not long' tests/unit tests/test_strategies.py tests/test_driven_sim.py
+
+offline: setup ## all tests that need no broker, but for what `make soak` runs
 	$(PYTEST) -m 'not broker and not soak'
 
 soak: setup ## the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")

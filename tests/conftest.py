@@ -1,7 +1,8 @@
 """What all tests share: one real broker, names that never collide, Hypothesis profiles.
 
 ``TIDEGATE_HYPOTHESIS=many`` runs every property test on twenty times as many examples, as `make soak` does,
-``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` on two hundred times as many.
+``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` on two hundred times as many, and
+``TIDEGATE_HYPOTHESIS=few`` on a fifth, as `make unit` does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.shared_broker import BrokerHost, shared_broker
 
 # No deadline: on a machine that also runs a broker, a slow example says nothing about the code.
 # The blob reproduces a failure anywhere with one line.
+settings.register_profile("few", max_examples=USUAL // 5, deadline=None, print_blob=True)
 settings.register_profile("fast", max_examples=USUAL, deadline=None, print_blob=True)
 settings.register_profile("many", max_examples=20 * USUAL, deadline=None, print_blob=True)
 settings.register_profile("soak", max_examples=200 * USUAL, deadline=None, print_blob=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,6 +109,7 @@ def test_drained_stores_answer_scans_with_the_whole_history() -> None:
     assert rows == sorted((version.key, version.timestamp, version.value) for version in driven.history)
 
 
+@pytest.mark.long
 def test_snapshots_after_splits_and_merges_divide_and_join_open_intents() -> None:
     driven, rng = drive_case(_CASE), Random(5)
     for _ in range(30):
@@ -125,6 +127,7 @@ def test_snapshots_after_splits_and_merges_divide_and_join_open_intents() -> Non
     assert sum(bool(entry.intents) for entry in begun) >= 20
 
 
+@pytest.mark.long
 def test_lost_intents_of_a_split_are_found() -> None:
     driven, rng = drive_case(_CASE), Random(5)
     for _ in range(30):

@@ -151,6 +151,7 @@ def test_ops_come_below_the_closed_timestamp_of_their_own_command() -> None:
     )
 
 
+@pytest.mark.long
 def test_aborted_transactions_write_on_without_knowing() -> None:
     aborted: set[tuple[int, TxnId]] = set()
     zombies = 0

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import stack.errors
 import tidegate.errors
 
@@ -39,6 +41,7 @@ def written() -> Iterator[tuple[str, list[str]]]:
                     yield node.name, [base.id for base in node.bases if isinstance(base, ast.Name)]
 
 
+@pytest.mark.long
 def test_every_error_is_drawn_under_the_error_that_it_is() -> None:
     tree = drawn(stack.errors.__doc__) | drawn(tidegate.errors.__doc__)
     errors = {"TidegateError"}

@@ -266,6 +266,7 @@ def folders() -> list[str]:
     return sorted({name for name in modules() if (ROOT / name.replace(".", "/")).is_dir()})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", sorted(CHAPTERS))
 def test_no_arrow_between_chapters_runs_back_up(package: str) -> None:
     order = CHAPTERS[package].split()

@@ -33,6 +33,7 @@ def stem(name: str) -> str:
     return "_".join(_ENDINGS.sub("", word) or word for word in name.split("_"))
 
 
+@pytest.mark.long
 def test_no_two_public_classes_have_one_name() -> None:
     places = defaultdict[str, list[str]](list)
     for path, file in sources():

@@ -140,6 +140,7 @@ def test_the_legend_has_the_first_and_the_last_step_of_each_letter() -> None:
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), letter
 
 
+@pytest.mark.long
 def test_every_step_that_pages_and_code_name_is_one_of_a_page() -> None:
     known = set().union(*steps().values())
     named = {(path, code) for path, text in _texts() for code in named_steps(text)}

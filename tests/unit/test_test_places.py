@@ -152,6 +152,7 @@ def test_no_test_file_has_more_than_one_subject_by_its_length() -> None:
     assert too_long(CHECKOUT) == []
 
 
+@pytest.mark.long
 def test_nothing_is_imported_from_a_test_file() -> None:
     assert taken_from_tests(CHECKOUT) == []
 

@@ -86,6 +86,7 @@ class Backlog:
 
     __slots__ = (
         "_kept",
+        "_kept_at",
         "_spans",
         "_told",
         "asked_ms",
@@ -121,7 +122,8 @@ class Backlog:
         self.generation = Generation(0)
         self.closed: ClosedTimestamp = ZERO_CLOSED
         #: The highest GC threshold that a snapshot has told, and the offset of that snapshot.
-        self._kept = ZERO, Offset(0)
+        self._kept = ZERO
+        self._kept_at: Offset | None = None
 
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
         """Wait before the snapshot that begins with ``head`` at ``offset``, for the ``missing`` claims."""
@@ -148,8 +150,8 @@ class Backlog:
             self.closed = max(self.closed, entry.closed)
         if isinstance(entry, Snapshot) and entry.chunk == 0:
             self.span = entry.span
-            if entry.gc_threshold > self._kept[0]:
-                self._kept = entry.gc_threshold, Offset(raw.offset)
+            if entry.gc_threshold > self._kept:
+                self._kept, self._kept_at = entry.gc_threshold, Offset(raw.offset)
 
     def skip_to_move(self) -> list[Span]:
         """Leave out all entries before the last place, if any, that makes the scan useless.
@@ -181,8 +183,7 @@ class Backlog:
 
     def _move(self) -> Offset | None:
         """Return where the span last changed, or the store had removed what the scan asks for, if later."""
-        kept, told_at = self._kept
-        removed = told_at if self.scan is not None and kept > self.scan.after else None
+        removed = self._kept_at if self.scan is not None and self._kept > self.scan.after else None
         return max((offset for offset in (self.moved_at, removed) if offset is not None), default=None)
 
     @property

@@ -50,6 +50,7 @@ def test_a_scan_brings_a_row_for_each_key() -> None:
     assert not done.processor.status().lagging
 
 
+@pytest.mark.long
 def test_what_is_written_beside_a_catch_up_is_held_and_comes_out_once() -> None:
     log = write_log(_VERSIONS, 1, _CURSOR, write_on=True)
     done = Passage(log, late=True).step(log.after)
@@ -58,6 +59,7 @@ def test_what_is_written_beside_a_catch_up_is_held_and_comes_out_once() -> None:
     assert done.rows[True, _LATE] + done.rows[False, _LATE] == done.before_rows + done.rows[False, _LIVE]
 
 
+@pytest.mark.long
 def test_the_report_has_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.catch_up, "_PASSES", 1)  # as few as give figures: nobody reads these
     costs = catch_up_costs(_FEW_VERSIONS, seed=1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+import pytest
+
 from bench.frontier import MovingRanges, forward_costs, frontier_costs
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
@@ -43,6 +45,7 @@ def test_ranges_that_split_and_merge_still_move_the_frontier() -> None:
     assert seen == sorted(seen)
 
 
+@pytest.mark.long
 def test_a_small_run_gives_every_figure() -> None:
     assert [cost.feeds for cost in frontier_costs(1, ranges=120)] == [1, 1, 10, 10]
     assert all(cost.us > 0 for cost in frontier_costs(1, ranges=120))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [("worker",), ("sim", "run"), ("stack", "up", "kafka")], ids=" ".join)
 def test_without_the_service_tree_a_command_that_needs_it_says_so(
     command: tuple[str, ...], tmp_path: Path

@@ -86,6 +86,7 @@ def assert_hidden(statement: str) -> None:
         assert SECRET not in text, (statement, text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_no_change_of_a_statement_makes_an_error_show_its_secret(statement: str) -> None:
     for changed in changes(statement):

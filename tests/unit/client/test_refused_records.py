@@ -101,6 +101,7 @@ def test_the_oldest_go_first_where_there_are_too_many(tmp_path: Path) -> None:
     assert kept == [*range(30, refused_records.FILES_MAX + 30)]
 
 
+@pytest.mark.long
 def test_the_oldest_go_first_where_they_are_too_large(tmp_path: Path) -> None:
     records = _records(tmp_path)
     value = bytes(refused_records.RECORD_BYTES_MAX - 100)

@@ -40,6 +40,7 @@ def _build(tmp_path: Path, page: str = _PAGE, index: str = _INDEX) -> int:
     return build(checkout, tmp_path / "site")
 
 
+@pytest.mark.long
 def test_pages_are_built_with_the_links_of_a_code_host(tmp_path: Path) -> None:
     assert _build(tmp_path) == 0
     site = tmp_path / "site"
@@ -56,6 +57,7 @@ def test_pages_are_built_with_the_links_of_a_code_host(tmp_path: Path) -> None:
     assert list(fetched_from_elsewhere(site)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("link", "says"),
     [

@@ -111,6 +111,7 @@ def test_kernels_can_be_sent_to_another_process() -> None:
     assert kernels_for(KernelMode.OFF) is None
 
 
+@pytest.mark.long
 def test_many_feeds_on_one_table_do_not_fill_the_kernel() -> None:
     templates = row_templates(_TABLE.descriptor, _OPTIONS)
     assert templates is not None

@@ -199,6 +199,7 @@ def _told(driven: Driven) -> object:
     ]
 
 
+@pytest.mark.long
 def test_200_feeds_and_70_splits_leave_rows_of_a_thirtieth_of_a_record() -> None:
     """Feeds that watch the range's keys are named once; those that do not are not named at all."""
     for table, most in (PLAIN, 32_000), (OTHER, 4_000):

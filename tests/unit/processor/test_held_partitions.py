@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -233,6 +234,7 @@ _EVENTS: Final = st.lists(
 )
 
 
+@pytest.mark.long
 @given(_EVENTS)
 def test_whoever_gives_up_and_when_a_feed_runs_everywhere_or_ends_everywhere_and_no_other_notices(
     events: list[tuple[str, int, int]],

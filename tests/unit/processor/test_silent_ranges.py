@@ -16,6 +16,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Register
 from tidegate.hlc import ZERO
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.table.silence import SILENT_MS
 from tidegate.raftlog.entry import KeyValue, RangeId, Trigger
 from tidegate.raftlog.request import Scan
@@ -27,10 +28,13 @@ _BEAT_S: Final = 5
 
 
 class _Late:
-    """Ranges with the halves of a table and one of another; a feed that begins with a scan at second 3."""
+    """Ranges with the halves of a table and one of another; a feed that begins with a scan at second 3.
 
-    def __init__(self) -> None:
-        self.log = HandLog(partitions=1)
+    The log partition that is read is the only one, or has all but the upper half (``apart``).
+    """
+
+    def __init__(self, *, apart: bool = False) -> None:
+        self.log = HandLog(partitions=2 if apart else 1)
         self.log.describe(PLAIN, OTHER)
         self.low = self.log.open_range(1, _LOW)
         self.high = self.log.open_range(2, _HIGH)
@@ -38,7 +42,8 @@ class _Late:
         self.low.apply(PLAIN.put(1, 1, "low"), close=2)
         self.high.apply(PLAIN.put(1, 200, "high"), close=2)
         self.other.heartbeat(2)
-        self.driven = Driven()
+        self.driven = Driven(PartitionProcessor(1, 2) if apart else None)
+        self._partition = int(apart)
         self.second = 3
         self._read = 0
 
@@ -50,21 +55,21 @@ class _Late:
         self.driven.control(Register(message.definition), message)
         self.run()
 
-    def run(self) -> None:
+    def run(self, batch: int = 50) -> None:
         """Read what was written since."""
-        records = self.log.partitions[0]
-        self.driven.run(records[self._read :], batch=50)
+        records = self.log.partitions[self._partition]
+        self.driven.run(records[self._read :], batch)
         self._read = len(records)
         self.driven.step(())
 
-    def beats(self, seconds: int, *ranges: HandRange) -> None:
+    def beats(self, seconds: int, *ranges: HandRange, batch: int = 50) -> None:
         """For so long, only these ranges say that time passes."""
         for _ in range(0, seconds, _BEAT_S):
             self.second += _BEAT_S
             self.log.wait_for(at(self.second))
             for range_ in ranges:
                 range_.heartbeat(self.second)
-        self.run()
+        self.run(batch)
 
     def restart(self) -> None:
         results = self.driven.results
@@ -184,6 +189,20 @@ def test_a_range_that_was_left_and_comes_back_gives_the_feed_everything_before_a
     assert set(late.named()) == {1, 2}
     texts = [row.value for result in late.driven.results for row in rows_of(result, _LATE)]
     assert [b"high" in (text or b"") for text in texts][-2:] == [True, False], "in order"
+
+
+@pytest.mark.parametrize("batch", [50, 10_000])
+def test_a_range_that_is_heard_while_it_waits_for_another_partition_is_not_left(batch: int) -> None:
+    """None of its entries is applied, they stay in its backlog; and a step may read many minutes of them."""
+    late = _Late(apart=True)
+    late.begin()
+    assert late.scan_of(1).span == _LOW
+    late.low.merge(late.high, close=late.second)
+    late.run()
+    late.beats(3 * _SILENT_S, late.low, late.other, batch=batch)
+    assert [each.range_id for each in late.driven.processor.status().parked] == [1]
+    assert late.left() == []
+    assert late.waits()
 
 
 def test_where_nothing_is_read_no_range_is_left() -> None:

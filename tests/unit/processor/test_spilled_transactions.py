@@ -82,6 +82,7 @@ def watched(
         yield row
 
 
+@pytest.mark.long
 def test_a_restore_holds_no_more_transactions_than_the_budget_has_room_for(crowded: Driven) -> None:
     config, seen = budget(2_000), list[int]()
     rows = watched(in_the_stores_order(crowded), config, seen)

@@ -175,6 +175,7 @@ def test_it_stops_when_told_to() -> None:
     assert progress.seconds < 2
 
 
+@pytest.mark.long
 def test_pushes_are_answered_in_the_log() -> None:
     wall = _Wall()
     sink = _WatchedSink(wall)

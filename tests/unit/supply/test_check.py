@@ -36,6 +36,7 @@ def test_a_difference_is_a_sentence(pins: dict[str, Pin], found: dict[str, str],
     assert re.search(says, finding)
 
 
+@pytest.mark.long
 def test_pip_refuses_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from stack.pinned import pinned
 from stack.places import CHECKOUT
 from supply.requirements import ALL, read
 from supply.sbom import document
 
 
+@pytest.mark.long
 def test_it_is_the_same_text_each_time_and_tells_no_moment() -> None:
     text = document()
     assert text == document()
@@ -17,6 +20,7 @@ def test_it_is_the_same_text_each_time_and_tells_no_moment() -> None:
     assert "timestamp" not in json.loads(text)["metadata"]
 
 
+@pytest.mark.long
 def test_it_lists_everything_that_is_pinned_once() -> None:
     listed = [component["purl"] for component in json.loads(document())["components"]]
     jars = {jar for members in pinned().jars.values() for jar in members}

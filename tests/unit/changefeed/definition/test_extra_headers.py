@@ -107,6 +107,7 @@ JSON_OBJECTS = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @given(JSON_OBJECTS)
 def test_the_standard_form_is_read_as_itself(given_headers: dict[str, Any]) -> None:
     stored = read_extra_headers(json.dumps(given_headers))

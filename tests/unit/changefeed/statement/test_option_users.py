@@ -114,6 +114,7 @@ def users_of(path: str) -> list[User]:
     ]
 
 
+@pytest.mark.long
 def test_every_module_that_reads_options_is_of_one_user() -> None:
     assert len(readers()) > 40
     assert {path: len(users_of(path)) for path in readers() if len(users_of(path)) != 1} == {}

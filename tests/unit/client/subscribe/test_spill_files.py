@@ -111,6 +111,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 _MIB: Final = 1 << 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "memory_mib", "more_mib"),
     [(250_000, 16, 48), pytest.param(1_000_000, 64, 128, marks=pytest.mark.soak)],

@@ -413,6 +413,7 @@ def test_a_client_that_is_gone_ends_its_subscription() -> None:
     run(test)
 
 
+@pytest.mark.long
 def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
     """The slow client reads nothing: its stream stays where it was, the other's comes to the end."""
 

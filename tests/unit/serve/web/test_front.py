@@ -126,6 +126,7 @@ def test_a_stream_outlasts_the_bound_of_its_request() -> None:
     run(test)
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.one_of(

@@ -240,6 +240,7 @@ def test_events_have_pings_between_them() -> None:
     run(test)
 
 
+@pytest.mark.long
 def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
     async def test() -> None:
         source = MemorySubscriptions()

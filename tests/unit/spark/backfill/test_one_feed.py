@@ -47,6 +47,7 @@ _MINUTES: Final = 20
 _HEARD_NS: Final = 10 * 10**9  # a heartbeat, and what closed timestamps stay behind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_long_log_whose_ranges_split_and_merge_all_the_time_is_complete(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

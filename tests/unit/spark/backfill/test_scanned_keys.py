@@ -69,6 +69,7 @@ def _looked_at(seed: int) -> int:
     return looked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [0, 10])
 def test_a_scan_of_a_log_with_a_base_is_the_stores(first: int) -> None:
     looked = sum(map(_looked_at, range(first, first + 10)))
@@ -223,6 +224,7 @@ def test_a_change_that_only_a_snapshot_tells_of_counts_above_the_base(
         assert "range 3 changed rows outside its op log at" in scan.faults(*entries)[0]
 
 
+@pytest.mark.long
 def test_no_scan_is_made_of_a_log_that_hides_a_change_above_its_base() -> None:
     """All versions of a quiet range may stand below the base: then the survey cannot know."""
     looked = 0

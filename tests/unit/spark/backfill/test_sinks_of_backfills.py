@@ -122,6 +122,7 @@ def _run_from_cursor(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> F
     return run
 
 
+@pytest.mark.long
 def test_what_is_said_of_rows_above_a_cursor_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = 0
     for seed in range(8):

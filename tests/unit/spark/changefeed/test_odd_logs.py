@@ -47,6 +47,7 @@ def _hold(world: str, seed: int, directory: Path, patch: pytest.MonkeyPatch) -> 
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "world", ["changes in holes and backlogs", "changes while a feed comes", "deleted topics"]
 )
@@ -56,6 +57,7 @@ def test_feeds_fail_of_which_something_is_lacking_for_good(
     assert _hold(world, 4, tmp_path, monkeypatch).feeds.failed, "nothing happened"
 
 
+@pytest.mark.long
 def test_no_row_is_lost_and_no_marker_lies_for_a_fresh_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def _hold(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> DrivenQuery:
     return run
 
 
+@pytest.mark.long
 def test_a_feed_whose_sink_stalls_is_given_everything_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def _names_it(step: StepResult) -> bool:
     return step.checkpoint is not None and any(feed.feed_id == _AWAY for feed in step.checkpoint.feeds)
 
 
+@pytest.mark.long
 def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_marker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def _refuse(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> set[str]:
     return set(run.feeds.failed.values())
 
 
+@pytest.mark.long
 def test_a_feed_of_which_a_row_is_refused_fails_alone_and_no_marker_covers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_feed_of_which_a_row_is_refused_fails_alone_and_no_marker_covers_it(
     assert all("max.message.bytes" in reason for reason in reasons)
 
 
+@pytest.mark.long
 def test_a_refused_row_that_is_taken_for_delivered_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def _hold(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> None:
     assert not run.feeds.failed
 
 
+@pytest.mark.long
 def test_no_row_is_lost_and_no_marker_lies_for_a_fresh_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_tls(tmp_path: Path) -> None:
         serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files)
 
 
+@pytest.mark.long
 def test_clients_that_break_off_before_their_handshake_take_no_place(tmp_path: Path) -> None:
     authority = Authority()
     files = files_of(authority.pair("query"), tmp_path)

@@ -104,6 +104,7 @@ def full_gate(store: MemorySpill, budget_bytes: int, rows: int) -> RowGate:
     return gate
 
 
+@pytest.mark.long
 def test_what_waits_beyond_the_budget_is_moved_out_once_and_comes_back_once_in_steps() -> None:
     store, budget, rows = MemorySpill(), 4 * BLOCK_BYTES, 5_000
     gate = full_gate(store, budget, rows)

@@ -181,6 +181,7 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
         left.cancel()  # as the end of the process does it
 
 
+@pytest.mark.long
 def test_an_error_at_any_await_point_acknowledges_nothing_beyond_it_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -303,6 +303,7 @@ _REFUSED: Final = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @example([], {(_A, 0): How.AT_THE_CALL, (_B, 0): How.AT_THE_CALL}, 0, 1, 0)
 @given(_EVENTS, _REFUSED, st.sampled_from([0, 500, 1 << 20]), st.integers(1, 4), st.integers(0, 9))
 def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_lacks_a_row(

@@ -15,6 +15,7 @@ from random import Random
 from tempfile import mkdtemp
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -194,6 +195,7 @@ def test_an_acknowledgement_that_the_loop_has_not_heard_of_yet_does_not_count_fo
     in_a_loop(scenario)
 
 
+@pytest.mark.long
 @given(st.integers(0, 1 << 32), st.sampled_from([0, 500, 1 << 20]), st.integers(1, 6))
 def test_whenever_producers_end_the_last_record_of_a_key_is_its_newest_and_no_commit_is_early(
     seed: int, spool_bytes: int, inflight: int

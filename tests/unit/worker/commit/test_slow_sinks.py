@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ def test_messages_about_feeds_are_taken_up_while_there_is_too_much_in_memory(tmp
     in_a_loop(scenario)
 
 
+@pytest.mark.long
 def test_a_feed_that_is_dropped_is_given_no_more_time_for_having_flapped(tmp_path: Path) -> None:
     async def scenario() -> None:
         owner = await detached(tmp_path, spool_bytes=0)

@@ -89,6 +89,7 @@ def _require_sound(path: Path, how: str) -> None:
         store.close()
 
 
+@pytest.mark.long
 def test_a_copy_with_any_one_bit_of_a_key_or_value_flipped_is_never_misread(copy: Path) -> None:
     stored = _everything(copy)
     flips = list(_flips(stored))

@@ -85,6 +85,7 @@ def test_types_stand_within_each_other_up_to_a_bound() -> None:
     assert "deeper than 100 levels" in schema_fault(parse_schema(_record(_arrays(MOST_LEVELS - 1))))
 
 
+@pytest.mark.long
 def test_levels_are_counted_through_names() -> None:
     """Each type is flat, and each has the one before within it: 30,000 of them are more than a stack."""
     branches = [_record("int", name="r0")]

@@ -165,6 +165,7 @@ def fits(value: Any, schema: dict[str, Any], *, optional: bool = False) -> bool:
             return bool(of == "json")
 
 
+@pytest.mark.long
 @given(tables_with_rows())
 def test_every_payload_fits_its_schema(generated: tuple[TableDescriptor, tuple[Datum, ...]]) -> None:
     descriptor, values = generated

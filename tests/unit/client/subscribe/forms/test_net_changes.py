@@ -103,6 +103,7 @@ def batches(history: TopicHistory, statement: str) -> list[DeliveredBatch]:
     return found
 
 
+@pytest.mark.long
 @given(history=topic_histories())
 def test_net_changes_turn_the_table_before_a_batch_into_the_one_after(history: TopicHistory) -> None:
     diffs, debezium, upsert = (

@@ -146,6 +146,7 @@ def holder(directory: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_a_second_process_fences_the_first_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with holder(tmp_path) as first:
         assert first.stdout is not None
@@ -160,6 +161,7 @@ def test_a_second_process_fences_the_first_and_goes_on_where_it_was(tmp_path: Pa
     second.commit("4711")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_a_killed_process_leaves_the_token_before_or_the_new_one(tmp_path: Path, seed: int) -> None:
     with holder(tmp_path) as process:

@@ -73,6 +73,7 @@ def test_a_batch_sees_its_own_changes_and_what_was_before(table: KeyTable) -> No
     assert contents(table) == {b"a": (3,), b"b": (1,)}
 
 
+@pytest.mark.long
 @examples(15)
 @given(openings=OPENINGS, data=st.data())
 def test_it_is_a_table_in_memory_that_survives(
@@ -152,6 +153,7 @@ def written_by(numbers: int) -> Rows:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_a_killed_process_leaves_the_opening_before_or_behind_its_write(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -337,6 +339,7 @@ def _open_and_say(path: Path, pipe: Any) -> None:
         pipe.send(str(error))
 
 
+@pytest.mark.long
 def test_two_processes_do_not_have_one_table(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with opened(tmp_path / "t"):
@@ -408,6 +411,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_clients_and_commands_need_no_rocksdict() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_ROCKSDICT], cwd=CHECKOUT, capture_output=True, text=True, check=False

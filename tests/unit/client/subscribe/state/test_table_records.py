@@ -115,6 +115,7 @@ def _flips(stored: Mapping[bytes, bytes]) -> Iterator[tuple[bytes, bytes, bytes]
             yield key, key, _flipped(value, at)
 
 
+@pytest.mark.long
 def test_any_one_bit_of_a_key_or_value_that_flips_is_never_misread(whole: Path) -> None:
     path = whole / "rows"
     db = Rdict(str(path), OPTIONS.build())
