@@ -99,8 +99,10 @@ class FeedGate:
         )
 
     def open(self) -> GateOpening | None:
-        """What is complete since the last time, if ``is_same`` is true then; ``None`` where the minimum did
-        not rise."""
+        """Return what has become complete since the last call; ``None`` if the minimum did not rise.
+
+        Call ``is_same`` before using it: only then is it known that the rows are of the topics of the begin.
+        """
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
         return self._gate.open()
