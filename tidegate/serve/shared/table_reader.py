@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tidegate.client.subscribe.collector_pause import collector_paused
 from tidegate.serve.shared.table_rows import TableRows
 from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
 from tidegate.subscribe.figures import SubscriptionFigures
@@ -122,7 +123,8 @@ class TableReader:
     def _read(self) -> None:
         idle = 0
         while not self._stop.is_set():
-            opening = self._source.open()
+            with collector_paused():
+                opening = self._source.open()
             if opening is None:
                 self._source.read(_POLL_S)
                 idle += 1
@@ -131,7 +133,7 @@ class TableReader:
                 continue
             if not self._confirmed():
                 return
-            with self._lock:
+            with self._lock, collector_paused():
                 self._whole = False  # for good, where an error leaves an opening half taken
                 changes = self._follower.take(opening, self._source.offsets())
                 self._whole = True
