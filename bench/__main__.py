@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from bench import figures
+from bench.batch_delay import batch_delay
 from bench.catch_up import catch_up_costs
 from bench.durability import commit_time, produce_time
 from bench.endtoend import end_to_end
@@ -163,6 +164,7 @@ class Bench:
     def subscribe(self) -> None:
         """Subscriptions beside a consumer that only takes keys and values."""
         self.report.subscribe += subscribe_costs(self.topics, self.sizes.subscribed_rows, self.seed)
+        self.report.batch_delay = batch_delay(self.topics, self.sizes.marker_s, 2_000, self.seed)
 
     def spark(self) -> None:
         """The Spark engine beside Spark's own copy."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.backfill import SparkBackfill
+from bench.batch_delay import BatchDelay
 from bench.catch_up import CatchUpBeside, CatchUpCosts, CatchUpSpeed
 from bench.durability import CommitTime
 from bench.endtoend import Throughput
@@ -53,6 +54,7 @@ class Report:
     range_feed: RangeFeedCosts | None = None
     catch_up: CatchUpCosts | None = None
     subscribe: list[SubscribeCost] = field(default_factory=list)
+    batch_delay: BatchDelay | None = None
     spark: SparkCosts | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -89,6 +91,7 @@ class Report:
             "open_intents": self.open_intents and self.open_intents._asdict(),
             "frontier": [cost._asdict() for cost in self.frontier],
             "subscribe": [cost._asdict() for cost in self.subscribe],
+            "batch_delay": self.batch_delay and self.batch_delay._asdict(),
             "forward": [cost._asdict() for cost in self.forward],
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
             "catch_up": self.catch_up and _catch_up_json(self.catch_up),
@@ -119,6 +122,9 @@ class Report:
         if self.subscribe:
             title = "subscriptions beside a raw consumer, processor time"
             console.print(_table(title, SubscribeCost._fields, self.subscribe))
+        if self.batch_delay:
+            title = "from a marker that can be read to its batch"
+            console.print(_table(title, BatchDelay._fields, [self.batch_delay]))
         self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))

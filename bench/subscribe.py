@@ -12,8 +12,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from random import Random
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
@@ -30,7 +32,7 @@ from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import Relation, Relations, parse_subscribe, plan_subscribe
 
-_PARTITIONS: Final = 4
+PARTITIONS: Final = 4
 _KEYS: Final = 50_000
 _MARKED_ROWS: Final = 2_000
 _ROUNDS: Final = 3
@@ -39,17 +41,26 @@ _START: Final = Timestamp(1)
 _COLUMNS: Final = ("amount", "created", "currency", "customer", "id", "note", "paid", "status")
 _RELATION: Final = Relation(TableName("orders"), _COLUMNS, ("id",))
 _SILENCE_S: Final = 30.0
+
+
+class _Case(NamedTuple):
+    """A statement over a feed WITH diff or without; its rows by key are in RocksDB or in memory."""
+
+    with_before: bool
+    statement: str
+    in_rocksdb: bool = False
+
+
 _CASES: Final = {
-    "rows (ENVELOPE UPSERT by the primary key)": (
-        False,
-        "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1",
+    "rows (ENVELOPE UPSERT by the primary key)": _Case(
+        False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1"
     ),
-    "diffs of a feed WITH diff": (True, "SUBSCRIBE orders AS OF 1"),
-    "diffs, rows by key in memory": (False, "SUBSCRIBE orders AS OF 1"),
-    "snapshot as of the end": (False, "SUBSCRIBE orders AS OF {end}"),
-    "rows by another key, rows by key in memory": (
-        False,
-        "SUBSCRIBE orders ENVELOPE UPSERT (KEY (customer)) AS OF 1",
+    "diffs of a feed WITH diff": _Case(True, "SUBSCRIBE orders AS OF 1"),
+    "diffs, rows by key in memory": _Case(False, "SUBSCRIBE orders AS OF 1"),
+    "diffs, rows by key in RocksDB": _Case(False, "SUBSCRIBE orders AS OF 1", in_rocksdb=True),
+    "snapshot as of the end": _Case(False, "SUBSCRIBE orders AS OF {end}"),
+    "rows by another key, rows by key in memory": _Case(
+        False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (customer)) AS OF 1"
     ),
 }
 
@@ -79,15 +90,14 @@ def subscribe_costs(topics: BenchTopics, rows: int, seed: int) -> list[Subscribe
     costs: list[SubscribeCost] = []
     for with_before in (False, True):
         topic = f"subscribe-{uuid.uuid4().hex[:8]}"
-        topics.create(topic, _PARTITIONS)
+        topics.create(topic, PARTITIONS)
         end = _fill(topics.bootstrap, topic, rows, seed, with_before=with_before)
         runs: dict[str, list[_Run]] = {"raw": []}
         for _ in range(_ROUNDS):
             runs["raw"].append(_timed(partial(_consume, topics.bootstrap, topic)))
-            for case, (wants_before, statement) in _CASES.items():
-                if wants_before is with_before:
-                    text = statement.format(end=end)
-                    subscribe = partial(_subscribe, topics.bootstrap, topic, text, end, with_before)
+            for case, asked in _CASES.items():
+                if asked.with_before is with_before:
+                    subscribe = partial(_subscribe, topics.bootstrap, topic, asked, end)
                     runs.setdefault(case, []).append(_timed(subscribe))
         costs += _costs(runs, rows, " of a feed WITH diff" if with_before else "")
     return costs
@@ -124,8 +134,8 @@ def _consume(bootstrap: str, topic: str) -> None:
             "isolation.level": "read_committed",
         }
     )
-    consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in range(_PARTITIONS)])
-    left, silent_at = _PARTITIONS, time.monotonic() + _SILENCE_S
+    consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
+    left, silent_at = PARTITIONS, time.monotonic() + _SILENCE_S
     while left:
         for message in consumer.consume(10_000, timeout=0.02):
             silent_at = time.monotonic() + _SILENCE_S
@@ -138,16 +148,38 @@ def _consume(bootstrap: str, topic: str) -> None:
     consumer.close()
 
 
-def _subscribe(bootstrap: str, topic: str, statement: str, end: Timestamp, with_before: bool) -> None:
-    """Take every batch up to the last marker."""
+def open_subscription(
+    bootstrap: str,
+    topic: str,
+    statement: str,
+    *,
+    with_before: bool = False,
+    key_table: Path | None = None,
+) -> LiveSubscription:
+    """Subscribe to a topic that was written by hand, of a feed that no application has."""
     options = FeedOptions(
         updated=True, diff=with_before, resolved_interval_ns=0, initial_scan=InitialScan.YES
     )
-    target = FeedTarget(_RELATION.name, 1, topic, _PARTITIONS, ())
+    target = FeedTarget(_RELATION.name, 1, topic, PARTITIONS, ())
     feed = FeedTopics(options, _START, (target,), feed_id="bench")
     table = SubscribableTable(feed, target, _RELATION, KafkaConnection(bootstrap))
     plan = plan_subscribe(parse_subscribe(statement), Relations([_RELATION]), time.time_ns())
-    with LiveSubscription(table, plan) as subscription:
+    return LiveSubscription(table, plan, key_table=key_table)
+
+
+def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:
+    """Take every batch up to the last marker."""
+    statement = case.statement.format(end=end)
+    with (
+        TemporaryDirectory(prefix="bench-rows-") as directory,
+        open_subscription(
+            bootstrap,
+            topic,
+            statement,
+            with_before=case.with_before,
+            key_table=Path(directory) if case.in_rocksdb else None,
+        ) as subscription,
+    ):
         while True:
             batch = subscription.next(_SILENCE_S)
             if batch is None:
@@ -168,14 +200,14 @@ def _fill(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool
             transaction_rows = random.randint(1, 8)
             written.clear()
         written.add(key)
-        before, after = known.get(key, "null"), "null" if random.random() < 0.03 else _row(random, key)
+        before, after = known.get(key, "null"), "null" if random.random() < 0.03 else bench_row(random, key)
         known[key] = after
         members = f'"after": {after}' + (f', "before": {before}' if with_before else "")
         value = f'{{{members}, "updated": "{Timestamp(wall).decimal()}"}}'
-        producer.put(b"[%d]" % key, value, key % _PARTITIONS, wall)
+        producer.put(b"[%d]" % key, value, key % PARTITIONS, wall)
         if number % _MARKED_ROWS == _MARKED_ROWS - 1 or number == rows - 1:
             wall += 1_000  # above all rows before it
-            for partition in range(_PARTITIONS):
+            for partition in range(PARTITIONS):
                 producer.put(None, f'{{"resolved":"{Timestamp(wall).decimal()}"}}', partition, wall)
             if number < rows - 1:
                 wall += 1_000  # and below all rows behind it
@@ -214,7 +246,8 @@ class _Writer:
             raise RetryError(f"Not all of {self._topic} could be written.")
 
 
-def _row(random: Random, key: int) -> str:
+def bench_row(random: Random, key: int) -> str:
+    """A row of the table, as JSON."""
     row: dict[str, Any] = {
         "amount": random.randrange(1, 10_000_000) / 100,
         "created": f"202{random.randrange(4)}-0{random.randrange(1, 9)}-11T10:26:40Z",

@@ -17,10 +17,13 @@ from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import HEAD_RECORDS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.logs import SimulatedLog
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
+from tidegate.serve.feeds.feed_lookup import FeedLookup
+from tidegate.serve.feeds.shown_feed import ShownFeed
 from tidegate.spans import EVERYTHING
 
 pytestmark = pytest.mark.broker
@@ -77,6 +80,14 @@ def answer(scenario: Scenario) -> dict[str, Any]:
     return found
 
 
+def look_at(scenario: Scenario) -> ShownFeed:
+    """The feed as the page of feeds of `tidegate serve` shows it."""
+    data_dirs = (scenario.directory / "w0",)
+    lookup = FeedLookup(KafkaConnection(scenario.bootstrap), scenario.app_id, data_dirs=data_dirs)
+    (found,) = lookup.look().feeds
+    return found
+
+
 @contextmanager
 def dying_after_status(worker: WorkerProcess) -> Iterator[str]:
     """The address of a worker that says what ``worker`` says at /status, and answers nothing after that."""
@@ -129,7 +140,15 @@ def test_a_stuck_transaction_is_named_and_then_the_source_that_closes_nothing(sc
     assert f"Transaction {stuck.txn.txn_id.hex()} has been open for " in text
     assert "Its anchor is accounts/1/" in text
     assert "Pushing is switched off (push_enabled)" in text
+    shown = look_at(scenario)
+    assert shown.why[0].cause.value == "transaction"
+    assert shown.ranges[0].range_id == stuck.facts.range_id
+    before = shown.records
     scenario.append()
     scenario.wait_until_covered(worker)
     assert answer(scenario)["cause"] == "closed_timestamp"
+    after = look_at(scenario).records
+    assert before is not None
+    assert after is not None
+    assert before < after
     assert "the source has not closed a timestamp since" in why(scenario)

@@ -18,8 +18,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.why.evidence import gather
 from tidegate.client.why.explanation import Explanation, explain
 from tidegate.client.why.finding import behind_present
-from tidegate.client.why.worker_status import worker_url
-from tidegate.errors import InputError
+from tidegate.client.why.worker_status import worker_urls
 from tidegate.hlc import NANOS_PER_MS
 
 
@@ -60,23 +59,12 @@ def why(
     Each worker knows only its own ranges and feeds. If there are several workers, name them all by --url.
     """
     now_ms = time.time_ns() // NANOS_PER_MS
-    silent: list[str] = []
-    found = list(urls) or _urls(data_dirs, app_id, silent)
+    found, silent = (list(urls), []) if urls else worker_urls(data_dirs, app_id)
     explanation = explain(gather(connection, app_id, feed_id(feed_name), found, now_ms, silent))
     if form == "json":
         click.echo(json.dumps(explanation.to_json(), indent=2))
     else:
         print_explanation(explanation)
-
-
-def _urls(data_dirs: tuple[Path, ...], app_id: str, silent: list[str]) -> list[str]:
-    found = []
-    for data_dir in data_dirs:
-        try:
-            found.append(worker_url(data_dir, app_id))
-        except InputError as error:
-            silent.append(str(error))
-    return found
 
 
 def print_explanation(explanation: Explanation) -> None:

@@ -128,6 +128,7 @@ class FeedSubscriptions:
                 str(table.relation.name), table.feed.feed_id, each.subscribers, each.held_bytes, each.figures
             )
             for table, each in self.tables
+            if not each.ended  # what it told last is no news
         ]
         streams = {"own": own, "shared": len(self._streams) - own}
         readers = {"own": self._own_readers, "shared": len(tables)}

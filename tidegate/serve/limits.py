@@ -22,6 +22,7 @@ class ServeLimits:
         streams: subscriptions that are open at a time, of both fronts.
         own_readers: those of them that read Kafka by themselves; each holds up to 16 MiB that were fetched.
         log_bytes: changes of each table that are held for subscribers that are slower than others.
+        explained_feeds: feeds that the page of feeds explains at a look; the others are listed.
         table_rows: rows of a table that the server keeps in memory, where it has no directory for them.
     """
 
@@ -37,4 +38,5 @@ class ServeLimits:
     streams: int = 1_000
     own_readers: int = 32
     log_bytes: int = 32 * 1024 * 1024
+    explained_feeds: int = 50
     table_rows: int = 2_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.subscribe.figures import SubscriptionFigures
@@ -59,11 +59,11 @@ def metrics_text(
     readers: Mapping[str, int],
     tables: Iterable[TableFigures],
 ) -> str:
-    """Return all metrics as text.
+    """Return all metrics as text. ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``.
 
-    ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``.
+    A table whose columns changed has two readers for a while: their figures are put together.
     """
-    tables = list(tables)
+    tables = _one_a_table(tables)
     parts = [
         _metric("subscriptions", "gauge", "open subscriptions", _by("reader", streams)),
         _metric("readers", "gauge", "readers of Kafka", _by("kind", readers)),
@@ -88,6 +88,25 @@ def metrics_text(
         *(_metric(name, "gauge", what, _of(tables, _of_reading(read))) for name, what, read in _READING),
     ]
     return "".join(parts)
+
+
+def _one_a_table(tables: Iterable[TableFigures]) -> list[TableFigures]:
+    """Return one for each table and feed, since a series may come once only: what is held is added up, the
+    reading is that of the last one that has one.
+    """
+    found: dict[tuple[str, str], TableFigures] = {}
+    for each in tables:
+        place = each.table, each.feed
+        before = found.get(place)
+        if before is not None:
+            each = replace(
+                each,
+                subscribers=before.subscribers + each.subscribers,
+                log_bytes=before.log_bytes + each.log_bytes,
+                reading=each.reading or before.reading,
+            )
+        found[place] = each
+    return list(found.values())
 
 
 _Read: TypeAlias = Callable[[SubscriptionFigures], float | None]

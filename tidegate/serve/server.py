@@ -20,6 +20,7 @@ from tidegate.serve.postgres.users_file import read_users
 from tidegate.serve.stream_source import Subscriptions
 from tidegate.serve.web.front import WebFront
 from tidegate.serve.web.guard import WebAccess
+from tidegate.serve.web.watched_feeds import WatchedFeeds
 
 _OTHERS: Final = 0o077
 _LEAST_CHARACTERS: Final = 16
@@ -112,8 +113,13 @@ class RunningServer:
 
 
 @contextlib.asynccontextmanager
-async def serving(subscriptions: Subscriptions, checked: CheckedSettings) -> AsyncIterator[RunningServer]:
-    """Run both fronts while the context lasts. Raises ``SettingsError`` for an address that cannot be had."""
+async def serving(
+    subscriptions: Subscriptions, checked: CheckedSettings, feeds: WatchedFeeds | None = None
+) -> AsyncIterator[RunningServer]:
+    """Run both fronts while the context lasts; ``feeds`` is for the page of feeds.
+
+    Raises ``SettingsError`` for an address that cannot be had.
+    """
     settings, encoded = checked.settings, EncodedBatches()
     postgres = web = None
     async with contextlib.AsyncExitStack() as stack:
@@ -126,7 +132,7 @@ async def serving(subscriptions: Subscriptions, checked: CheckedSettings) -> Asy
             postgres = ListenAddress(*front.address)
         if settings.web is not None:
             access = WebAccess(settings.web, checked.token, settings.allowed_hosts)
-            pages = WebFront(subscriptions, access, checked.tls, settings.limits, encoded)
+            pages = WebFront(subscriptions, access, checked.tls, settings.limits, encoded, feeds=feeds)
             with _address_errors(settings.web):
                 await pages.start()
             stack.push_async_callback(pages.close)

@@ -50,6 +50,17 @@ def test_all_figures_are_there() -> None:
     }
 
 
+def test_a_table_with_two_readers_has_one_series() -> None:
+    old, new = SubscriptionFigures("shared", lag_s=9.0), SubscriptionFigures("shared", lag_s=0.5)
+    tables = [TableFigures("t", "feed", 1, 10, old), TableFigures("t", "feed", 2, 5, new)]
+    text = metrics_text(ServeCounts(), {}, {}, tables)
+    assert text.count("tidegate_serve_table_lag_seconds{") == 1
+    found = samples(text)
+    assert found["table_subscribers", "t", "feed"] == 3
+    assert found["table_log_bytes", "t", "feed"] == 15
+    assert found["table_lag_seconds", "t", "feed"] == 0.5
+
+
 def test_the_web_front_gives_them() -> None:
     async def test() -> None:
         async with serving_web() as served:

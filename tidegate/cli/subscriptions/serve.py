@@ -16,6 +16,7 @@ from tidegate.client.subscribe import SpillSettings
 from tidegate.errors import SettingsError
 
 if TYPE_CHECKING:
+    from tidegate.serve.feeds.feed_lookup import FeedLookup
     from tidegate.serve.server import CheckedSettings
 
 _OFF: Final = "off"
@@ -53,6 +54,24 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="Directory for the rows of tables; by default they are in memory.",
 )
 @click.option(
+    "--worker-url",
+    "worker_urls",
+    multiple=True,
+    metavar="URL",
+    help="Address of a worker, for the page of feeds; name all that there are.",
+)
+@click.option(
+    "--worker-data-dir",
+    "worker_data_dirs",
+    envvar="TIDEGATE_DATA_DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    multiple=True,
+    default=[Path("data")],
+    show_default=True,
+    show_envvar=True,
+    help="Data directory of a worker on this machine, where no --worker-url is given.",
+)
+@click.option(
     "--print-user", metavar="NAME", help="Ask for a password, print NAME's line for --users, and end."
 )
 @spill_options
@@ -70,6 +89,8 @@ def serve(
     allow_host: tuple[str, ...],
     topic_prefix: str,
     data_dir: Path | None,
+    worker_urls: tuple[str, ...],
+    worker_data_dirs: tuple[Path, ...],
     print_user: str | None,
     spill: SpillSettings,
 ) -> None:
@@ -80,6 +101,7 @@ def serve(
     try:
         # Imported here: the command line works without the extra.
         from tidegate.serve.addresses import read_address
+        from tidegate.serve.feeds.feed_lookup import FeedLookup
         from tidegate.serve.postgres.scram import make_verifier
         from tidegate.serve.server import ServeSettings, check_settings
     except ModuleNotFoundError as error:
@@ -100,7 +122,10 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allow_host),
     )
     checked = check_settings(settings)
-    asyncio.run(_serve(connection, app_id, topic_prefix, data_dir, spill, checked))
+    lookup = FeedLookup(
+        connection, app_id, worker_urls, worker_data_dirs, checked.settings.limits.explained_feeds
+    )
+    asyncio.run(_serve(connection, app_id, topic_prefix, data_dir, spill, checked, lookup))
 
 
 async def _serve(
@@ -110,10 +135,12 @@ async def _serve(
     data_dir: Path | None,
     spill: SpillSettings,
     checked: CheckedSettings,
+    lookup: FeedLookup,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     from tidegate.serve.feed_subscriptions import FeedSubscriptions
     from tidegate.serve.server import serving
+    from tidegate.serve.web.watched_feeds import WatchedFeeds
 
     subscriptions = FeedSubscriptions(
         connection, app_id, topic_prefix, checked.settings.limits, data=data_dir, spill=spill
@@ -122,11 +149,12 @@ async def _serve(
     ended = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, ended.set)
-    async with serving(subscriptions, checked) as running:
+    async with serving(subscriptions, checked, WatchedFeeds(lookup.look)) as running:
         if running.postgres is not None:
             host = f"host={running.postgres.host} port={running.postgres.port}"
             click.echo(f'PostgreSQL  psql "{host} user=tidegate dbname=tidegate"', err=True)
         if running.web is not None:
             scheme = "http" if checked.tls is None else "https"
             click.echo(f"web         {scheme}://{running.web}/", err=True)
+            click.echo(f"feeds       {scheme}://{running.web}/feeds.html", err=True)
         await ended.wait()

@@ -104,7 +104,8 @@ class SharedReading:
     Attributes:
         as_of: where they began, all at one time.
         ended: whether UP TO is reached, or the reading is closed.
-        loss: the loss that the batch tells that ``next`` gave last; ``None`` for none.
+        loss: the lost history just before the batch that ``next`` returned last; ``None`` if none was lost
+            there.
     """
 
     def __init__(

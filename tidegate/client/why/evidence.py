@@ -196,18 +196,49 @@ def gather(
     feed, and ``BrokerUnavailable``.
     """
     feed = Jobs(connection, app_id).feed(feed_id)
-    statuses, away = _ask(urls, lambda url: fetch_status(url, connection.timeout_s))
-    workers = read_workers(feed_id, statuses, (*silent, *away))
-    ranges: dict[int, RangesIn] = {}
-    if workers.frontier is not None and workers.frontier.span.start < workers.frontier.span.end:
-        span = workers.frontier.span
-        told, gone = _ask(statuses, lambda url: fetch_ranges(url, span, connection.timeout_s))
-        ranges = dict(chain.from_iterable(each.items() for each in told.values()))
-        if gone:  # a partition whose ranges are not known must not look like one without ranges
-            workers = read_workers(feed_id, {url: statuses[url] for url in told}, (*silent, *away, *gone))
-    cluster = Cluster(connection)
-    place = _frontier_place(cluster, f"{app_id}-checkpoints", feed_id)
-    return Evidence(feed_id, feed, now_ms, workers, ranges, _members(cluster, app_id), place)
+    return FeedQuestions(connection, app_id, urls, silent).gather(feed_id, feed, now_ms)
+
+
+class FeedQuestions:
+    """Asks about several feeds: what is the same for all of them it asks once, at the construction.
+
+    The arguments are those of ``gather``.
+    """
+
+    def __init__(
+        self, connection: KafkaConnection, app_id: str, urls: Sequence[str], silent: Iterable[str] = ()
+    ) -> None:
+        self._timeout_s = connection.timeout_s
+        self._statuses, away = _ask(urls, lambda url: fetch_status(url, connection.timeout_s))
+        self._silent = (*silent, *away)
+        cluster = Cluster(connection)
+        self._members = _members(cluster, app_id)
+        self._checkpoints = f"{app_id}-checkpoints"
+        self._checkpoint_partitions = _partition_count(cluster, self._checkpoints)
+
+    def gather(self, feed_id: FeedId, feed: FeedView, now_ms: int) -> Evidence:
+        """Return what is known about a feed.
+
+        Only the ranges of its lowest span are asked for. Raises ``InputError`` for workers of another
+        version.
+        """
+        workers = read_workers(feed_id, self._statuses, self._silent)
+        ranges: dict[int, RangesIn] = {}
+        if workers.frontier is not None and workers.frontier.span.start < workers.frontier.span.end:
+            span = workers.frontier.span
+            told, gone = _ask(self._statuses, lambda url: fetch_ranges(url, span, self._timeout_s))
+            ranges = dict(chain.from_iterable(each.items() for each in told.values()))
+            if gone:  # a partition whose ranges are not known must not look like one without ranges
+                answered = {url: self._statuses[url] for url in told}
+                workers = read_workers(feed_id, answered, (*self._silent, *gone))
+        place = self._frontier_place(feed_id)
+        return Evidence(feed_id, feed, now_ms, workers, ranges, self._members, place)
+
+    def _frontier_place(self, feed_id: FeedId) -> TopicPartition | None:
+        count = self._checkpoint_partitions
+        if count is None:
+            return None
+        return TopicPartition(self._checkpoints, zlib.crc32(feed_id.encode()) % count)
 
 
 def _members(cluster: Cluster, group: str) -> tuple[GroupMember, ...] | None:
@@ -217,12 +248,11 @@ def _members(cluster: Cluster, group: str) -> tuple[GroupMember, ...] | None:
         return None  # the question may be forbidden, and its answer is only used to name owners
 
 
-def _frontier_place(cluster: Cluster, topic: str, feed_id: FeedId) -> TopicPartition | None:
+def _partition_count(cluster: Cluster, topic: str) -> int | None:
     try:
-        count = cluster.partition_counts([topic])[topic]
+        return cluster.partition_counts([topic])[topic]
     except TidegateError:
         return None
-    return TopicPartition(topic, zlib.crc32(feed_id.encode()) % count)
 
 
 def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +48,19 @@ def worker_url(data_dir: Path, app_id: str) -> str:
         ) from None
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{file} cannot be read ({error}); name the worker by --url.") from None
+
+
+def worker_urls(data_dirs: Iterable[Path], app_id: str) -> tuple[list[str], list[str]]:
+    """Return the addresses of the workers with these data directories, and a sentence for each directory
+    where no worker runs.
+    """
+    found, silent = [], []
+    for data_dir in data_dirs:
+        try:
+            found.append(worker_url(data_dir, app_id))
+        except InputError as error:
+            silent.append(str(error))
+    return found, silent
 
 
 def fetch_status(url: str, timeout_s: float) -> dict[str, Any]:

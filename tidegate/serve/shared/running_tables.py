@@ -67,6 +67,8 @@ class RunningTables:
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
         #: The last thread of each place, which may still end.
         self._last: dict[Hashable, threading.Thread] = {}
+        #: The timer of each table without subscribers.
+        self._timers: dict[SharedTable, asyncio.TimerHandle] = {}
         #: How many readers were started.
         self.started = 0
 
@@ -80,6 +82,7 @@ class RunningTables:
         if found is None or found.shared.ended:
             return None
         found.shared.subscribers += 1
+        self._cancel_timer(found.shared)
         return found.shared
 
     async def acquire(
@@ -114,6 +117,7 @@ class RunningTables:
         for task in list(self._beginning.values()):
             await asyncio.wait({task})
         for running in list(self._running.values()):
+            self._cancel_timer(running.shared)
             running.shared.stop()
         for thread in list(self._last.values()):
             await asyncio.to_thread(thread.join)
@@ -150,9 +154,18 @@ class RunningTables:
         return running
 
     def _end_later(self, shared: SharedTable) -> None:
-        asyncio.get_running_loop().call_later(self._options.linger_s, self._end_if_unused, shared)
+        """End a table unless a subscriber comes within ``linger_s`` from now."""
+        self._cancel_timer(shared)
+        loop = asyncio.get_running_loop()
+        self._timers[shared] = loop.call_later(self._options.linger_s, self._end_if_unused, shared)
+
+    def _cancel_timer(self, shared: SharedTable) -> None:
+        timer = self._timers.pop(shared, None)
+        if timer is not None:
+            timer.cancel()
 
     def _end_if_unused(self, shared: SharedTable) -> None:
+        self._timers.pop(shared, None)
         for place, running in list(self._running.items()):
             if running.shared is shared and shared.subscribers == 0:
                 shared.stop()

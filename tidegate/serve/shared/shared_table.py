@@ -16,7 +16,7 @@ from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
-from tidegate.subscribe.updates.frontier import Frontier, frontier_after
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume_as_of
 
 _Told = TypeVar("_Told")
 
@@ -81,13 +81,15 @@ class SharedTable:
     async def snapshot(self, shown_by: StatementRows, at_least: Timestamp | None = None) -> SubscriptionBatch:
         """Return the batch of the rows as of the present, once they are complete.
 
-        Raises what ended the reader.
-
-        It may be up to a second old, but it is not older than ``at_least``, which the table has reached.
+        Raises what ended the reader. The batch may be up to a second old. It is not older than ``at_least``,
+        which the table has reached, nor than the log's beginning: nobody could go on from there.
         """
         await self.present()
         try:
-            return await self.batches.of_snapshot(self._snapshot, shown_by, at_least)
+            batch = await self.batches.of_snapshot(self._snapshot, shown_by, at_least)
+            if self.holds(batch.frontier):
+                return batch
+            return await self.batches.of_snapshot(self._snapshot, shown_by, resume_as_of(self.frontier))
         except RowsGone:
             while True:
                 await self._wait()  # until it raises what ended the reader

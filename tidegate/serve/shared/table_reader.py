@@ -125,7 +125,8 @@ class TableReader:
     def _read(self) -> None:
         idle = 0
         while not self._stop.is_set():
-            opening = self._source.open()
+            with collector_paused():
+                opening = self._source.open()
             if opening is None:
                 self._source.read(_POLL_S)
                 idle += 1

@@ -112,6 +112,7 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, most_row
     """
     if data is None:
         return MemoryTableRows(str(relation.name), most_rows)
-    about = "\n".join((source, str(relation.name), *relation.columns))
+    shape = (relation.columns, relation.primary_key, sorted(relation.added), sorted(relation.removed))
+    about = repr((source, str(relation.name), *shape))  # readers that run side by side have one each
     name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]
     return DirectoryTableRows(open_key_rows(data / name, source, relation, durable=False))

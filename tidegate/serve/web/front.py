@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,11 +26,14 @@ from tidegate.serve.metrics import CONTENT_TYPE
 from tidegate.serve.stream_source import Subscriptions
 from tidegate.serve.web.guard import GuardedApp, WebAccess
 from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
+from tidegate.serve.web.watched_feeds import WatchedFeeds
 from tidegate.subscribe.updates.relation import TABLE, Relation
 
 _FILES: Final = Path(__file__).parent / "files"
 _PAGES: Final = {
     "/": ("page.html", "text/html; charset=utf-8"),
+    "/feeds.html": ("feeds.html", "text/html; charset=utf-8"),
+    "/feeds.js": ("feeds.js", "text/javascript; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/tidegate.js": ("tidegate.js", "text/javascript; charset=utf-8"),
@@ -41,6 +45,9 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
+}
+_NO_FEEDS: Final = {
+    "error": {"code": "no_feeds", "sqlstate": "0A000", "message": "This server does not look at feeds"}
 }
 #: Bytes of a WebSocket message of a client; what it sends says nothing.
 _MESSAGE_BYTES: Final = 4 * 1024
@@ -59,11 +66,14 @@ class WebFront:
         encoded: EncodedBatches | None = None,
         *,
         ping_s: float = PING_S,
+        feeds: WatchedFeeds | None = None,
     ) -> None:
+        """``feeds`` is what the page of feeds shows; without it there is no such page."""
         self._subscriptions = subscriptions
         self._access = access
         self._tls = tls
         self._limits = limits or ServeLimits()
+        self._feeds = feeds
         self._answers = SubscriptionAnswers(subscriptions, encoded or EncodedBatches(), ping_s)
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
@@ -104,6 +114,8 @@ class WebFront:
     async def close(self) -> None:
         """End all streams, and listen no more."""
         self._answers.close()
+        if self._feeds is not None:
+            self._feeds.close()
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await asyncio.wait({self._task})
@@ -118,6 +130,7 @@ class WebFront:
                 Route("/health", _health),
                 Route("/metrics", self._metrics),
                 Route("/tables", self._tables),
+                Route("/feeds", self._all_feeds),
                 Route("/subscribe", self._answers.http, methods=["GET"]),
                 WebSocketRoute("/subscribe", self._answers.websocket),
             ]
@@ -126,6 +139,13 @@ class WebFront:
     async def _metrics(self, _: Request) -> Response:
         """Answer with what Prometheus collects."""
         return Response(self._subscriptions.metrics(), headers=_HEADERS, media_type=CONTENT_TYPE)
+
+    async def _all_feeds(self, _: Request) -> Response:
+        """The state of each feed."""
+        if self._feeds is None:
+            return JSONResponse(_NO_FEEDS, HTTPStatus.NOT_FOUND, _HEADERS)
+        status, body = await self._feeds.now()
+        return Response(body, status, _HEADERS, "application/json")
 
     async def _tables(self, _: Request) -> Response:
         """Answer with the tables that can be subscribed to."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,3 +81,34 @@ def test_a_subscriber_that_comes_while_a_reader_ends_waits_for_its_directory(
             await tables.close()
 
     run(test)
+
+
+def test_a_table_lingers_from_its_last_subscriber_on_and_has_one_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", 9))
+
+    async def test() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            tables = RunningTables(SharedOptions(1_000, 9, linger_s=3_600), threads)
+            for _ in range(5):
+                shared = await tables.acquire(TABLE, PLAN)
+                assert shared is not None
+                assert not tables._timers, "somebody reads it"
+                tables.release(shared)
+                assert len(tables._timers) == 1
+            assert tables.started == 1
+            await tables.close()
+            assert not tables._timers
+        assert source.closed
+
+    run(test)
+
+
+def test_readers_that_differ_in_the_primary_key_alone_have_a_directory_each(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    first = open_table_rows(tmp_path, "feed", RELATION, 9)
+    second = open_table_rows(tmp_path, "feed", replace(RELATION, primary_key=RELATION.columns[:2]), 9)
+    first.close()
+    second.close()
+    assert len([*tmp_path.iterdir()]) == 2

@@ -365,6 +365,21 @@ def test_a_snapshot_that_is_made_when_the_reader_has_ended_is_its_error_and_not_
     run(test)
 
 
+def test_a_snapshot_of_a_second_ago_is_not_given_where_the_log_has_gone_on_without_it() -> None:
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 10)), Timestamp(1), log_bytes=1) as table:
+            await read_to(table, 3)
+            first = await table.stream("SUBSCRIBE accounts").next()
+            await read_to(table, 8)
+            second = await table.stream("SUBSCRIBE accounts").next()
+            assert first is not None
+            assert second is not None
+            assert not table.shared.holds(first.frontier)
+            assert table.shared.holds(second.frontier)
+
+    run(test)
+
+
 def test_at_least_is_not_given_the_snapshot_of_a_second_ago() -> None:
     async def test() -> None:
         async with memory_table(one_a_time(range(1, 10)), Timestamp(3)) as table:

@@ -17,6 +17,7 @@ from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.web.front import WebFront
 from tidegate.serve.web.guard import WebAccess
+from tidegate.serve.web.watched_feeds import WatchedFeeds
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 
@@ -116,10 +117,11 @@ async def serving_web(
     limits: ServeLimits | None = None,
     encoded: EncodedBatches | None = None,
     ping_s: float = 15.0,
+    feeds: WatchedFeeds | None = None,
 ) -> AsyncIterator[ServedWeb]:
     """A front while the context lasts. At its end nothing is left open."""
     source = source or MemorySubscriptions()
-    front = WebFront(source, access or WebAccess(LOOPBACK), tls, limits, encoded, ping_s=ping_s)
+    front = WebFront(source, access or WebAccess(LOOPBACK), tls, limits, encoded, ping_s=ping_s, feeds=feeds)
     await front.start()
     try:
         yield ServedWeb(front, source)

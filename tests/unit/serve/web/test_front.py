@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import itertools
 import json
 import shutil
 import ssl
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.client.why.hand_evidence import evidence, held
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, random_commits, until
 from tests.unit.serve.postgres.served import run
-from tests.unit.serve.web.served_web import serving_web
+from tests.unit.serve.web.served_web import LOOPBACK, serving_web
 from tidegate.changefeed.definition.feed import TableName
+from tidegate.serve.feeds.feed_lookup import FeedsLook
+from tidegate.serve.feeds.shown_feed import explained_feed
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.web.front import statement_of
+from tidegate.serve.web.guard import WebAccess
+from tidegate.serve.web.watched_feeds import WatchedFeeds
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.updates.relation import Relation
 
@@ -33,6 +41,8 @@ def test_the_page_has_its_files_and_a_policy() -> None:
             for path, kind in (
                 ("/", "text/html"),
                 ("/page.js", "text/javascript"),
+                ("/feeds.html", "text/html"),
+                ("/feeds.js", "text/javascript"),
                 ("/tidegate.js", "text/javascript"),
             ):
                 answer = await served.get(path)
@@ -60,6 +70,41 @@ def test_tables_have_a_statement_that_shows_them() -> None:
             (table,) = json.loads(await answer.body())["tables"]
             assert table["columns"] == ["id", "balance", "note"]
             assert table["statement"].endswith('"accounts" ENVELOPE UPSERT (KEY ("id"))')
+            answer.close()
+
+    run(test)
+
+
+def look_at_feeds() -> FeedsLook:
+    """A look at a feed that a transaction holds back; each is a second after the one before."""
+    at_ms = next(_SECONDS) * 1_000
+    return FeedsLook(at_ms, (replace(explained_feed(evidence(held()), at_ms), lag_ms=at_ms),))
+
+
+_SECONDS = itertools.count(1)
+
+
+def test_feeds_are_shown_to_those_who_may_ask() -> None:
+    async def test() -> None:
+        feeds = WatchedFeeds(look_at_feeds)
+        async with serving_web(access=WebAccess(LOOPBACK, "0123456789abcdef"), feeds=feeds) as served:
+            for headers, status in (({}, 401), ({"authorization": "Bearer 0123456789abcdef"}, 200)):
+                answer = await served.get("/feeds", None, **headers)
+                assert answer.status == status
+                body = json.loads(await answer.body())
+                answer.close()
+            (feed,) = body["feeds"]
+            assert (feed["feed"], feed["why"]["cause"]) == ("bank", "transaction")
+            assert feeds.looks == 1, "who may not ask has nothing looked at"
+
+    run(test)
+
+
+def test_a_server_that_looks_at_no_feeds_says_so() -> None:
+    async def test() -> None:
+        async with serving_web() as served:
+            answer = await served.get("/feeds")
+            assert (answer.status, json.loads(await answer.body())["error"]["code"]) == (404, "no_feeds")
             answer.close()
 
     run(test)
@@ -296,14 +341,54 @@ def test_the_page_shows_a_live_table_in_a_browser() -> None:
     run(test)
 
 
-def _look(address: str) -> set[int]:
-    """The sums that the page shows over a while."""
+@pytest.mark.skipif(
+    BROWSER is None or shutil.which("chromedriver") is None or importlib.util.find_spec("selenium") is None,
+    reason="chromium, chromedriver and selenium are not installed",
+)
+def test_the_page_of_feeds_draws_what_it_is_told_and_goes_on() -> None:
+    async def test() -> None:
+        async with serving_web(feeds=WatchedFeeds(look_at_feeds, interval_s=0.05)) as served:
+            title, why, paths = await asyncio.to_thread(_look_at_feeds, f"http://{served.place}/feeds.html")
+            assert title == "bank running"
+            assert "has been open for" in why
+            assert all(path.startswith("M0.0,") for path in paths)
+
+    run(test)
+
+
+def _look_at_feeds(address: str) -> tuple[str, str, set[str]]:
+    """The page's title of the feed, its first sentence, and two plots that differ."""
+    browser = _browser()
+    try:
+        browser.get(address)
+        script = (
+            "const one = (name) => document.querySelector(name);"
+            "return one('.plot path') && [one('.feed h2').textContent, one('.why').textContent,"
+            " one('.plot path').getAttribute('d')]"
+        )
+        paths: set[str] = set()
+        title = why = ""
+        while len(paths) < 2:
+            if found := browser.execute_script(script):
+                title, why, path = found
+                paths.add(path)
+        return title, why, paths
+    finally:
+        browser.quit()
+
+
+def _browser() -> Any:
     webdriver = importlib.import_module("selenium.webdriver")
     options = webdriver.ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.binary_location = str(BROWSER)
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+def _look(address: str) -> set[int]:
+    """The sums that the page shows over a while."""
+    browser = _browser()
     try:
         browser.get(address)
         sums: set[int] = set()

@@ -1,0 +1,121 @@
+"""The state of all feeds, looked at once for all clients of the page of feeds.
+
+1. A client asks. If the last look is older than the interval, a new one begins; there is one at a time.
+2. Every client that asks meanwhile waits for this look, for an interval at most, and is given the last one
+   then. Only before the first look is done they wait for its end.
+3. A look becomes bytes once. All clients get the same bytes until the next look.
+
+So what Kafka and the workers are asked does not depend on how many clients there are, and nothing is asked
+while nobody is there.
+
+Failure cases: Kafka is away at a look: clients get the feeds of the look before, its time, and the error. A
+client that is gone in step 2 ends its own waiting alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any, Final
+
+from tidegate.serve.feeds.feed_lookup import FeedsLook
+from tidegate.serve.feeds.shown_feed import ShownFeed
+from tidegate.serve.web.batch_messages import error_message
+
+#: Seconds between two looks.
+INTERVAL_S: Final = 2.0
+#: Looks of each feed that its plot shows.
+MOST_POINTS: Final = 120
+_MS: Final = 1_000
+
+
+class WatchedFeeds:
+    """What ``look`` says, at most once an ``interval_s``. It has to be used in one event loop."""
+
+    def __init__(
+        self,
+        look: Callable[[], FeedsLook],
+        interval_s: float = INTERVAL_S,
+        patience_s: float | None = None,
+    ) -> None:
+        """``look`` is called in a thread of its own. A client waits for it for ``patience_s``, by default an
+        interval, if there is an earlier one."""
+        self._look = look
+        self._interval_s = interval_s
+        self._patience_s = interval_s if patience_s is None else patience_s
+        self._threads = ThreadPoolExecutor(1, "feeds")
+        self._task: asyncio.Task[None] | None = None
+        self._due = 0.0
+        self._last: FeedsLook | None = None
+        self._feeds: list[dict[str, Any]] = []
+        self._courses: dict[tuple[str, int], _Course] = {}
+        self._answer = b""
+        #: How many looks were begun.
+        self.looks = 0
+
+    async def now(self) -> tuple[HTTPStatus, bytes]:
+        """The feeds as JSON. The status is 503 where no look has succeeded yet."""
+        if self._task is None and time.monotonic() >= self._due:
+            self.looks += 1
+            self._task = asyncio.ensure_future(self._refresh())
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=self._patience_s if self._answer else None)
+        return HTTPStatus.SERVICE_UNAVAILABLE if self._last is None else HTTPStatus.OK, self._answer
+
+    def close(self) -> None:
+        """Look no more."""
+        self._threads.shutdown(wait=False)
+
+    async def _refresh(self) -> None:
+        error: dict[str, Any] = {}
+        try:
+            look = await asyncio.get_running_loop().run_in_executor(self._threads, self._look)
+            self._take(look)
+        except Exception as failure:
+            error = error_message(failure)
+        finally:
+            self._task = None
+            self._due = time.monotonic() + self._interval_s
+        at_ms = None if self._last is None else self._last.at_ms
+        shown = {"at_ms": at_ms, "interval_s": self._interval_s, "feeds": self._feeds, **error}
+        self._answer = json.dumps(shown, separators=(",", ":")).encode()
+
+    def _take(self, look: FeedsLook) -> None:
+        courses: dict[tuple[str, int], _Course] = {}
+        feeds = []
+        for feed in look.feeds:
+            course = self._courses.get((feed.feed, feed.epoch)) or _Course()
+            course.add(look.at_ms, feed)
+            courses[feed.feed, feed.epoch] = course
+            feeds.append({**feed.to_json(), **course.to_json()})
+        self._last, self._feeds, self._courses = look, feeds, courses  # of feeds that are gone nothing stays
+
+
+class _Course:
+    """The newest looks at a feed: when, its lag, and records/s since the look before."""
+
+    __slots__ = ("_at_ms", "_points", "_records")
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[int, int | None, float | None]] = deque(maxlen=MOST_POINTS)
+        self._at_ms = 0
+        self._records: int | None = None
+
+    def add(self, at_ms: int, feed: ShownFeed) -> None:
+        self._points.append((at_ms, feed.lag_ms, self._rate(at_ms, feed.records)))
+        self._at_ms, self._records = at_ms, feed.records
+
+    def _rate(self, at_ms: int, records: int | None) -> float | None:
+        """Records/s; ``None`` for the first look, and for topics that were made anew."""
+        before = self._records
+        if records is None or before is None or records < before or at_ms <= self._at_ms:
+            return None
+        return round((records - before) * _MS / (at_ms - self._at_ms), 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"records_per_s": self._points[-1][2], "points": [list(point) for point in self._points]}
