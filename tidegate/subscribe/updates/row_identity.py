@@ -22,6 +22,15 @@ def row_identity(values: tuple[Any, ...]) -> Hashable:
     return tuple([value if type(value) in _PLAIN else _frozen(value) for value in values])
 
 
+def first_spelled(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The one of two rows of one identity that is shown: that whose text comes first.
+
+    Example: of 1 and 1.0, which are one value, it is 1. So what is shown does not depend on which of them
+    came first.
+    """
+    return one if one is other or repr(one) <= repr(other) else other
+
+
 def _frozen(value: Any) -> Hashable:
     if isinstance(value, bool):
         return bool, value
