@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.errors import HistoryLost
+from tidegate.errors import HistoryLost, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
@@ -129,10 +129,14 @@ class Subscription:
     def advance(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
         """Return the batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
 
-        ``offsets`` are the gate's (and its side markers') after the opening.
+        ``offsets`` are the gate's (and its side markers') after the opening. Raises ``UnreadableRow`` also
+        for rows whose JSON is nested too deeply to be put in order.
         """
         with self._first_error:
-            return None if self._outputs.ended else self._batch(opening, offsets)
+            try:
+                return None if self._outputs.ended else self._batch(opening, offsets)
+            except RecursionError:
+                raise _too_deep(opening) from None
 
     def _batch(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
         shown = self._take(opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to))
@@ -163,6 +167,16 @@ class Subscription:
             self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
         self._key_rows.close_at(opening.frontier)
         return shown
+
+
+def _too_deep(opening: GateOpening) -> UnreadableRow:
+    """The error for rows that can be decoded, and not compared."""
+    topics = ", ".join(sorted({place.topic for place in opening.rows.places}))
+    return UnreadableRow(
+        f"JSON in a row of {topics} below {opening.frontier} is nested too deeply for rows to be compared. "
+        "Leave its column out of the statement, or raise sys.setrecursionlimit and resume from the token",
+        topics,
+    )
 
 
 def _below(opening: GateOpening, up_to: Timestamp) -> GateOpening:

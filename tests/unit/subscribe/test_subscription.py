@@ -56,6 +56,24 @@ def test_a_relation_of_first_rows_has_no_token() -> None:
     assert [batch.token for batch in batches(Subscription(plan, Timestamp(6), TELLS), ROWS, [9])] == [None]
 
 
+@pytest.mark.parametrize(
+    "statement", ["SUBSCRIBE accounts", "SUBSCRIBE (SELECT note FROM accounts ORDER BY note LIMIT 3)"]
+)
+def test_json_that_is_too_deep_to_be_compared_is_an_unreadable_row(statement: str) -> None:
+    deep = "[" * 600 + "]" * 600  # which can be decoded
+    gate = RowGate(DECODERS, [PLACE])
+    for offset, key in enumerate((1, 2)):
+        value = f'{{"after": {{"id": 1, "balance": 1, "note": {deep}}}, "updated": "5.0000000000"}}'
+        gate.take(PLACE, FeedRecord(offset, b"[%d]" % key, value.encode()))
+    gate.take(PLACE, marker_record(2, Timestamp(9)))
+    opening = gate.open()
+    assert opening is not None
+    subscription = Subscription(plan_of(statement), Timestamp(3), TELLS)
+    for _ in range(2):
+        with pytest.raises(UnreadableRow, match=r"row of accounts below 9\.0000000001 is nested too deeply"):
+            subscription.advance(opening, gate.offsets())
+
+
 def test_an_error_comes_again_with_every_call() -> None:
     subscription = Subscription(plan_of("SUBSCRIBE (SELECT 1 / balance FROM accounts)"), Timestamp(6), TELLS)
     with pytest.raises(EvaluationError, match="division by zero") as first:

@@ -60,7 +60,9 @@ class HistoryLoss:
         return self.policy is HistoryPolicy.SKIP and self.as_of >= self.held
 
     def __str__(self) -> str:
-        if self.policy is HistoryPolicy.RESNAPSHOT:
+        if self.policy is HistoryPolicy.RESNAPSHOT and self.as_of < self.held:
+            goes_on = "nothing is missing: everything below UP TO was delivered before"
+        elif self.policy is HistoryPolicy.RESNAPSHOT:
             goes_on = f"a new snapshot as of {self.as_of} follows; sweep rows that it does not have"
         elif self.skipped:
             goes_on = f"changes from {self.held} up to {self.as_of} are never delivered"
@@ -72,10 +74,13 @@ class HistoryLoss:
 def plan_behind(plan: SubscribePlan, held: Frontier, policy: HistoryPolicy) -> SubscribePlan:
     """Return the plan that goes on where everything below ``held`` was delivered.
 
-    No row of it is below ``held``, so timestamps do not fall within one subscription. ``ValueError`` for
-    ``STALL``.
+    No row of it is below ``held``, so timestamps do not fall within one subscription. Where ``held`` is UP
+    TO, nothing is left to be delivered, and there is no new snapshot: it ends with its token. ``ValueError``
+    for ``STALL``.
     """
     match policy:
+        case HistoryPolicy.RESNAPSHOT if held == plan.up_to:  # a snapshot as of UP TO would show nothing
+            return replace(plan, snapshot=False, as_of=resume_as_of(held), at_least=True)
         case HistoryPolicy.RESNAPSHOT:
             return replace(plan, snapshot=True, as_of=held, at_least=True)
         case HistoryPolicy.SKIP:

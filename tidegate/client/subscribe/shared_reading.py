@@ -143,24 +143,31 @@ class SharedReading:
         return self._start.as_of
 
     def next(self, timeout_s: float | None = None) -> JointBatch[SubscriptionBatch] | None:
-        """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``."""
+        """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
+
+        A call reads at least once, and looks whether the gate opens after it has read for the last time: also
+        one with a timeout of 0 delivers what is there.
+        """
         until = None if timeout_s is None else time.monotonic() + timeout_s
+        is_over = False
         while not self.ended:
-            left = _POLL_S if until is None else min(_POLL_S, until - time.monotonic())
+            left = _POLL_S if until is None else max(min(_POLL_S, until - time.monotonic()), 0)
             try:
                 if self._lost is not None:
-                    self._recover(self._lost)
+                    if not is_over:
+                        self._recover(self._lost)
                 elif self._opens():
-                    if (batch := self._confirmed(max(left, 0))) is not None:
+                    if (batch := self._confirmed(left)) is not None:
                         return batch
-                elif left >= 0:
+                elif not is_over:
                     self._gate.read(left)
             except HistoryLost as lost:
                 if self._policy is HistoryPolicy.STALL or self._lost is not None:
                     raise
                 self._lost = lost
-            if left < 0:
+            if is_over:
                 return None
+            is_over = until is not None and time.monotonic() >= until
         return None
 
     def settle(self, frontier: Frontier) -> None:

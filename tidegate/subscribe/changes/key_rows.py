@@ -47,14 +47,19 @@ class MemoryKeyRows:
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
         """Set a key's row, ``None`` to remove it; returns the row before."""
-        before = self._rows.pop(key, None)
-        if row is not None:
-            self._rows[key] = row
-        return before
+        return self.replace_all([(key, row)])[0]
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
         """Do the same for each change, in order; returns the row before each change."""
-        return [self.replace(key, row) for key, row in changes]
+        rows = self._rows
+        before: list[RowValues | None] = []
+        for key, row in changes:
+            before.append(rows.get(key))
+            if row is not None:
+                rows[key] = row
+            else:
+                rows.pop(key, None)
+        return before
 
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Final
 
-from tidegate.changefeed.encoding.record import RowRecord
-from tidegate.subscribe.gate.feed_record import FeedPartition
-from tidegate.subscribe.gate.opened_rows import OpenedRows
-from tidegate.subscribe.gate.row_chunk import int_column
+from tidegate.subscribe.gate.opened_rows import OpenedRows, joined_rows
+
+#: So many rows that are not the newest of their keys are kept before they are let go.
+_STALE_ROWS: Final = 50_000
 
 
 class NewestRows:
-    """Takes the rows of one topic in the order of their timestamps, and keeps the last of each key."""
+    """Takes the rows of one topic in the order of their timestamps, and keeps the last of each key.
 
-    __slots__ = ("_rows",)
+    What it takes stays as columns, and a key has the position of its row in them: an object for each row
+    would keep the cycle collector busy. Older rows are let go when they are many.
+    """
+
+    __slots__ = ("_at", "_count", "_parts")
 
     def __init__(self) -> None:
-        self._rows: dict[bytes, tuple[int, int, FeedPartition, int, bytes | None, RowRecord | None]] = {}
+        self._parts: list[OpenedRows] = []
+        #: How many rows the parts have.
+        self._count = 0
+        self._at: dict[bytes, int] = {}
 
     def take(self, rows: OpenedRows) -> None:
         """Take rows that are not below those that were taken before."""
-        columns = (rows.walls.tolist(), rows.logicals.tolist(), rows.places, rows.offsets)
-        self._rows.update(zip(rows.keys, zip(*columns, rows.values, rows.records, strict=True), strict=True))
+        begin = self._count
+        self._parts.append(rows)
+        self._count += len(rows)
+        self._at.update(zip(rows.keys, range(begin, self._count), strict=True))
+        if self._count - len(self._at) > max(_STALE_ROWS, len(self._at) // 4):
+            self._let_go()
 
     @property
     def count(self) -> int:
         """How many keys it has."""
-        return len(self._rows)
+        return len(self._at)
 
     def rows(self) -> OpenedRows:
         """Return the rows that are left, deletions too, in the order in which their keys first came."""
-        kept = list(self._rows.values())
-        return OpenedRows(
-            int_column([each[0] for each in kept]),
-            int_column([each[1] for each in kept]),
-            [each[2] for each in kept],
-            [each[3] for each in kept],
-            list(self._rows),
-            [each[4] for each in kept],
-            [each[5] for each in kept],
-            np.zeros(len(kept), np.int64),
-        )
+        self._let_go()
+        return self._parts[0]
+
+    def _let_go(self) -> None:
+        """Keep the newest row of each key alone."""
+        kept = joined_rows(self._parts).at(list(self._at.values()))
+        self._parts, self._count = [kept], len(kept)
+        self._at = dict(zip(self._at, range(len(kept)), strict=True))

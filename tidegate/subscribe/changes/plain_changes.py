@@ -8,20 +8,22 @@ that errors are the same; so is a row with a member that may stand there twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, is_not
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.changes.row_updates import RowBefore, row_of
 from tidegate.subscribe.changes.row_values import RowLines
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
-from tidegate.subscribe.gate.row_chunk import IntColumn, int_column
+from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues, Update
 
@@ -42,15 +44,15 @@ class PlainChanges:
     """Makes the rows before and after of one relation's versions, in the order of its columns."""
 
     __slots__ = (
-        *("_before", "_columns", "_decoder", "_key", "_key_decoder", "_key_rows", "_lines", "_optional"),
-        "_width",
+        *("_before", "_columns", "_key", "_key_decoder", "_key_rows", "_lines", "_optional"),
+        *("_width", "_wrapped"),
     )
 
     def __init__(self, relation: Relation, before: RowBefore, key_rows: KeyRows) -> None:
         self._before = before
         self._key_rows = key_rows
         self._lines = RowLines(relation)
-        self._decoder = _decoder(relation)
+        self._wrapped = _WrappedValues(relation)
         self._key_decoder = msgspec.json.Decoder(list[Any], float_hook=Decimal)
         self._key = [relation.positions(name)[0] for name in relation.primary_key]
         self._width = len(relation.columns)
@@ -100,16 +102,15 @@ class PlainChanges:
         try:
             values: Any = opened.values  # one without a value is refused, as all damage is
             # Each by itself: read as one text, damaged values could complete each other.
-            wrapped = list(map(self._decoder.decode, values))
+            wrapped, members = self._wrapped.decoded(values)
         except _REFUSALS:  # they are decoded the other way: it tells what is wrong, if anything is
             return self._decoded_alone(opened, decode)
-        members = len(_BESIDE) - int_column([_tuple_of(each).count(UNSET) for each in wrapped])
         after = self._tuples(map(_AFTER, wrapped), members)
         before = self._tuples(map(_BEFORE, wrapped), members)
         if self._before is not RowBefore.RECORD:
             before = [None] * len(after)
         # The fast decoder takes the last one of a member that stands there twice.
-        for at in np.flatnonzero(members != most_members(values)).tolist():
+        for at in maybe_twice(values, members):
             before[at], after[at] = self._decoded_row(opened, at, decode)
         return before, after
 
@@ -132,7 +133,7 @@ class PlainChanges:
     def _tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:
         """Return the values of decoded rows; adds to ``members`` how many members each row has."""
         tuples: _Rows = [_tuple_of(row) if row else None for row in rows]
-        members += self._columns * int_column([row is not None for row in tuples])
+        members += self._columns * np.fromiter(map(is_not, tuples, repeat(None)), np.int64, len(tuples))
         if not self._optional:
             return tuples
         for at, row in enumerate(tuples):
@@ -156,14 +157,43 @@ class PlainChanges:
         return self._lines.key_alone(opened.version(at, decode))
 
 
-def _decoder(relation: Relation) -> Any:
-    """Make a decoder of wrapped values. Columns of older versions' rows stand behind the others."""
+class _WrappedValues:
+    """Decodes wrapped values. Those of one feed have the same members, as a rule: a decoder of just these
+    spares the count of what each has."""
+
+    __slots__ = ("_any", "_exact", "_row")
+
+    def __init__(self, relation: Relation) -> None:
+        self._row = _row_struct(relation)
+        self._any = _decoder(self._row, None)
+        self._exact: dict[tuple[str, ...], Any] = {}
+
+    def decoded(self, values: Sequence[bytes]) -> tuple[list[Any], IntColumn]:
+        """Return the decoded values, and how many members each has beside those of its rows.
+
+        Raises what msgspec raises.
+        """
+        if not values:
+            return [], np.zeros(0, np.int64)
+        first = self._any.decode(values[0])
+        members = tuple([name for name in _BESIDE if getattr(first, name) is not UNSET])
+        if (exact := self._exact.get(members)) is None:
+            exact = self._exact[members] = _decoder(self._row, members)
+        with suppress(msgspec.ValidationError):
+            return list(map(exact.decode, values)), np.full(len(values), len(members), np.int64)
+        wrapped = list(map(self._any.decode, values))
+        counts = len(_BESIDE) - int_column([_tuple_of(each).count(UNSET) for each in wrapped])
+        return wrapped, counts
+
+
+def _row_struct(relation: Relation) -> Any:
+    """Return the type of rows in wrapped values; columns of older versions' rows stand behind the others."""
     names = [*relation.columns, *sorted(relation.removed)]
     fields: list[Any] = []
     for at, name in enumerate(names):
         optional = name in relation.added or at >= len(relation.columns)
         fields.append((f"c{at}", Any, UNSET) if optional else (f"c{at}", Any))
-    row = msgspec.defstruct(
+    return msgspec.defstruct(
         "Row",
         fields,
         rename={f"c{at}": name for at, name in enumerate(names)},
@@ -171,28 +201,44 @@ def _decoder(relation: Relation) -> Any:
         kw_only=True,
         gc=False,
     )
+
+
+def _decoder(row: Any, members: Sequence[str] | None) -> Any:
+    """A decoder of wrapped values that have these members and no others; ``None``: some of all."""
     types = {"after": row | None, "before": row | None, "key": list[Any]}
-    members: list[Any] = [
-        (name, types.get(name, str)) if name in ("after", "updated") else (name, types.get(name, str), UNSET)
-        for name in _BESIDE
-    ]
-    wrapped = msgspec.defstruct("Wrapped", members, forbid_unknown_fields=True, gc=False)
+    fields: list[Any] = []
+    for name in _BESIDE:
+        if name in (("after", "updated") if members is None else members):
+            fields.append((name, types.get(name, str)))
+        else:
+            fields.append((name, types.get(name, str) if members is None else UnsetType, UNSET))
+    wrapped = msgspec.defstruct("Wrapped", fields, forbid_unknown_fields=True, kw_only=True, gc=False)
     return msgspec.json.Decoder(wrapped, float_hook=Decimal)
 
 
-def most_members(values: Sequence[bytes]) -> IntColumn:
-    """Count how many members each text of JSON may have: as many as it has, or more if a text within it looks
-    like a member.
+def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
+    """Return which of some texts of JSON may have a member twice: they may have more than were decoded.
 
-    A colon behind a member's name stands behind a quote or white space.
+    ``members`` is how many each has at least. A text within one may look like a member: it is among these
+    then, though nothing stands there twice.
     """
-    counts = []
+    found: list[int] = []
     for begin in range(0, len(values), _PIECE):
-        piece = values[begin : begin + _PIECE]
-        text = np.frombuffer(b"".join(piece), np.uint8)
-        at = np.flatnonzero(text == _COLON)
-        before = text[at - 1]
-        at = at[(before == _QUOTE) | (before <= _SPACE)]
+        piece, own = values[begin : begin + _PIECE], members[begin : begin + _PIECE]
+        colons = _member_colons(piece)
+        # No text has fewer than were decoded, so that equal sums are of equal numbers.
+        if np.count_nonzero(colons) == own.sum():
+            continue
         ends = np.cumsum(np.fromiter(map(len, piece), np.int64, len(piece)))
-        counts.append(np.diff(np.searchsorted(at, ends), prepend=0))
-    return np.concatenate(counts) if counts else np.zeros(0, np.int64)
+        counts = np.diff(np.searchsorted(np.flatnonzero(colons), ends - 1), prepend=0)
+        found += (np.flatnonzero(counts != own) + begin).tolist()
+    return found
+
+
+def _member_colons(texts: Sequence[bytes]) -> Mask:
+    """Return which bytes of some texts are followed by the colon of a member: quotes and white space."""
+    text = np.frombuffer(b"".join(texts), np.uint8)
+    lead = text[:-1]
+    colons: Mask = (lead == _QUOTE) | (lead <= _SPACE)
+    colons &= text[1:] == _COLON
+    return colons

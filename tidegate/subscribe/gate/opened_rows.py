@@ -56,17 +56,20 @@ class OpenedRows:
     def of_topic(self, topic: str) -> OpenedRows:
         """Return the rows of one topic, in the same order."""
         at = [each for each, place in enumerate(self.places) if place.topic == topic]
-        if len(at) == len(self):
-            return self
+        return self if len(at) == len(self) else self.at(at)
+
+    def at(self, positions: list[int]) -> OpenedRows:
+        """The rows at some positions, in the order of these."""
+        chosen = np.array(positions, np.int64)
         return OpenedRows(
-            self.walls[at],
-            self.logicals[at],
-            [self.places[each] for each in at],
-            [self.offsets[each] for each in at],
-            [self.keys[each] for each in at],
-            [self.values[each] for each in at],
-            [self.records[each] for each in at],
-            self.key_hashes[at],
+            self.walls[chosen],
+            self.logicals[chosen],
+            [self.places[each] for each in positions],
+            [self.offsets[each] for each in positions],
+            [self.keys[each] for each in positions],
+            [self.values[each] for each in positions],
+            [self.records[each] for each in positions],
+            self.key_hashes[chosen],
         )
 
     def version(self, at: int, decode: DecodeRow) -> RowVersion:
@@ -119,6 +122,20 @@ def opened_rows(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> tuple[Opene
         hashes,
     )
     return rows, len(copies)
+
+
+def joined_rows(parts: Sequence[OpenedRows]) -> OpenedRows:
+    """The rows of some parts, one part behind the other."""
+    return OpenedRows(
+        _joined([part.walls for part in parts]),
+        _joined([part.logicals for part in parts]),
+        [place for part in parts for place in part.places],
+        [offset for part in parts for offset in part.offsets],
+        [key for part in parts for key in part.keys],
+        [value for part in parts for value in part.values],
+        [record for part in parts for record in part.records],
+        _joined([part.key_hashes for part in parts]),
+    )
 
 
 def key_hashes(topic: str, keys: Sequence[bytes]) -> IntColumn:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
-from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_identity import first_spelled, row_identity
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import values_key
 
@@ -53,11 +53,19 @@ class KeyedRows:
 
 
 def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[RowValues, list[Update]]]:
-    """Return the updates of each key, in the order of the keys; keys with NULLs are equal to each other."""
+    """Return the updates of each key, in the order of the keys; keys with NULLs are equal to each other.
+
+    A key whose updates write it differently, as 1 and 1.0, is shown as ``first_spelled`` says.
+    """
     groups: dict[Hashable, tuple[RowValues, list[Update]]] = {}
     for update in updates:
-        values = tuple(update.row[at] for at in key)
-        groups.setdefault(row_identity(values), (values, []))[1].append(update)
+        values = tuple([update.row[at] for at in key])
+        identity = row_identity(values)
+        known, of_key = groups.setdefault(identity, (values, []))
+        of_key.append(update)
+        # Texts, whole numbers, bytes and NULLs that are equal are written alike.
+        if identity is not values or [*map(type, known)] != [*map(type, values)]:
+            groups[identity] = first_spelled(known, values), of_key
     return sorted(groups.values(), key=lambda group: values_key(group[0]))
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from operator import eq, itemgetter
+from itertools import repeat
+from operator import add, eq, is_not, itemgetter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tidegate.subscribe.gate.row_chunk import int_column
+from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
 from tidegate.subscribe.outputs.keyed_rows import DELETE, INSERT, UPSERT
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
@@ -44,6 +46,27 @@ def plain_rows(shape: OutputShape) -> ShowChanges:
 def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
     """Show retractions first, then additions, each in the order of their values."""
     _leave_out_unchanged(before, after)
+    groups = list(groups)
+    gone, come = _there(before), _there(after)
+    rows: list[Any] = [*map(before.__getitem__, gone.tolist()), *map(after.__getitem__, come.tolist())]
+    if (numbers := _first_numbers(rows)) is None:
+        return _diffs_one_by_one(groups, before, after)
+    heads = [(*head, diff) for head, _, _ in groups for diff in (-1, 1)]
+    group_of = _groups_of_rows(groups)
+    ranks = np.concatenate((2 * group_of[gone], 2 * group_of[come] + 1))
+    order = np.lexsort((numbers, ranks))
+    ranks, numbers = ranks[order], numbers[order]
+    ordered = list(map(rows.__getitem__, order.tolist()))
+    for begin, end in _runs((ranks[1:] == ranks[:-1]) & (numbers[1:] == numbers[:-1])):
+        alike = ordered[begin:end]
+        _sort_rows(alike)
+        ordered[begin:end] = alike
+    return list(map(add, map(heads.__getitem__, ranks.tolist()), ordered))
+
+
+def _diffs_one_by_one(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
+    """Diffs of rows whose first values are no numbers: the rows of each timestamp are sorted by
+    themselves."""
     shown: list[RowValues] = []
     for head, begin, end in groups:
         for diff, rows in ((-1, before), (1, after)):
@@ -57,6 +80,46 @@ def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) ->
                 _sort_rows(there)
             shown += [first + row for row in there]
     return shown
+
+
+def _there(rows: _Rows) -> IntColumn:
+    """The positions of the rows that there are."""
+    return np.flatnonzero(np.fromiter(map(is_not, rows, repeat(None)), np.bool_, len(rows)))
+
+
+def _groups_of_rows(groups: Sequence[TimeGroup]) -> IntColumn:
+    """The number of the group of each change; groups follow each other without a gap."""
+    return np.repeat(np.arange(len(groups)), [end - begin for _, begin, end in groups])
+
+
+def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
+    """The first value of each row, rounded; ``None`` where one is no number, or NaN.
+
+    Rounding keeps the order: numbers that differ when they are rounded are in that order. Others may differ.
+    """
+    if not rows or not rows[0]:
+        return None
+    firsts = list(map(itemgetter(0), rows))
+    if not {*map(type, firsts)} <= _NUMBERS:
+        return None
+    try:
+        numbers = np.fromiter(map(float, firsts), np.float64, len(firsts))
+    except OverflowError:
+        return None
+    return None if np.isnan(numbers).any() else numbers
+
+
+def _runs(same: Mask) -> list[tuple[int, int]]:
+    """The runs of elements of which each is the same as the one before it: where each begins, and its end.
+
+    ``same`` compares the second element with the first, and so on. Elements that stand alone are left out.
+    """
+    if not same.any():
+        return []
+    edges = np.diff(np.concatenate(([False], same, [False])).astype(np.int8))
+    return list(
+        zip(np.flatnonzero(edges == 1).tolist(), (np.flatnonzero(edges == -1) + 1).tolist(), strict=True)
+    )
 
 
 class _KeyedChanges:
@@ -131,8 +194,7 @@ class _KeyedChanges:
             numbers = int_column(keys)
         except OverflowError:
             return None
-        sizes = [end - begin for _, begin, end in groups]
-        order: list[int] = np.lexsort((numbers, np.repeat(np.arange(len(sizes)), sizes))).tolist()
+        order: list[int] = np.lexsort((numbers, _groups_of_rows(groups))).tolist()
         return order
 
     def _in_order(self, before: _Rows, after: _Rows, begin: int, end: int) -> tuple[_Rows, _Rows]:

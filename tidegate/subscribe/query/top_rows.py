@@ -3,13 +3,16 @@
 After each timestamp the window is compared with the one before it. Rows that left are retracted, rows that
 entered are added. So an update of a row outside the window may show nothing, and an update of a row inside
 may bring another row in.
+
+The order is total: by ORDER BY, then by the values of the query's columns. Rows that are equal in both are
+one row with a count. Where their values are written differently, as 1 and 1.0, the row is shown in the form
+whose text comes first among those that are there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -26,10 +29,30 @@ class RankedUpdate(NamedTuple):
     update: Update
 
 
-@dataclass(slots=True)
 class _Entry:
-    row: RowValues
-    count: int = 0
+    """How often a row is there, however its values are written: 1 and 1.0 are one value."""
+
+    __slots__ = ("count", "spellings")
+
+    def __init__(self) -> None:
+        self.count = 0
+        #: How often it is there in each form, by the texts of these.
+        self.spellings: dict[str, tuple[int, RowValues]] = {}
+
+    def add(self, diff: int, row: RowValues) -> None:
+        """Add ``diff`` copies."""
+        self.count += diff
+        text = repr(row)
+        there = self.spellings.get(text, (0,))[0] + diff
+        self.spellings[text] = there, row
+        if not there:
+            del self.spellings[text]
+
+    @property
+    def row(self) -> RowValues:
+        """The row as it is shown: in the first of its forms, by their texts, that is there."""
+        forms = self.spellings
+        return forms[min([text for text, (there, _) in forms.items() if there > 0] or forms)][1]
 
 
 class TopRows:
@@ -57,9 +80,9 @@ class TopRows:
         identity = (ranked.rank, row_identity(ranked.update.row))
         entry = self._entries.get(identity)
         if entry is None:
-            entry = self._entries[identity] = _Entry(ranked.update.row)
+            entry = self._entries[identity] = _Entry()
             insort(self._order, identity, key=lambda each: each[0])
-        entry.count += ranked.update.diff
+        entry.add(ranked.update.diff, ranked.update.row)
         if not entry.count:
             del self._entries[identity]
             self._forget(identity)

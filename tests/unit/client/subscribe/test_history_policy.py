@@ -8,6 +8,10 @@ from tests.unit.subscribe.consumer_run import plan_of
 from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, history_policy, plan_behind
 from tidegate.errors import HistoryLost, SettingsError
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.gate.opened_rows import OpenedRows
+from tidegate.subscribe.gate.row_chunk import int_column
+from tidegate.subscribe.gate.row_gate import GateOpening
+from tidegate.subscribe.subscription import Subscription
 from tidegate.subscribe.updates.frontier import Frontier
 
 HELD = Frontier(Timestamp(8, 1))
@@ -18,6 +22,21 @@ GONE = HistoryLost("records are deleted", "accounts", 1, 7)
 def test_a_new_snapshot_is_not_below_what_was_delivered() -> None:
     plan = plan_behind(PLAN, HELD, HistoryPolicy.RESNAPSHOT)
     assert (plan.snapshot, plan.as_of, plan.at_least, plan.up_to) == (True, HELD, True, Timestamp(30))
+
+
+def test_behind_up_to_no_new_snapshot_is_made_and_the_token_is_the_same() -> None:
+    held = Frontier(Timestamp(30))
+    plan = plan_behind(PLAN, held, HistoryPolicy.RESNAPSHOT)
+    assert plan.as_of is not None
+    subscription = Subscription(plan, plan.as_of)
+    nothing = OpenedRows(int_column([]), int_column([]), [], [], [], [], [], int_column([]))
+    opening = GateOpening(Frontier(Timestamp(31)), nothing, lambda *_: pytest.fail("nothing is decoded"))
+    batch = subscription.advance(opening, {})
+    assert batch is not None
+    assert batch.token is not None
+    assert (batch.rows, batch.is_snapshot, batch.is_last, batch.token.frontier) == ((), False, True, held)
+    loss = HistoryLoss(HistoryPolicy.RESNAPSHOT, held, plan.as_of, GONE)
+    assert "everything below UP TO was delivered" in str(loss)
 
 
 def test_skipping_goes_on_where_a_resume_would_and_may_begin_later() -> None:

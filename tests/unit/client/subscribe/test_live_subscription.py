@@ -57,6 +57,18 @@ def test_a_batch_has_what_is_complete_in_all_partitions(feed: HandFeed) -> None:
         assert change.frontier == Timestamp(9).next()
 
 
+def test_a_call_that_does_not_wait_delivers_what_is_there(feed: HandFeed) -> None:
+    feed.write(0, 5, 1, account(1, 10))
+    feed.mark(7)
+    with opened(feed) as subscription:
+        until = time.monotonic() + COMES_S
+        while (batch := subscription.next(0)) is None and time.monotonic() < until:
+            pass  # librdkafka fetches meanwhile
+        assert batch is not None
+        assert [each[1:] for each in batch.rows] == [(1, 1, 10, "")]
+        assert subscription.next(0) is None
+
+
 def test_a_token_goes_on_behind_its_batch(feed: HandFeed) -> None:
     feed.write(0, 5, 1, account(1, 10))
     feed.mark(7)

@@ -13,7 +13,7 @@ from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.errors import SubscribeError
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
-from tidegate.subscribe.changes.plain_changes import PlainChanges, most_members
+from tidegate.subscribe.changes.plain_changes import PlainChanges, maybe_twice
 from tidegate.subscribe.changes.row_updates import RowBefore
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.opened_rows import OpenedRows
@@ -68,8 +68,24 @@ def test_both_ways_of_decoding_give_the_same_row_or_the_same_error(value: bytes 
         assert pairs(values, decoded=False) == pairs(values, decoded=True)
 
 
-def test_members_are_counted_piece_by_piece() -> None:
+def test_members_that_may_stand_twice_are_found_piece_by_piece() -> None:
     values = [b"{" + b", ".join(b'"%d": 1' % at for at in range(count % 7)) + b"}" for count in range(5_000)]
-    assert most_members(values).tolist() == [count % 7 for count in range(5_000)]
-    assert most_members([]).tolist() == []
-    assert np.all(most_members([b'{"a" :1}', b'{"a\\"": 1}', b'{"a": "b\\": "}']) == [1, 1, 2])
+    members = np.array([count % 7 for count in range(5_000)])
+    assert maybe_twice(values, members) == []
+    assert maybe_twice([], members[:0]) == []
+    for twice in ([3], [1_999, 2_000], [1, 4_998]):
+        fewer = members.copy()
+        fewer[twice] -= 1
+        assert maybe_twice(values, fewer) == twice
+    spelled = [b'{"a" :1}', b'{"a\\"": 1}', b'{"a": "b\\": "}']
+    assert maybe_twice(spelled, np.array([1, 1, 1])) == [2]
+    assert maybe_twice(spelled, np.array([1, 1, 2])) == []
+
+
+def test_values_of_several_forms_are_decoded_as_each_alone() -> None:
+    row = b'{"id": 2, "balance": 2, "note": "b"}'
+    before = b'{"after": %s, "before": null, "updated": "5.0000000000"}' % row
+    plain = b'{"after": %s, "updated": "5.0000000000"}' % row
+    twice = b'{"after": {"id": 2, "id": 3, "balance": 2, "note": "b"}, "updated": "5.0000000000"}'
+    for values in ((before, plain), (plain, before), (plain, twice, before), (before, twice), (twice, plain)):
+        assert pairs(values, decoded=False) == pairs(values, decoded=True)

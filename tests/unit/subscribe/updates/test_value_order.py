@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_identity import first_spelled, row_identity
 from tidegate.subscribe.updates.update import Update, consolidated
 from tidegate.subscribe.updates.value_order import ValueOrder, value_key
 
@@ -71,6 +71,12 @@ def test_a_truth_value_is_no_number(one: Any, other: Any) -> None:
 
 def test_equal_numbers_of_two_types_are_one_value() -> None:
     assert row_identity((Decimal("1.0"),)) == row_identity((1,))
+
+
+def test_of_equal_rows_the_first_spelling_is_shown() -> None:
+    one, other = (1, "a"), (Decimal("1.0"), "a")
+    assert row_identity(one) == row_identity(other)
+    assert first_spelled(one, other) is first_spelled(other, one) is one is first_spelled(one, one)
 
 
 def test_consolidation_sums_within_a_timestamp_alone() -> None:
