@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from stack.errors import JavaMissing
 
 OLDEST_FOR_KAFKA: Final = 17  # brokers and Connect of Kafka 4 need it (KIP-1013)
+OLDEST_FOR_SPARK: Final = 17  # Spark 4 needs it
 OLDEST_FOR_REGISTRY: Final = 21  # Apicurio Registry 3.3 is compiled for it
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')

@@ -29,12 +29,12 @@ class Child:
         if leashed:
             self._start_leashed(tuple(command), log)
         else:
-            self._process = _spawn(command, subprocess.DEVNULL, log, conduct.account)
+            self._process = _spawn(command, subprocess.DEVNULL, log, conduct)
 
     def _start_leashed(self, command: tuple[str, ...], log: Path) -> None:
         gate = Gate()
         try:
-            self._process = _spawn(gate.command(command), gate.stdin, log, self._conduct.account)
+            self._process = _spawn(gate.command(command), gate.stdin, log, self._conduct)
             try:
                 self._leash = Leash(self._process.pid)
             except BaseException:
@@ -95,7 +95,8 @@ class Child:
             leash.release()
 
 
-def _spawn(command: Sequence[str], stdin: int, log: Path, account: str | None) -> subprocess.Popen[bytes]:
+def _spawn(command: Sequence[str], stdin: int, log: Path, conduct: Conduct) -> subprocess.Popen[bytes]:
+    account = conduct.account
     with log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603 - the recipe's own command
             command,
@@ -103,6 +104,7 @@ def _spawn(command: Sequence[str], stdin: int, log: Path, account: str | None) -
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env={**os.environ, **conduct.environment},
             cwd=None if account is None else "/",  # the account may not be able to enter our own
             user=account,
             group=None if account is None else pwd.getpwnam(account).pw_gid,

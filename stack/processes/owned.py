@@ -29,7 +29,12 @@ class OwnedServer:
     """
 
     def __init__(
-        self, recipe: Recipe, *, port: int | None, data: Path | None, settings: Mapping[str, str] | None
+        self,
+        recipe: Recipe,
+        *,
+        port: int | None = None,
+        data: Path | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare a server without starting it.
 

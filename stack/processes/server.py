@@ -36,11 +36,13 @@ class Conduct:
         account: the system's user that it runs as; None for our own.
         stop_signal: asks for an orderly end that does not wait for clients.
         crash_signal: ends it at once, so that the data in its memory are lost.
+        environment: variables that it gets besides ours.
     """
 
     account: str | None = None
     stop_signal: Signals = Signals.SIGTERM
     crash_signal: Signals = Signals.SIGKILL
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from stack.recipes.connect_recipe import Connect
 from stack.recipes.kafka_recipe import Kafka
 from stack.recipes.postgres_recipe import Postgres
 from stack.recipes.registry_recipe import ApicurioRecipe
+from stack.recipes.spark_recipe import SparkMaster, SparkWorker
 
 RECIPES: Mapping[str, Recipe] = {
-    recipe.name: recipe for recipe in (Connect(), Kafka(), Postgres(), ApicurioRecipe())
+    recipe.name: recipe
+    for recipe in (Connect(), Kafka(), Postgres(), ApicurioRecipe(), SparkMaster(), SparkWorker())
 }

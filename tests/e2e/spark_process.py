@@ -9,28 +9,55 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from stack.places import CHECKOUT
+from stack.ports import LOOPBACK
 from tests.e2e.live_load import LiveLoad
 from tests.spark_session import skip_without_java
 
 _LOOK_AGAIN_S: Final = 0.2
 
 
-class SparkCommand:
-    """``tidegate spark`` with these arguments, for the application of a load; its log is in ``directory``."""
+class Cluster(NamedTuple):
+    """Where a driver finds executors: the master's URL, and the Python that they run."""
 
-    def __init__(self, load: LiveLoad, directory: Path, arguments: Sequence[str]) -> None:
+    master: str
+    python: Path
+
+
+class SparkCommand:
+    """``tidegate spark`` with these arguments, for the application of a load; its log is in ``directory``.
+
+    Where a ``cluster`` is given it runs there, from a directory outside the checkout.
+    """
+
+    def __init__(
+        self,
+        load: LiveLoad,
+        directory: Path,
+        arguments: Sequence[str],
+        cluster: Cluster | None = None,
+    ) -> None:
         skip_without_java()
-        command = [sys.executable, "-m", "tidegate.cli", "spark", *arguments, "--master", "local[2]"]
+        master = "local[2]" if cluster is None else cluster.master
+        command = [sys.executable, "-m", "tidegate.cli", "spark", *arguments, "--master", master]
         self._log = directory / f"spark-{time.monotonic_ns()}.log"
         paths = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
-                cwd=CHECKOUT,
-                env={**os.environ, **load.environment, "PYTHONPATH": paths},
+                cwd=CHECKOUT if cluster is None else directory,
+                env={
+                    **os.environ,
+                    **load.environment,
+                    "PYTHONPATH": paths,
+                    **(
+                        {}
+                        if cluster is None
+                        else {"PYSPARK_PYTHON": str(cluster.python), "SPARK_LOCAL_IP": LOOPBACK}
+                    ),
+                },
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -80,9 +107,15 @@ class SparkCommand:
 class SparkProcess(SparkCommand):
     """``tidegate spark changefeed`` for the application of a load, with its checkpoint in ``checkpoint``."""
 
-    def __init__(self, load: LiveLoad, checkpoint: Path, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        load: LiveLoad,
+        checkpoint: Path,
+        options: Sequence[str] = (),
+        cluster: Cluster | None = None,
+    ) -> None:
         command = ["changefeed", "--checkpoint", str(checkpoint), "--output-partitions", "3", *options]
-        super().__init__(load, checkpoint.parent, command)
+        super().__init__(load, checkpoint.parent, command, cluster)
 
 
 class BackfillProcess(SparkCommand):

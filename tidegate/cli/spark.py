@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,11 +17,13 @@ from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_backfill import backfill
 from tidegate.cli.spark_load import load
 from tidegate.cli.spark_place import (
+    conf_option,
     directory_uri,
     jars_option,
     master_option,
     output_topics_option,
     placement,
+    py_files_option,
 )
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
@@ -80,6 +83,8 @@ def spark() -> None:
 )
 @master_option
 @jars_option
+@py_files_option
+@conf_option
 @click.option(
     "--metrics-host",
     envvar="TIDEGATE_METRICS_HOST",
@@ -151,6 +156,8 @@ def changefeed(
     available_now: bool,
     master: str | None,
     jars: tuple[Path, ...],
+    py_files: tuple[Path, ...],
+    conf: tuple[str, ...],
     metrics_host: str,
     metrics_port: int | None,
     metrics_allowed_hosts: str,
@@ -197,7 +204,7 @@ def changefeed(
     if statement is not None:
         namespace = OutputNamespace.of(output_topics)
         click.echo(job.create_feed(Jobs(connection, app_id), statement, namespace=namespace))
-    job.run_changefeeds(ready, placement(master, jars), metrics=metrics.begin())
+    job.run_changefeeds(ready, placement(master, jars, py_files, conf), metrics=metrics.begin())
 
 
 class _Serving(NamedTuple):
@@ -234,6 +241,23 @@ def _pair(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | Non
     if certificate is None and key is None:
         return None
     raise SettingsError("--metrics-tls-certificate and --metrics-tls-key belong together: give both or none.")
+
+
+@spark.command()
+@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+def package(path: Path) -> None:
+    """Write the package that runs here to PATH, a .zip for Spark's executors.
+
+    Commands of `tidegate spark` give it to executors by themselves. `spark-submit --py-files` needs it.
+    """
+    archive = service_module("tidegate.spark.platform.package_archive")
+    if path.suffix != archive.ENDING:
+        raise click.BadParameter(f"{path} does not end in {archive.ENDING}.", param_hint="PATH")
+    try:
+        count = archive.write_archive(path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error}.") from None
+    click.echo(f"{path}: {count} files, tidegate {version('tidegate')}")
 
 
 spark.add_command(load)

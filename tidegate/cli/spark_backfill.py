@@ -10,11 +10,13 @@ from tidegate.changefeed.definition.feed import LASTING, Engine
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
+    conf_option,
     directory_uri,
     jars_option,
     master_option,
     output_topics_option,
     placement,
+    py_files_option,
 )
 from tidegate.client.kafka.connection import KafkaConnection
 
@@ -45,6 +47,8 @@ from tidegate.client.kafka.connection import KafkaConnection
 )
 @master_option
 @jars_option
+@py_files_option
+@conf_option
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -59,6 +63,8 @@ def backfill(
     output_partitions: int,
     master: str | None,
     jars: tuple[Path, ...],
+    py_files: tuple[Path, ...],
+    conf: tuple[str, ...],
 ) -> None:
     """Create a feed, and write its past to its topics from the log: its initial scan, or the versions above
     its cursor. Then workers or the Spark query go on with it.
@@ -77,4 +83,4 @@ def backfill(
     )
     feed_id = job.define_backfill(options, statement)
     click.echo(feed_id)
-    job.run_backfill(options, feed_id, placement(master, jars), click.echo)
+    job.run_backfill(options, feed_id, placement(master, jars, py_files, conf), click.echo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +11,13 @@ from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
-from tidegate.cli.spark_place import directory_uri, master_option, spark_master
+from tidegate.cli.spark_place import (
+    conf_option,
+    directory_uri,
+    master_option,
+    placement,
+    py_files_option,
+)
 from tidegate.client.feed_rows import readable
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.hlc import Timestamp
@@ -58,6 +65,8 @@ from tidegate.hlc import Timestamp
     help="A task of a pass reads so many records of its partition, and to the next bucket's end; 0 for all.",
 )
 @master_option
+@py_files_option
+@conf_option
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -75,6 +84,8 @@ def load(
     interval_s: float,
     batch_records: int,
     master: str | None,
+    py_files: tuple[Path, ...],
+    conf: tuple[str, ...],
 ) -> None:
     """Load output topics of feeds into tables that show only closed buckets.
 
@@ -99,7 +110,8 @@ def load(
         records=batch_records,
         interval_s=interval_s,
     )
-    last = warehouse.run_load(options, spark_master(master), follow=follow, heard=_say, waits=_say_wait)
+    placed = placement(master, None, py_files, conf)
+    last = warehouse.run_load(options, placed, follow=follow, heard=_say, waits=_say_wait)
     if last is not None:
         click.echo(_closed(last.closed))
 

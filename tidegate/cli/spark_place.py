@@ -5,12 +5,15 @@ spark``.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from tidegate.cli.service_tree import service_module
 from tidegate.errors import SettingsError, TidegateError
+
+#: What Spark's executors import: a wheel is a zip, and has to be named so.
+_PY_FILES: Final = frozenset({".zip", ".egg", ".py"})
 
 master_option = click.option(
     "--master", help="Where Spark runs: local[*] unless spark-submit says something else."
@@ -20,6 +23,19 @@ jars_option = click.option(
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A jar of Spark's Kafka connector; without any it is downloaded once, or spark-submit's to name.",
+)
+py_files_option = click.option(
+    "--py-files",
+    "py_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A .zip or .py for executors, instead of the package that runs here (`tidegate spark package`).",
+)
+conf_option = click.option(
+    "--conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A property of Spark, such as spark.executor.memory=4g.",
 )
 output_topics_option = click.option(
     "--output-topics",
@@ -41,21 +57,38 @@ def spark_master(master: str | None) -> str | None:
     return master
 
 
-def placement(master: str | None, jars: tuple[Path, ...]) -> Any:
-    """Return where a job that reads Kafka by Spark runs, and with which jars.
+def placement(
+    master: str | None,
+    jars: tuple[Path, ...] | None,
+    py_files: tuple[Path, ...],
+    conf: tuple[str, ...],
+) -> Any:
+    """Return where a job runs, with which jars (``None``: it reads no Kafka by Spark), code and properties.
 
     See ``tidegate.spark.platform.session.Placement``. Raises ``SettingsError`` for a connector that cannot be
-    had.
+    had, and ``click.BadParameter`` for files and properties that Spark would not take.
     """
     session = service_module("tidegate.spark.platform.session")
-    return session.Placement(
-        spark_master(master or None) or "", jars or (() if session.submitted() else _connector())
-    )
+    for file in py_files:
+        if file.suffix not in _PY_FILES:
+            raise click.BadParameter(f"{file} is not a .zip or .py.", param_hint="--py-files")
+    properties = dict(map(_property, conf))
+    if jars == () and not session.submitted():
+        jars = _connector()
+    return session.Placement(spark_master(master or None) or "", jars, py_files, properties)
 
 
 def directory_uri(directory: str) -> str:
     """Return the URI of a directory that is given as a URI or as a path."""
     return directory if "://" in directory else Path(directory).absolute().as_uri()
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (equals and name.startswith("spark.")):
+        # The value may be a secret: it is not shown.
+        raise click.BadParameter(f"{name!r} is not of the form spark.NAME=VALUE.", param_hint="--conf")
+    return name, value
 
 
 def _connector() -> tuple[Path, ...]:

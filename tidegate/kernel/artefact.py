@@ -6,15 +6,16 @@ import atexit
 import logging
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from wasmtime import Engine, Module
 
-PATH: Final = Path(__file__).with_name("kernel.wasm")
+#: In an archive of modules too, from which Spark's executors import them.
+PATH: Final = files("tidegate.kernel") / "kernel.wasm"
 #: The artefact's hash, as `make kernel` wrote it: any other file is not run.
-HASH_PATH: Final = PATH.with_suffix(".wasm.sha256")
+HASH_PATH: Final = files("tidegate.kernel") / "kernel.wasm.sha256"
 #: No plan and no batch takes so much. A larger kernel is a defect, and traps.
 MEMORY_BYTES_MAX: Final = 1 << 30
 

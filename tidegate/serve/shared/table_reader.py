@@ -35,7 +35,7 @@ class TableSource(Protocol):
         """Return what has become complete since the last call; ``None`` if nothing has."""
 
     def is_same(self, timeout_s: float) -> bool:
-        """Wait at most ``timeout_s`` seconds; return whether the topics are known to be those of the begin."""
+        """Wait at most ``timeout_s`` seconds; return whether the topics are those of the begin."""
 
     def read(self, timeout_s: float) -> None:
         """Take the records that have come; wait at most ``timeout_s`` seconds for the first."""

@@ -62,8 +62,9 @@ from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.run import create_feed
+from tidegate.spark.platform.executors import Needs
 from tidegate.spark.platform.kafka_source import log_slice, time_slices
-from tidegate.spark.platform.session import Placement, start_session
+from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
@@ -138,7 +139,7 @@ def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement
     """
     keep_files_private()
     name = f"tidegate backfill {feed_id}"
-    session = start_session(name, master=placement.master or None, jars=placement.jars, config=_SPARK_CONFIG)
+    session = placed_session(name, placement, Needs(__name__), _SPARK_CONFIG)
     try:
         with Backfill(session, options, feed_id, say) as backfill:
             backfill.run()

@@ -27,6 +27,7 @@ from tidegate.spark.platform.whole_files import TORN, read_whole, write_whole
 
 #: The name of tidegate's half.
 OURS: Final = "tidegate"
+_IDENTITY: Final = "query.json"
 _LOOK_AGAIN_S: Final = 0.1
 _NOTHING_DONE: Final = "Nothing was read or written."
 
@@ -64,6 +65,11 @@ class Checkpoint(NamedTuple):
     def root(self) -> str:
         """The URI of tidegate's half."""
         return f"{self.uri}/{OURS}"
+
+    @property
+    def identity_uri(self) -> str:
+        """The URI of the file that tells whose the directory is: it is there before Spark starts."""
+        return f"{self.root}/{_IDENTITY}"
 
     @property
     def ours(self) -> str:
@@ -112,7 +118,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def _query_path(self) -> str:
-        return f"{self.ours}/query.json"
+        return f"{self.ours}/{_IDENTITY}"
 
     def _identity(self) -> QueryIdentity | None:
         try:

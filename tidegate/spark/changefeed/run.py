@@ -18,9 +18,11 @@ from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
 from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.errors import FeedError, StatementError
+from tidegate.spark.changefeed import partition_round
 from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query
 from tidegate.spark.changefeed.progress import Metrics
-from tidegate.spark.platform.session import Placement, start_session
+from tidegate.spark.platform.executors import Needs
+from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.spark.platform.signals import asked_to_end
 
 _LOOK_S: Final = 1
@@ -88,9 +90,8 @@ def run_changefeeds(
     Raises the exception that the query ended with. Only the main thread may call it.
     """
     keep_files_private()
-    session = start_session(
-        f"tidegate {ready.options.app_id}", master=placement.master or None, jars=placement.jars
-    )
+    needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri)
+    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs)
     try:
         with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
             started(query)

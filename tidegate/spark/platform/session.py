@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import pyspark
 from pyspark.sql import SparkSession
 
+from tidegate.errors import SettingsError
+from tidegate.spark.platform.executors import PAGE, Needs, prepare_executors, words_of
 from tidegate.spark.platform.java import require_java
 
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -27,11 +29,14 @@ class Placement:
     """The place where Spark runs, and its Kafka connector.
 
     ``master`` is as Spark names it; empty stands for what ``spark-submit`` says. ``jars`` are the
-    connector's; when empty, Spark resolves the connector.
+    connector's; when empty, Spark resolves the connector, and with ``None`` the job needs none. ``py_files``
+    are for executors; ``conf`` are properties of Spark.
     """
 
     master: str = ""
-    jars: Sequence[Path] = ()
+    jars: Sequence[Path] | None = ()
+    py_files: Sequence[Path] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
 
 
 def connector() -> str:
@@ -44,6 +49,36 @@ def submitted() -> bool:
     jars.
     """
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def placed_session(
+    name: str, placement: Placement, needs: Needs, config: Mapping[str, str] = _NOTHING
+) -> SparkSession:
+    """Return a session where a job is placed, with executors that have what its tasks need.
+
+    The placement's properties win over those of ``config``. Raises as ``start_session`` and
+    ``prepare_executors`` do.
+    """
+    try:
+        session = start_session(
+            name,
+            master=placement.master or None,
+            jars=placement.jars,
+            config={**config, **placement.conf},
+        )
+    except SettingsError:
+        raise
+    except Exception as error:
+        raise SettingsError(
+            f"Spark cannot start at {placement.master or 'the place that spark-submit names'}: "
+            f"{words_of(error)} The logs of its master and workers say more. {PAGE}"
+        ) from None
+    try:
+        prepare_executors(session, placement.py_files, needs)
+    except BaseException:
+        session.stop()
+        raise
+    return session
 
 
 def start_session(

@@ -18,7 +18,8 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.spark.platform.session import start_session
+from tidegate.spark.platform.executors import Needs
+from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.spark.platform.signals import asked_to_end
 from tidegate.spark.warehouse.buckets import Buckets
 from tidegate.spark.warehouse.delta_tables import DeltaFollowers
@@ -100,14 +101,14 @@ def _source(options: LoadOptions) -> FeedsSource:
 
 
 def run_load(
-    options: LoadOptions, master: str | None, *, follow: bool, heard: Heard, waits: Waits
+    options: LoadOptions, placement: Placement, *, follow: bool, heard: Heard, waits: Waits
 ) -> PassReport | None:
-    """Load to now, or with ``follow`` until SIGINT or SIGTERM, in a Spark session of its own on ``master``.
+    """Load to now, or with ``follow`` until SIGINT or SIGTERM, in a Spark session of its own.
 
     Only the main thread may call it. Raises as ``Loader.run_pass`` does.
     """
     _source(options).tables()  # a feed that cannot be loaded is refused before Spark starts
-    session = start_session(f"tidegate load {options.app_id}", master=master, jars=None)
+    session = placed_session(f"tidegate load {options.app_id}", placement, Needs(spark_tasks.__module__))
     try:
         if not follow:
             return load_to_now(session, options, heard)

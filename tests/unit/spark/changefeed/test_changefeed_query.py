@@ -28,7 +28,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr(tidegate.spark.changefeed.run, "start_session", start)
+    monkeypatch.setattr(tidegate.spark.changefeed.run, "placed_session", start)
 
 
 @pytest.fixture
