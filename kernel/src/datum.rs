@@ -93,7 +93,7 @@ pub fn key_datum<'a>(cursor: &mut Cursor<'a>, kind: Kind) -> Option<Datum<'a>> {
         Kind::Text => Datum::Text(text(byte_string(cursor)?)?),
         Kind::Bytes => Datum::Bytes(byte_string(cursor)?),
         Kind::Uuid => Datum::Uuid(Some(byte_string(cursor)?).filter(|bytes| bytes.len() == UUID_BYTES)?),
-        Kind::Other | Kind::Float | Kind::Decimal | Kind::Hlc => return None,
+        Kind::Other | Kind::Float | Kind::Decimal => return None,
     })
 }
 

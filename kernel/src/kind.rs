@@ -16,8 +16,6 @@ pub enum Kind {
     Time,
     Timestamp,
     TimestampTz,
-    /// The row's commit timestamp. It is no column: templates have it.
-    Hlc,
 }
 
 impl Kind {
@@ -35,7 +33,6 @@ impl Kind {
             9 => Kind::Time,
             10 => Kind::Timestamp,
             11 => Kind::TimestampTz,
-            12 => Kind::Hlc,
             _ => return None,
         })
     }

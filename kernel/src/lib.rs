@@ -30,7 +30,7 @@ use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 #[derive(Default)]
 struct Kernel {

@@ -37,7 +37,7 @@ from tidegate.rows import (
     SqlType,
     TableDescriptor,
 )
-from tidegate.rows.value_frame import CHECKSUM_SIZE, join_header
+from tidegate.rows.value_frame import CHECKSUM_SIZE, join_header, seal
 from tidegate.spans import Span
 
 _EVERYTHING: Final = Span(b"\x02", b"\xff\xfe")
@@ -107,16 +107,25 @@ _OPTIONS: Final = (
     FeedOptions(updated=True),
     FeedOptions(updated=True, mvcc_timestamp=True, topic_in_value=True),
     FeedOptions(envelope=Envelope.BARE, mvcc_timestamp=True),
-    FeedOptions(envelope=Envelope.BARE),
+    FeedOptions(envelope=Envelope.BARE, key_in_value=True),
+    FeedOptions(diff=True),
+    FeedOptions(diff=True, updated=True, key_in_value=True, extra_headers='{"team": "blue", "%s": "1"}'),
+    FeedOptions(envelope=Envelope.ROW, updated=True),
+    FeedOptions(envelope=Envelope.KEY_ONLY),
+    FeedOptions(envelope=Envelope.UPSERT),
+    FeedOptions(envelope=Envelope.ENRICHED, updated=True, enriched_properties="source", key_in_value=True),
+    FeedOptions(
+        envelope=Envelope.ENRICHED, diff=True, mvcc_timestamp=True, enriched_properties="schema, source"
+    ),
+    FeedOptions(envelope=Envelope.DEBEZIUM),
+    FeedOptions(envelope=Envelope.DEBEZIUM, extra_headers='{"team": "blue"}'),
+    FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=300),
+    FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=250, extra_headers='{"team": "blue"}'),
 )
 #: Options that the kernel leaves to Python.
 _ODD_OPTIONS: Final = (
-    FeedOptions(diff=True),
-    FeedOptions(key_in_value=True),
-    FeedOptions(envelope=Envelope.ROW),
-    FeedOptions(envelope=Envelope.KEY_ONLY),
-    FeedOptions(envelope=Envelope.UPSERT),
-    FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=300),
+    FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
+    FeedOptions(encode_json_value_null_as_object=True),
     FeedOptions(format=Format.CSV),
 )
 
@@ -221,6 +230,7 @@ class _Table:
             families=(Family(0, "primary", tuple(column.id for column in columns)),),
         )
         self.hand = HandTable(self.first)
+        self._stored: dict[bytes, bytes] = {}
 
     def alter(self, random: Random, modified: Timestamp) -> None:
         """Begin a version with one more column, or with one column less that is public."""
@@ -250,6 +260,16 @@ class _Table:
             except EncodingError:
                 continue  # an interval beyond its key form, for example
 
+    def put(self, random: Random, key: bytes, value: bytes) -> tuple[bytes, bytes, bytes]:
+        """Store a row, now and then under the key of another one; return key, value, and the value before."""
+        if self._stored and random.random() < 0.5:
+            checksum_unset = value[:CHECKSUM_SIZE] == bytes(CHECKSUM_SIZE)
+            key = random.choice([*self._stored])
+            value = value if checksum_unset or not value else seal(key, value[CHECKSUM_SIZE:])
+        before = self._stored.get(key, b"")
+        self._stored[key] = value
+        return key, value, before
+
     def _datums(self, random: Random) -> list[Any]:
         in_key = {part.column_id for part in self.hand.descriptor.primary_key}
         return [
@@ -265,6 +285,7 @@ def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[O
         value = b""
     if random.random() < 0.3 and value:
         value = bytes(CHECKSUM_SIZE) + value[CHECKSUM_SIZE:]
+    key, value, before = table.put(random, key, value)
     if random.random() < 0.1:
         value = join_header(b"\x18\x00", value)
     if random.random() < 0.05:
@@ -274,11 +295,14 @@ def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[O
         value = value[:0] if value[:CHECKSUM_SIZE] != bytes(CHECKSUM_SIZE) else value
     if random.random() < damage:
         key, value = _damaged(random, key), _damaged(random, value)
+    previous: bytes | None = before
+    if random.random() < damage:
+        previous = random.choice((None, _damaged(random, before)))
     omitted = random.random() < 0.05
     if random.random() < 0.5:
-        return [WriteValue(key, at(seconds), value, None, omitted)]
+        return [WriteValue(key, at(seconds), value, previous, omitted)]
     number = random.randrange(2**64)
-    return [intent(number, seconds), CommitIntent(txn(number), key, at(seconds), value, None, omitted)]
+    return [intent(number, seconds), CommitIntent(txn(number), key, at(seconds), value, previous, omitted)]
 
 
 def _damaged(random: Random, data: bytes) -> bytes:
@@ -297,6 +321,8 @@ def _damaged(random: Random, data: bytes) -> bytes:
 def _feed(random: Random, tables: list[TableDescriptor], feed_id: str) -> Activate:
     options = random.choice(_ODD_OPTIONS if random.random() < 0.12 else _OPTIONS)
     wanted = random.sample(tables, random.randint(1, len(tables)))
+    if len(wanted) == 1 and random.random() < 0.2:
+        options = replace(options, key_column=random.choice(wanted[0].columns).name)
     start = at(random.choice((0.0, 20.0, 35.25)))
     return activation(
         wanted, options, start=start, feed_id=feed_id, output_partitions=random.choice((1, 3, 16))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
-from tidegate.changefeed.encoding.json.template import literals
+from tidegate.changefeed.encoding.json.template import ReplacedTemplates, RowTemplates, literals
 from tidegate.errors import StateError
 from tidegate.kernel import message, plan
 from tidegate.kernel.kernel_mode import KernelMode
@@ -69,8 +69,8 @@ def _other_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _with_versions(change: Callable[[Version], Version]) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        def write(versions: Sequence[Version]) -> bytes:
-            return write_versions([change(version) for version in versions])
+        def write(versions: Sequence[Version], *, with_previous: bool) -> bytes:
+            return write_versions([change(version) for version in versions], with_previous=with_previous)
 
         write_versions = message.write_versions
         monkeypatch.setattr("tidegate.kernel.partition_kernel.write_versions", write)
@@ -82,8 +82,19 @@ def _no_highs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.processor.feeds.kernel_rows.BatchEmission.raise_highs", lambda *_: None)
 
 
-def _as_deleted(lane: LanePlan) -> LanePlan:
-    return lane._replace(templates=lane.templates._replace(row=lane.templates.deletion))
+def _templates(change: Callable[[RowTemplates], RowTemplates]) -> Callable[[pytest.MonkeyPatch], None]:
+    return _other_lane(lambda lane: lane._replace(templates=change(lane.templates)))
+
+
+def _without_previous(templates: RowTemplates) -> RowTemplates:
+    """As if no row had replaced another."""
+    replaced = templates.replaced
+    return templates._replace(replaced=replaced and ReplacedTemplates(templates.row, templates.deletion))
+
+
+def _other_lane_of(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    lane_of = plan._lane_of
+    monkeypatch.setattr(plan, "_lane_of", lambda lane: lane_of(lane)._replace(**changed))
 
 
 _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
@@ -91,7 +102,16 @@ _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "the text around datums": _other_text,
     "the partition": _other_lane(lambda lane: lane._replace(to=lane.to._replace(partitions=7))),
     "the start of a feed": _other_lane(lambda lane: lane._replace(start=lane.start.prev())),
-    "the template of a row": _other_lane(_as_deleted),
+    "the template of a row": _templates(lambda each: each._replace(row=each.deletion)),
+    "the key of a deletion": _templates(lambda each: each._replace(deleted_key=each.deletion)),
+    "the row before": _templates(_without_previous),
+    "a previous value": _with_versions(
+        lambda version: version if version.prev_value is None else version._replace(prev_value=b"")
+    ),
+    "tombstones": _templates(lambda each: each._replace(tombstones=False)),
+    "the limit of a row's bytes": _templates(lambda each: each._replace(max_bytes=None)),
+    "the headers of a feed": lambda monkeypatch: _other_lane_of(monkeypatch, headers=()),
+    "a value without text": lambda monkeypatch: _other_lane_of(monkeypatch, empty=b""),
     "the version of a table": _other_version,
     "the time of a row": _with_versions(lambda version: version._replace(timestamp=version.timestamp.next())),
     "where a row came from": _with_versions(lambda version: version._replace(ordinal=version.ordinal + 1)),
