@@ -2,8 +2,8 @@
 //! (`tidegate/kernel/plan.py` writes it, `tidegate/processor/feeds` decides it).
 
 use crate::cursor::Cursor;
-use crate::kind::Kind;
-use crate::table_codec::{TableCodec, COLUMN_ID_MAX};
+use crate::kind::{Kind, Type};
+use crate::table_codec::{KeyPart, TableCodec, COLUMN_ID_MAX};
 use crate::template::{Part, Print, Slot, Template};
 
 /// Wall time and logical part.
@@ -123,6 +123,18 @@ impl Reader<'_> {
         Kind::of(self.number()?)
     }
 
+    fn column_type(&mut self) -> Option<Type> {
+        Some(Type {
+            kind: self.kind()?,
+            element: self.kind()?,
+            labels: self.list(|reader| Some((reader.bytes()?, String::from_utf8(reader.bytes()?).ok()?)))?,
+        })
+    }
+
+    fn key_part(&mut self) -> Option<KeyPart> {
+        Some(KeyPart { of: self.column_type()?, slot: self.count()?, descending: self.flag()? })
+    }
+
     fn table(&mut self) -> Option<Table> {
         Some(Table {
             id: u64::try_from(self.number()?).ok()?,
@@ -141,10 +153,11 @@ impl Reader<'_> {
     fn rows(&mut self) -> Option<Rows> {
         let index = self.bytes()?;
         let slots = self.count()?;
-        let key = self.list(|reader| Some((reader.kind()?, reader.count()?)))?;
+        let composite = self.flag()?;
+        let key = self.list(Self::key_part)?;
         let mut columns = vec![];
-        for (slot, (id, kind)) in
-            self.list(|reader| Some((reader.count()?, reader.kind()?)))?.into_iter().enumerate()
+        for (slot, (id, of)) in
+            self.list(|reader| Some((reader.count()?, reader.column_type()?)))?.into_iter().enumerate()
         {
             if id > COLUMN_ID_MAX {
                 return None;
@@ -152,10 +165,10 @@ impl Reader<'_> {
             if columns.len() <= id {
                 columns.resize(id + 1, None);
             }
-            columns[id] = Some((slot, kind));
+            columns[id] = Some((slot, of));
         }
         let lanes = self.list(Self::lane)?;
-        Some(Rows { index, codec: TableCodec { key, columns, slots }, lanes })
+        Some(Rows { index, codec: TableCodec { key, columns, slots, composite }, lanes })
     }
 
     fn lane(&mut self) -> Option<Lane> {
@@ -190,9 +203,9 @@ impl Reader<'_> {
             _ => return None,
         };
         let at = self.count()?;
-        let (print, kind) = (self.number()?, self.kind()?);
+        let (print, of) = (self.number()?, self.column_type()?);
         let print = match print {
-            0 => Print::Json(kind),
+            0 => Print::Json(of),
             1 => Print::Hlc,
             2 => Print::WallNanos,
             3 => Print::WallMillis,
@@ -209,7 +222,7 @@ mod tests {
     #[test]
     fn the_latest_version_at_or_below_a_time_governs() {
         let version = |wall, known: bool| {
-            let codec = TableCodec { key: vec![], columns: vec![], slots: 0 };
+            let codec = TableCodec { key: vec![], columns: vec![], slots: 0, composite: false };
             TableVersion {
                 modified: (wall, 0),
                 rows: known.then(|| Rows { index: vec![], codec, lanes: vec![] }),

@@ -86,7 +86,7 @@ impl Output {
 
 /// Writes the records of a version, for each lane that wants it. Refuses it for all lanes where one cannot.
 pub fn take<'a>(
-    plan: &Plan,
+    plan: &'a Plan,
     number: u32,
     version: &Version<'a>,
     row: &mut RowBuffer<'a>,
@@ -123,7 +123,7 @@ fn wanted<'p>(plan: &'p Plan, version: &Version) -> Option<(&'p Table, usize)> {
 }
 
 fn written<'a>(
-    table: &Table,
+    table: &'a Table,
     start: usize,
     number: u32,
     version: &Version<'a>,
@@ -147,6 +147,8 @@ fn written<'a>(
         key: &row.key,
         values: &row.values,
         previous: if was_there { &replaced.values } else { &[] },
+        scratch: &row.scratch,
+        previous_scratch: &replaced.scratch,
         time: version.time,
     };
     write(rows, Change { present, was_there }, number, version, &datums, output)?;
@@ -237,12 +239,12 @@ mod tests {
     use super::*;
     use crate::kind::Kind;
     use crate::plan::{Replaced, TableVersion};
-    use crate::table_codec::TableCodec;
+    use crate::table_codec::{KeyPart, TableCodec};
     use crate::template::{Part, Print, Slot};
 
     fn lane(number: u32, start: i64, kind: Kind) -> Lane {
-        let around = |before: &[u8], part, at, kind, last: &[u8]| Template {
-            slots: vec![(before.to_vec(), Slot { part, at, print: Print::Json(kind) })],
+        let around = |before: &[u8], part, at, kind: Kind, last: &[u8]| Template {
+            slots: vec![(before.to_vec(), Slot { part, at, print: Print::Json(kind.into()) })],
             last: last.to_vec(),
         };
         let key = || around(b"[", Part::Key, 0, Kind::Int, b"]");
@@ -261,8 +263,8 @@ mod tests {
     }
 
     fn plan(lanes: Vec<Lane>) -> Plan {
-        let columns = vec![None, Some((0, Kind::Int)), Some((1, Kind::Date))];
-        let codec = TableCodec { key: vec![(Kind::Int, 0)], columns, slots: 2 };
+        let columns = vec![None, Some((0, Kind::Int.into())), Some((1, Kind::Date.into()))];
+        let codec = TableCodec { key: vec![KeyPart::of(Kind::Int, 0)], columns, slots: 2, composite: false };
         let rows = Some(Rows { index: b"\x89".to_vec(), codec, lanes });
         let versions = vec![TableVersion { modified: (10, 0), rows }];
         let previous = true;
@@ -303,7 +305,7 @@ mod tests {
 
     fn changes(number: u32) -> Lane {
         let shape = |name: &[u8], part| Template {
-            slots: vec![(name.to_vec(), Slot { part, at: 1, print: Print::Json(Kind::Date) })],
+            slots: vec![(name.to_vec(), Slot { part, at: 1, print: Print::Json(Kind::Date.into()) })],
             last: vec![],
         };
         let replaced =

@@ -4,7 +4,7 @@
 use crate::datum::Datum;
 use crate::datum_text::hlc_text;
 use crate::json_text::datum_json;
-use crate::kind::Kind;
+use crate::kind::Type;
 use crate::number_text::decimal;
 use crate::plan::Timestamp;
 
@@ -19,10 +19,10 @@ pub enum Part {
 }
 
 /// How a slot prints.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Print {
     /// A datum as JSON.
-    Json(Kind),
+    Json(Type),
     /// The row's commit timestamp as a decimal.
     Hlc,
     /// Its wall time in nanoseconds.
@@ -32,7 +32,7 @@ pub enum Print {
 }
 
 /// A place in a template: which of the datums goes there, and how it prints.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Slot {
     pub part: Part,
     pub at: usize,
@@ -45,6 +45,9 @@ pub struct Datums<'r, 'a> {
     pub key: &'r [Datum<'a>],
     pub values: &'r [Datum<'a>],
     pub previous: &'r [Datum<'a>],
+    /// Text of datums of the row, and of the row before.
+    pub scratch: &'r [u8],
+    pub previous_scratch: &'r [u8],
     pub time: Timestamp,
 }
 
@@ -60,13 +63,13 @@ impl Template {
     pub fn fill(&self, out: &mut Vec<u8>, datums: &Datums) -> Option<()> {
         for (literal, slot) in &self.slots {
             out.extend_from_slice(literal);
-            let of = match slot.part {
-                Part::Key => datums.key,
-                Part::Values => datums.values,
-                Part::Previous => datums.previous,
+            let (of, scratch) = match slot.part {
+                Part::Key => (datums.key, datums.scratch),
+                Part::Values => (datums.values, datums.scratch),
+                Part::Previous => (datums.previous, datums.previous_scratch),
             };
-            match slot.print {
-                Print::Json(kind) => datum_json(out, of.get(slot.at)?, kind)?,
+            match &slot.print {
+                Print::Json(as_type) => datum_json(out, of.get(slot.at)?, as_type, scratch)?,
                 Print::Hlc => hlc_text(out, datums.time.0, datums.time.1),
                 Print::WallNanos => decimal(out, datums.time.0),
                 Print::WallMillis => decimal(out, datums.time.0.div_euclid(NANOS_PER_MS)),
@@ -80,16 +83,19 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
 
     fn filled(slots: &[(&[u8], Part, usize, Print)], last: &[u8]) -> Option<String> {
         let slots = slots.iter().map(|(literal, part, at, print)| {
-            (literal.to_vec(), Slot { part: *part, at: *at, print: *print })
+            (literal.to_vec(), Slot { part: *part, at: *at, print: print.clone() })
         });
         let template = Template { slots: slots.collect(), last: last.to_vec() };
         let datums = Datums {
             key: &[Datum::Int(7)],
             values: &[Datum::Null, Datum::Int(8)],
             previous: &[Datum::Int(9)],
+            scratch: &[],
+            previous_scratch: &[],
             time: (-5_000_001, 1),
         };
         let mut out = vec![];
@@ -99,12 +105,12 @@ mod tests {
 
     #[test]
     fn slots_stand_between_literals_and_name_their_part() {
-        let int = Print::Json(Kind::Int);
+        let int = || Print::Json(Kind::Int.into());
         let slots: &[(&[u8], Part, usize, Print)] = &[
-            (b"[", Part::Key, 0, int),
-            (b", ", Part::Values, 0, int),
-            (b", ", Part::Values, 1, int),
-            (b", ", Part::Previous, 0, int),
+            (b"[", Part::Key, 0, int()),
+            (b", ", Part::Values, 0, int()),
+            (b", ", Part::Values, 1, int()),
+            (b", ", Part::Previous, 0, int()),
         ];
         assert_eq!(filled(slots, b"]").unwrap(), "[7, null, 8, 9]");
     }
@@ -121,6 +127,6 @@ mod tests {
 
     #[test]
     fn a_slot_without_a_datum_is_refused() {
-        assert!(filled(&[(b"", Part::Previous, 1, Print::Json(Kind::Int))], b"").is_none());
+        assert!(filled(&[(b"", Part::Previous, 1, Print::Json(Kind::Int.into()))], b"").is_none());
     }
 }

@@ -6,9 +6,9 @@ templates. That is found by the slots' own printers, so no option of a feed is k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate.changefeed.encoding.json.metadata import wall_ms_text, wall_ns_text
 from tidegate.changefeed.encoding.json.template import (
@@ -26,7 +26,7 @@ from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, VersionPlan
 from tidegate.rows import Column, TableCodec, TableDescriptor
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.rows.row_layout import RowLayout
-from tidegate.rows.types import Kind
+from tidegate.rows.types import Kind, SqlType
 
 #: A kind that the kernel does not read: a row with a datum of it goes to Python.
 _OTHER: Final = 0
@@ -43,6 +43,16 @@ _NUMBERS: Final = {
     Kind.TIME: 9,
     Kind.TIMESTAMP: 10,
     Kind.TIMESTAMPTZ: 11,
+    Kind.COLLATED_STRING: 5,
+    Kind.JSONB: 12,
+    Kind.INTERVAL: 13,
+    Kind.INET: 14,
+    Kind.TIMETZ: 15,
+    Kind.BIT: 16,
+    Kind.OID: 17,
+    Kind.PG_LSN: 18,
+    Kind.ENUM: 19,
+    Kind.ARRAY: 20,
 }
 #: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON, or the time of a live row,
 #: which is its version's own.
@@ -51,8 +61,11 @@ _TIMES: Final[dict[object, int]] = {Timestamp.decimal: 1, wall_ns_text: 2, wall_
 #: The templates of `RowTemplates` that each encoder has are its first fields.
 _VALUES: Final = 4
 _NO_LIMIT: Final = 2**63 - 1
-#: Kinds that the kernel reads in keys, ascending.
-_IN_KEYS: Final = frozenset(_NUMBERS) - {Kind.FLOAT, Kind.DECIMAL}
+#: Kinds that the kernel reads in keys, and those that it reads in descending ones.
+_IN_KEYS: Final = frozenset(_NUMBERS) - {Kind.COLLATED_STRING, Kind.JSONB, Kind.BIT, Kind.ARRAY}
+_DESCENDING: Final = _IN_KEYS - {Kind.STRING, Kind.BYTES}
+#: Kinds that the kernel does not read as elements of arrays.
+_NO_ELEMENTS: Final = frozenset((Kind.JSONB, Kind.ARRAY))
 _COLUMN_ID_MAX: Final = 1 << 16
 _COUNT_MAX: Final = 1 << 20
 
@@ -134,18 +147,20 @@ def _rows(version: VersionPlan, first_lane: int) -> bytes:
     if version.lanes is None:
         raise _Unknown
     if not version.lanes:
-        return _bytes(encode_uvarint_asc(version.table.primary_index_id)) + _numbers(0, 0, 0, 0)
+        return _bytes(encode_uvarint_asc(version.table.primary_index_id)) + _numbers(0, 0, 0, 0, 0)
     table = version.table
     layout = _layout(table)
     return b"".join(
         (
             _bytes(encode_uvarint_asc(table.primary_index_id)),
-            _numbers(len(layout.columns)),
+            _numbers(len(layout.columns), bool(layout.composites)),
             _list(
-                _key_part(column, slot)
-                for column, slot in zip(layout.key_columns, layout.key_slots, strict=True)
+                _key_part(column, slot, part.descending)
+                for column, slot, part in zip(
+                    layout.key_columns, layout.key_slots, table.primary_key, strict=True
+                )
             ),
-            _list(_numbers(column.id, _number_of(column)) for column in layout.columns),
+            _list(_numbers(column.id) + _type(column) for column in layout.columns),
             _list(_lane(lane, layout, first_lane + at) for at, lane in enumerate(version.lanes)),
         )
     )
@@ -158,21 +173,35 @@ def _layout(table: TableDescriptor) -> RowLayout:
         layout = RowLayout(table)
     except Exception:
         raise _Unknown from None
-    if layout.composites or any(part.descending for part in table.primary_key):
-        raise _Unknown
     if any(not 0 < column.id <= _COLUMN_ID_MAX for column in layout.columns):
         raise _Unknown
     return layout
 
 
-def _key_part(column: Column, slot: int) -> bytes:
-    if column.type.kind not in _IN_KEYS:
+def _key_part(column: Column, slot: int, descending: bool) -> bytes:
+    if column.type.kind not in (_DESCENDING if descending else _IN_KEYS):
         raise _Unknown
-    return _numbers(_NUMBERS[column.type.kind], slot)
+    return _type(column) + _numbers(slot, descending)
 
 
-def _number_of(column: Column) -> int:
-    return _NUMBERS.get(column.type.kind, _OTHER)
+def _type(column: Column) -> bytes:
+    """Return a column's type: its kind, the kind of an array's elements, and the labels of an enum."""
+    kind = column.type.kind
+    if kind is Kind.ARRAY:
+        element = column.type.element
+        if element is None or element.kind in _NO_ELEMENTS or element.kind not in _NUMBERS:
+            return _numbers(_OTHER, _OTHER) + _list(())
+        return _numbers(_NUMBERS[kind], _NUMBERS[element.kind]) + _labels(element)
+    return _numbers(_NUMBERS.get(kind, _OTHER), _OTHER) + _labels(column.type)
+
+
+def _labels(of: SqlType) -> bytes:
+    # The last of several members with the same bytes is the one that Python reads.
+    labels = {member.physical: member.label for member in of.members}
+    try:
+        return _list(_bytes(physical) + _bytes(label.encode()) for physical, label in labels.items())
+    except UnicodeEncodeError:
+        raise _Unknown from None
 
 
 def _lane(lane: LanePlan, layout: RowLayout, number: int) -> bytes:
@@ -224,22 +253,18 @@ def _pieces(filling: Filling) -> Iterator[tuple[str, _Placed | None]]:
 def _slot(placed: _Placed, layout: RowLayout) -> bytes:
     (position, text), parts = placed
     if KEY < position < 0 and text in _TIMES:
-        return _numbers(0, 0, _TIMES[text], _OTHER)
+        return _numbers(0, 0, _TIMES[text], _OTHER, _OTHER) + _list(())
     if position < 0:
         raise _Unknown
     for part in parts:
         columns = layout.key_columns if part is Part.KEY else layout.columns[: layout.in_rows]
         if position < len(columns):
             column = columns[position]
-            if text is not _printer_of(column):
+            if text is not text_encoder(column.type):
                 raise _Unknown  # an option changes how the column prints
-            return _numbers(part.value, position, _JSON, _number_of(column))
+            return _numbers(part.value, position, _JSON) + _type(column)
         position -= len(columns)
     raise _Unknown
-
-
-def _printer_of(column: Column) -> Callable[[Any], str] | None:
-    return text_encoder(column.type) if column.type.kind is not Kind.ARRAY else None
 
 
 def _numbers(*numbers: int) -> bytes:

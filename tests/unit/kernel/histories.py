@@ -28,6 +28,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import CommitIntent, Offset, Op, WriteValue
 from tidegate.rows import (
+    Box2D,
     Column,
     Family,
     Interval,
@@ -36,7 +37,9 @@ from tidegate.rows import (
     Kind,
     SqlType,
     TableDescriptor,
+    TimeTz,
 )
+from tidegate.rows.enum_labels import members_from_labels
 from tidegate.rows.value_frame import CHECKSUM_SIZE, join_header, seal
 from tidegate.spans import Span
 
@@ -69,8 +72,35 @@ _DECIMALS: Final = (
     "-1E-7",
     "123456789012345678901234567890",
     "NaN",
+    "Infinity",
+    "-Infinity",
     "0E-100",
 )
+_ADDRESSES: Final = (
+    "10.0.0.1/16",
+    "0.0.0.0/0",
+    "255.255.255.255/32",
+    "::/0",
+    "::1/128",
+    "2001:db8::a:0:0:1/64",
+    "1:0:0:2:0:0:3:4/127",
+    "::ffff:10.1.2.3/128",
+    "::a01:203/128",
+)
+_DOCUMENTS: Final = (
+    None,
+    True,
+    "",
+    Decimal("-1.50"),
+    Decimal("0E-100"),
+    [],
+    {},
+    {"b": 'q"\\', "a": [None, False, Decimal("1E+3"), {"ü": []}], "": {}},
+    [[[["deep"]]]],
+    {f"{number}": Decimal(number) for number in range(70)},
+)
+_LABELS: Final = tuple(f'low"{number}' for number in range(5))
+_ENUM: Final = SqlType(Kind.ENUM, name="grade", members=members_from_labels([*_LABELS]))
 
 
 def _dyadic(random: Random) -> float:
@@ -91,17 +121,49 @@ _DATUMS: Final[dict[Kind, Callable[[Random], Any]]] = {
     Kind.TIME: lambda r: r.choice((0, 86_400_000_000, r.randrange(86_400_000_000))),
     Kind.TIMESTAMP: lambda r: r.choice((0, -1, r.randrange(-(2**67), 2**67), r.randrange(2**61) * 1000)),
     Kind.TIMESTAMPTZ: lambda r: r.choice((1, r.randrange(-(2**67), 2**67), r.randrange(2**31) * 10**9)),
-    Kind.JSONB: lambda r: Json({"a": [None, True, r.choice(_TEXTS)]}),
-    Kind.INTERVAL: lambda r: Interval(r.randrange(-9, 9), r.randrange(-9, 9), r.randrange(-9, 9)),
-    Kind.INET: lambda r: ipaddress.ip_interface(f"10.0.{r.randrange(256)}.1/16"),
+    Kind.JSONB: lambda r: Json(r.choice(_DOCUMENTS)),
+    Kind.INTERVAL: lambda r: Interval(
+        r.choice((0, r.randrange(-30, 30))),
+        r.choice((0, r.randrange(-9, 9))),
+        r.choice((0, -5, 999, r.randrange(-(2**50), 2**50))),
+    ),
+    Kind.INET: lambda r: ipaddress.ip_interface(r.choice(_ADDRESSES)),
+    Kind.TIMETZ: lambda r: TimeTz(r.randrange(86_400_000_001), r.choice((0, -7200, 5400, 57_600, 1))),
+    Kind.BIT: lambda r: "".join(r.choices("01", k=r.choice((0, 1, 63, 64, 65, 130)))),
+    Kind.OID: lambda r: r.randrange(2**32),
+    Kind.PG_LSN: lambda r: r.choice((0, r.randrange(2**64), 2**64 - 1)),
+    Kind.ENUM: lambda r: r.choice(_LABELS),
+    Kind.COLLATED_STRING: lambda r: r.choice(_TEXTS),
+    Kind.VECTOR: lambda r: (1.0, -0.5),
+    Kind.BOX2D: lambda r: Box2D(0.0, 1.0, 0.5, 2.0),
 }
-_OF_PYTHON: Final = (Kind.JSONB, Kind.INTERVAL, Kind.INET)
+_OF_PYTHON: Final = (Kind.VECTOR, Kind.BOX2D)
+#: Kinds that an array may have.
+_ELEMENTS: Final[list[Kind]] = [kind for kind in _DATUMS if kind not in (Kind.BOX2D, Kind.VECTOR)]
 #: Kinds of keys that the kernel leaves to Python.
-_ODD_KEYS: Final[list[Kind]] = [Kind.DECIMAL, Kind.FLOAT, Kind.INET]
+_ODD_KEYS: Final[list[Kind]] = [Kind.BIT, Kind.BOX2D]
 _IN_KEYS: Final[list[Kind]] = [
     Kind.INT, Kind.INT, Kind.STRING, Kind.UUID, Kind.BYTES, Kind.BOOL, Kind.DATE, Kind.TIME, Kind.TIMESTAMP,
-    Kind.TIMESTAMPTZ,
+    Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.FLOAT, Kind.INET, Kind.TIMETZ, Kind.INTERVAL, Kind.OID, Kind.PG_LSN,
+    Kind.ENUM,
 ]  # fmt: skip
+
+
+def _type_of(random: Random, kind: Kind) -> SqlType:
+    """The type of a kind; now and then an array of it."""
+    of = _ENUM if kind is Kind.ENUM else SqlType(kind)
+    if kind in _ELEMENTS and random.random() < 0.2:
+        return SqlType(Kind.ARRAY, element=of)
+    return of
+
+
+def _datum(random: Random, of: SqlType) -> Any:
+    if of.element is None:
+        return _DATUMS[of.kind](random)
+    size = random.choice((0, 1, 3, 9, 20))
+    return tuple(None if random.random() < 0.2 else _datum(random, of.element) for _ in range(size))
+
+
 _OPTIONS: Final = (
     FeedOptions(),
     FeedOptions(updated=True),
@@ -215,7 +277,11 @@ class _Table:
             Column(
                 number + 1,
                 random.choice(("c", "%s", 'q"', "ü")) + str(number),
-                SqlType(kind),
+                _type_of(random, kind)
+                if number >= len(keys)
+                else _ENUM
+                if kind is Kind.ENUM
+                else SqlType(kind),
                 number >= len(keys),
             )
             for number, kind in enumerate([*keys, *kinds])
@@ -226,7 +292,7 @@ class _Table:
             version=1,
             modified=at(0),
             columns=columns,
-            primary_key=tuple(KeyPart(number + 1, random.random() < 0.1) for number in range(len(keys))),
+            primary_key=tuple(KeyPart(number + 1, random.random() < 0.15) for number in range(len(keys))),
             families=(Family(0, "primary", tuple(column.id for column in columns)),),
         )
         self.hand = HandTable(self.first)
@@ -238,7 +304,7 @@ class _Table:
         columns = list(before.columns)
         if random.random() < 0.5:
             number = len(columns) + random.randint(1, 20)
-            columns.append(Column(number, f"n{number}", SqlType(random.choice([*_DATUMS]))))
+            columns.append(Column(number, f"n{number}", _type_of(random, random.choice([*_DATUMS]))))
         elif len(columns) > len(before.primary_key):
             columns[-1] = replace(columns[-1], public=False)
         families = (Family(0, "primary", tuple(column.id for column in columns)),)
@@ -273,7 +339,7 @@ class _Table:
     def _datums(self, random: Random) -> list[Any]:
         in_key = {part.column_id for part in self.hand.descriptor.primary_key}
         return [
-            None if column.id not in in_key and random.random() < 0.15 else _DATUMS[column.type.kind](random)
+            None if column.id not in in_key and random.random() < 0.15 else _datum(random, column.type)
             for column in self.hand.descriptor.columns
             if column.in_rows
         ]

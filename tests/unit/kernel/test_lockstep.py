@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from struct import pack
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.traps import TRAPS
 from tidegate.processor.feeds.row_kernel import LanePlan
 from tidegate.ranges.version import Version
-from tidegate.rows import Kind
+from tidegate.rows import Kind, SqlType, TableDescriptor
+from tidegate.rows.row_layout import RowLayout
 
 pytest.importorskip("wasmtime")
 
@@ -41,8 +43,33 @@ def test_checked_steps_find_nothing() -> None:
 # ---- planted differences: each must be found by the seeds above ----
 
 
-def _other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(plan._NUMBERS, Kind.TIMESTAMPTZ, plan._NUMBERS[Kind.TIMESTAMP])
+def _as_kind(kind: Kind, other: Kind) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setitem(plan._NUMBERS, kind, plan._NUMBERS[other])
+
+
+def _other_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reversed_labels(of: SqlType) -> bytes:
+        labels = [member.label for member in of.members][::-1]
+        members = [replace(each, label=label) for each, label in zip(of.members, labels, strict=True)]
+        return labels_of(replace(of, members=tuple(members)))
+
+    labels_of = plan._labels
+    monkeypatch.setattr(plan, "_labels", reversed_labels)
+
+
+def _other_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = plan._key_part
+    monkeypatch.setattr(plan, "_key_part", lambda column, slot, _: part(column, slot, False))
+
+
+def _no_composites(monkeypatch: pytest.MonkeyPatch) -> None:
+    def layout(table: TableDescriptor) -> RowLayout:
+        found = layout_of(table)
+        found.composites = ()
+        return found
+
+    layout_of = plan._layout
+    monkeypatch.setattr(plan, "_layout", layout)
 
 
 def _other_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +125,12 @@ def _other_lane_of(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
 
 
 _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
-    "a column is read or printed as another kind": _other_kind,
+    "a column is read or printed as another kind": _as_kind(Kind.TIMESTAMPTZ, Kind.TIMESTAMP),
+    "a number that prints as text": _as_kind(Kind.OID, Kind.INT),
+    "a number without a sign": _as_kind(Kind.PG_LSN, Kind.INT),
+    "the labels of an enum": _other_labels,
+    "the direction of a key": _other_direction,
+    "a key that its value completes": _no_composites,
     "the text around datums": _other_text,
     "the partition": _other_lane(lambda lane: lane._replace(to=lane.to._replace(partitions=7))),
     "the start of a feed": _other_lane(lambda lane: lane._replace(start=lane.start.prev())),
