@@ -40,6 +40,7 @@ from tidegate.rows import (
     TimeTz,
 )
 from tidegate.rows.enum_labels import members_from_labels
+from tidegate.rows.types import JsonValue
 from tidegate.rows.value_frame import CHECKSUM_SIZE, join_header, seal
 from tidegate.spans import Span
 
@@ -87,7 +88,7 @@ _ADDRESSES: Final = (
     "::ffff:10.1.2.3/128",
     "::a01:203/128",
 )
-_DOCUMENTS: Final = (
+_DOCUMENTS: Final[tuple[JsonValue, ...]] = (
     None,
     True,
     "",
