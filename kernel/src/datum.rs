@@ -1,15 +1,16 @@
-//! Datums in keys and values, as `tidegate/rows/keyside` and `tidegate/rows/valueside` read them.
+//! Datums in values, as `tidegate/rows/valueside` reads them, and in keys, as `tidegate/rows/keyside` does.
 
+use crate::arrays::array_json;
 use crate::cursor::Cursor;
-use crate::decimals::{decimal_body, Decimal};
-use crate::integers::varint_asc;
-use crate::kind::Kind;
+use crate::decimals::{decimal_body, Decimal, Number};
+use crate::json_value::json_value;
+use crate::kind::{Kind, Type};
 use crate::varints::{length, uvarint, zigzag};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const UUID_BYTES: usize = 16;
-const BYTES_ASC: u8 = 0x12;
-const TIMESTAMP: u8 = 0x14;
+const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND as i128;
+const WORD_BITS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Datum<'a> {
@@ -18,15 +19,31 @@ pub enum Datum<'a> {
     Int(i64),
     Float(f64),
     Decimal(Decimal),
+    /// A number that is not finite, as Python prints it.
+    NotFinite(&'static str),
     Text(&'a str),
     Bytes(&'a [u8]),
-    Uuid(&'a [u8]),
+    Uuid([u8; UUID_BYTES]),
     /// Seconds since 1970, and nanoseconds of the last one.
     Timestamp(i64, u32),
+    /// Microseconds of the local day, and seconds west of UTC.
+    TimeTz(i64, i64),
+    /// Months, days and nanoseconds.
+    Interval(i64, i64, i64),
+    /// An address, of which IPv4 has the first four bytes, and the length of its mask.
+    Inet {
+        v6: bool,
+        mask: u8,
+        address: [u8; 16],
+    },
+    /// How many bits, and the words that have them.
+    Bits(usize, &'a [u8]),
+    /// A JSONB or an array: where its JSON text is in the row's scratch.
+    Printed(usize, usize),
 }
 
 /// Types of the bytes behind a tag (`tidegate/rows/valueside/tags.py`).
-mod wire {
+pub mod wire {
     pub const NULL: u8 = 1;
     pub const NOT_NULL: u8 = 2;
     pub const INT: u8 = 3;
@@ -39,24 +56,119 @@ mod wire {
     pub const FALSE: u8 = 11;
     pub const UUID: u8 = 12;
     pub const ARRAY: u8 = 13;
+    pub const IP_ADDRESS: u8 = 14;
+    pub const JSON: u8 = 15;
+    pub const BIT_ARRAY: u8 = 17;
+    pub const TIME_TZ: u8 = 18;
 }
 
-/// The datum behind a tag. Refuses a wire type that is not the column's.
+/// The datum behind a tag. Refuses a wire type that is not the column's. Text of datums that have no form here goes
+/// into `scratch`.
 #[inline]
-pub fn value_datum<'a>(cursor: &mut Cursor<'a>, kind: Kind, wire_type: u8) -> Option<Datum<'a>> {
+pub fn value_datum<'a>(
+    cursor: &mut Cursor<'a>,
+    of: &'a Type,
+    wire_type: u8,
+    scratch: &mut Vec<u8>,
+) -> Option<Datum<'a>> {
+    let start = scratch.len();
+    match (of.kind, wire_type) {
+        (Kind::Json, wire::JSON) => json_value(scratch, sized(cursor)?)?,
+        (Kind::Array, wire::ARRAY) => array_json(scratch, sized(cursor)?, of)?,
+        (kind, wire_type) => return plain_datum(cursor, kind, wire_type, &of.labels),
+    }
+    Some(Datum::Printed(start, scratch.len()))
+}
+
+/// The same for types whose datums have a form here.
+#[inline]
+pub fn plain_datum<'a>(
+    cursor: &mut Cursor<'a>,
+    kind: Kind,
+    wire_type: u8,
+    labels: &'a [(Vec<u8>, String)],
+) -> Option<Datum<'a>> {
     Some(match (kind, wire_type) {
         (_, wire::NULL) => Datum::Null,
-        (Kind::Int | Kind::Date | Kind::Time, wire::INT) => Datum::Int(zigzag(cursor)?),
+        (Kind::Int | Kind::Date | Kind::Time | Kind::Oid | Kind::Lsn, wire::INT) => {
+            Datum::Int(zigzag(cursor)?)
+        }
         (Kind::Text, wire::BYTES) => Datum::Text(text(sized(cursor)?)?),
         (Kind::Bytes, wire::BYTES) => Datum::Bytes(sized(cursor)?),
         (Kind::Timestamp | Kind::TimestampTz, wire::TIME) => timestamp(zigzag(cursor)?, zigzag(cursor)?)?,
         (Kind::Bool, wire::TRUE) => Datum::Bool(true),
         (Kind::Bool, wire::FALSE) => Datum::Bool(false),
         (Kind::Float, wire::FLOAT) => Datum::Float(f64::from_be_bytes(cursor.take(8)?.try_into().ok()?)),
-        (Kind::Decimal, wire::DECIMAL) => Datum::Decimal(decimal_body(decimal_bytes(cursor)?)?),
-        (Kind::Uuid, wire::UUID) => Datum::Uuid(cursor.take(UUID_BYTES)?),
+        (Kind::Decimal, wire::DECIMAL) => number(decimal_body(decimal_bytes(cursor)?)?),
+        (Kind::Uuid, wire::UUID) => Datum::Uuid(cursor.take(UUID_BYTES)?.try_into().ok()?),
+        (Kind::Enum, wire::BYTES) => label(sized(cursor)?, labels)?,
+        (Kind::Interval, wire::DURATION) => {
+            Datum::Interval(zigzag(cursor)?, zigzag(cursor)?, zigzag(cursor)?)
+        }
+        (Kind::TimeTz, wire::TIME_TZ) => Datum::TimeTz(zigzag(cursor)?, zigzag(cursor)?),
+        (Kind::Inet, wire::IP_ADDRESS) => inet(cursor)?,
+        (Kind::Bits, wire::BIT_ARRAY) => bits(cursor)?,
         _ => return None,
     })
+}
+
+/// The wire type of a kind, as the elements of an array have it; `None` for kinds that are not read there.
+pub fn element_wire_type(kind: Kind) -> Option<u8> {
+    Some(match kind {
+        Kind::Bool => wire::TRUE,
+        Kind::Int | Kind::Date | Kind::Time | Kind::Oid | Kind::Lsn => wire::INT,
+        Kind::Float => wire::FLOAT,
+        Kind::Decimal => wire::DECIMAL,
+        Kind::Text | Kind::Bytes | Kind::Enum => wire::BYTES,
+        Kind::Timestamp | Kind::TimestampTz => wire::TIME,
+        Kind::Uuid => wire::UUID,
+        Kind::Interval => wire::DURATION,
+        Kind::TimeTz => wire::TIME_TZ,
+        Kind::Inet => wire::IP_ADDRESS,
+        Kind::Bits => wire::BIT_ARRAY,
+        Kind::Other | Kind::Json | Kind::Array => return None,
+    })
+}
+
+pub fn number<'a>(number: Number) -> Datum<'a> {
+    match number {
+        Number::Finite(value) => Datum::Decimal(value),
+        Number::NotFinite(text) => Datum::NotFinite(text),
+    }
+}
+
+/// The label that stands for bytes of an enum.
+pub fn label<'a>(physical: &[u8], labels: &'a [(Vec<u8>, String)]) -> Option<Datum<'a>> {
+    let (_, label) = labels.iter().find(|(bytes, _)| bytes == physical)?;
+    Some(Datum::Text(label))
+}
+
+/// An address (`tidegate/rows/inet.py`).
+pub fn inet<'a>(cursor: &mut Cursor) -> Option<Datum<'a>> {
+    let (family, mask) = (cursor.byte()?, cursor.byte()?);
+    let (v6, size) = match family {
+        0 => (false, 4),
+        1 => (true, 16),
+        _ => return None,
+    };
+    let mut address = [0; 16];
+    address[..size].copy_from_slice(cursor.take(size)?);
+    (usize::from(mask) <= 8 * size).then_some(Datum::Inet { v6, mask, address })
+}
+
+/// A bit string; no bit behind its end is set.
+fn bits<'a>(cursor: &mut Cursor<'a>) -> Option<Datum<'a>> {
+    let count = length(cursor)?;
+    let words = cursor.take(count.div_ceil(WORD_BITS).checked_mul(8)?)?;
+    let behind = (8 * words.len() - count) as u32;
+    let last = words.last_chunk::<8>().map_or(0, |word| u64::from_be_bytes(*word));
+    (last.trailing_zeros() >= behind).then_some(Datum::Bits(count, words))
+}
+
+/// An interval of a key: its total in nanoseconds, with months of 30 days, then months and days.
+pub fn interval<'a>(total: i64, months: i64, days: i64) -> Option<Datum<'a>> {
+    let nanos = i128::from(total) - (i128::from(months) * 30 + i128::from(days)) * NANOS_PER_DAY;
+    Some(Datum::Interval(months, days, i64::try_from(nanos).ok()?))
 }
 
 /// Passes over a datum of a column that the table does not have any more, or not yet.
@@ -66,35 +178,14 @@ pub fn skip_datum(cursor: &mut Cursor, wire_type: u8) -> Option<()> {
         wire::INT => drop(uvarint(cursor)?),
         wire::FLOAT => drop(cursor.take(8)?),
         wire::DECIMAL => drop(decimal_bytes(cursor)?),
-        wire::BYTES | wire::ARRAY => drop(sized(cursor)?),
-        wire::TIME => drop((uvarint(cursor)?, uvarint(cursor)?)),
+        wire::BYTES | wire::ARRAY | wire::JSON => drop(sized(cursor)?),
+        wire::TIME | wire::TIME_TZ => drop((uvarint(cursor)?, uvarint(cursor)?)),
         wire::DURATION => drop((uvarint(cursor)?, uvarint(cursor)?, uvarint(cursor)?)),
         wire::UUID => drop(cursor.take(UUID_BYTES)?),
+        wire::IP_ADDRESS => drop(inet(cursor)?),
         _ => return None,
     }
     Some(())
-}
-
-/// The datum of a key's column, ascending.
-pub fn key_datum<'a>(cursor: &mut Cursor<'a>, kind: Kind) -> Option<Datum<'a>> {
-    Some(match kind {
-        Kind::Int | Kind::Date | Kind::Time => Datum::Int(varint_asc(cursor)?),
-        Kind::Bool => match varint_asc(cursor)? {
-            0 => Datum::Bool(false),
-            1 => Datum::Bool(true),
-            _ => return None,
-        },
-        Kind::Timestamp | Kind::TimestampTz => {
-            if cursor.byte()? != TIMESTAMP {
-                return None;
-            }
-            timestamp(varint_asc(cursor)?, varint_asc(cursor)?)?
-        }
-        Kind::Text => Datum::Text(text(byte_string(cursor)?)?),
-        Kind::Bytes => Datum::Bytes(byte_string(cursor)?),
-        Kind::Uuid => Datum::Uuid(Some(byte_string(cursor)?).filter(|bytes| bytes.len() == UUID_BYTES)?),
-        Kind::Other | Kind::Float | Kind::Decimal | Kind::Hlc => return None,
-    })
 }
 
 fn sized<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
@@ -102,27 +193,17 @@ fn sized<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     cursor.take(size)
 }
 
-fn decimal_bytes<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
+pub fn decimal_bytes<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let size = usize::try_from(uvarint(cursor)?).ok()?;
     cursor.take(size)
 }
 
-fn text(bytes: &[u8]) -> Option<&str> {
+pub fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-fn timestamp<'a>(seconds: i64, nanos: i64) -> Option<Datum<'a>> {
+pub fn timestamp<'a>(seconds: i64, nanos: i64) -> Option<Datum<'a>> {
     (0..NANOS_PER_SECOND).contains(&nanos).then_some(Datum::Timestamp(seconds, nanos as u32))
-}
-
-/// A byte string without a zero in it: one with an escape is refused, since its bytes stand nowhere as they are.
-fn byte_string<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    if cursor.byte()? != BYTES_ASC {
-        return None;
-    }
-    let size = cursor.rest().iter().position(|byte| *byte == 0)?;
-    let bytes = cursor.take(size)?;
-    (cursor.take(2)? == [0, 1]).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -131,7 +212,7 @@ mod tests {
 
     #[test]
     fn values_of_each_kind() {
-        let read = |kind, wire_type, bytes| value_datum(&mut Cursor::new(bytes), kind, wire_type);
+        let read = |kind, wire_type, bytes| plain_datum(&mut Cursor::new(bytes), kind, wire_type, &[]);
         assert_eq!(read(Kind::Int, wire::INT, &[0x03]), Some(Datum::Int(-2)));
         assert_eq!(read(Kind::Text, wire::BYTES, b"\x02ab"), Some(Datum::Text("ab")));
         assert_eq!(read(Kind::Bool, wire::TRUE, b""), Some(Datum::Bool(true)));
@@ -141,25 +222,41 @@ mod tests {
     }
 
     #[test]
+    fn values_of_the_rarer_kinds() {
+        let labels = [(vec![0x40, 0], "low".to_string())];
+        let read = |kind, wire_type, bytes| plain_datum(&mut Cursor::new(bytes), kind, wire_type, &labels);
+        assert_eq!(read(Kind::Enum, wire::BYTES, b"\x02\x40\x00"), Some(Datum::Text("low")));
+        assert_eq!(read(Kind::Enum, wire::BYTES, b"\x02\x40\x01"), None);
+        assert_eq!(read(Kind::Interval, wire::DURATION, &[2, 1, 4]), Some(Datum::Interval(1, -1, 2)));
+        assert_eq!(read(Kind::TimeTz, wire::TIME_TZ, &[2, 1]), Some(Datum::TimeTz(1, -1)));
+        let words = b"\x03\xa0\0\0\0\0\0\0\0";
+        assert_eq!(read(Kind::Bits, wire::BIT_ARRAY, words), Some(Datum::Bits(3, &words[1..])));
+        assert_eq!(read(Kind::Bits, wire::BIT_ARRAY, b"\x00"), Some(Datum::Bits(0, b"")));
+        assert_eq!(read(Kind::Bits, wire::BIT_ARRAY, b"\x02\xa0\0\0\0\0\0\0\0"), None);
+        let mut address = [0; 16];
+        address[0] = 10;
+        let net = Some(Datum::Inet { v6: false, mask: 8, address });
+        assert_eq!(read(Kind::Inet, wire::IP_ADDRESS, b"\x00\x08\x0a\0\0\0"), net);
+        assert_eq!(read(Kind::Inet, wire::IP_ADDRESS, b"\x00\x21\x0a\0\0\0"), None);
+        assert_eq!(read(Kind::Decimal, wire::DECIMAL, b"\x01\x18"), Some(Datum::NotFinite("NaN")));
+    }
+
+    #[test]
+    fn a_document_is_printed_aside() {
+        let (of, mut scratch) = (Type::from(Kind::Json), b"x".to_vec());
+        let document = b"\x08\x20\0\0\0\x40\0\0\0";
+        let datum = value_datum(&mut Cursor::new(document), &of, wire::JSON, &mut scratch);
+        assert_eq!((datum, &scratch[..]), (Some(Datum::Printed(1, 5)), &b"xtrue"[..]));
+    }
+
+    #[test]
     fn other_wire_types_cut_bytes_and_bad_text_are_refused() {
-        let read = |kind, wire_type, bytes| value_datum(&mut Cursor::new(bytes), kind, wire_type);
+        let read = |kind, wire_type, bytes| plain_datum(&mut Cursor::new(bytes), kind, wire_type, &[]);
         assert_eq!(read(Kind::Int, wire::BYTES, b"\x01a"), None);
         assert_eq!(read(Kind::Other, wire::INT, &[0x02]), None);
         assert_eq!(read(Kind::Text, wire::BYTES, b"\x03ab"), None);
         assert_eq!(read(Kind::Text, wire::BYTES, b"\x01\xff"), None);
         assert_eq!(read(Kind::Timestamp, wire::TIME, &[0x02, 0x01]), None);
-    }
-
-    #[test]
-    fn keys_of_each_kind() {
-        let read = |kind, bytes| key_datum(&mut Cursor::new(bytes), kind);
-        assert_eq!(read(Kind::Text, b"\x12ab\x00\x01"), Some(Datum::Text("ab")));
-        assert_eq!(read(Kind::Timestamp, b"\x14\x89\x8a"), Some(Datum::Timestamp(1, 2)));
-        assert_eq!(read(Kind::Bool, b"\x89"), Some(Datum::Bool(true)));
-        assert_eq!(read(Kind::Bool, b"\x8a"), None);
-        assert_eq!(read(Kind::Text, b"\x12a\x00\xffb\x00\x01"), None);
-        assert_eq!(read(Kind::Uuid, b"\x12a\x00\x01"), None);
-        assert_eq!(read(Kind::Int, b"\x00"), None);
     }
 
     #[test]

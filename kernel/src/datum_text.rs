@@ -1,11 +1,16 @@
 //! Dates and times as SQL prints them, as `tidegate/changefeed/text/datum_text.py` does.
 
+use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use crate::number_text::{decimal, padded};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Days that are printed here. Infinite dates and years before 1 are Python's.
 const DAYS_MAX: i64 = 3_000_000;
+/// Offsets of a time zone that have two digits of hours.
+const OFFSET_MAX: u32 = 99 * 3600;
 const MICROS_MAX: i64 = SECONDS_PER_DAY * MICROS_PER_SECOND;
 
 /// Year, month and day of a day since 1970, in the proleptic Gregorian calendar.
@@ -63,6 +68,91 @@ pub fn date_text(out: &mut Vec<u8>, days: i64) -> Option<()> {
     Some(())
 }
 
+/// The day's time, or the hours of an interval.
+fn hours_text(out: &mut Vec<u8>, micros: u64) {
+    let seconds = micros / MICROS_PER_SECOND as u64;
+    padded(out, seconds / 3600, 2);
+    out.push(b':');
+    two(out, (seconds / 60 % 60) as u32);
+    out.push(b':');
+    two(out, (seconds % 60) as u32);
+    fraction_text(out, micros % MICROS_PER_SECOND as u64, 6);
+}
+
+/// A TIMETZ; its offset counts west of UTC, and its text east.
+pub fn timetz_text(out: &mut Vec<u8>, micros: i64, offset: i64) -> Option<()> {
+    time_text(out, micros)?;
+    let seconds = u32::try_from(offset.unsigned_abs()).ok().filter(|seconds| *seconds <= OFFSET_MAX)?;
+    out.push(if offset > 0 { b'-' } else { b'+' });
+    clock_text(out, seconds);
+    Some(())
+}
+
+pub fn interval_text(out: &mut Vec<u8>, months: i64, days: i64, nanos: i64) {
+    if (months, days, nanos) == (0, 0, 0) {
+        out.extend_from_slice(b"00:00:00");
+        return;
+    }
+    let start = out.len();
+    unit_text(out, start, months / 12, b" year", false);
+    unit_text(out, start, months % 12, b" mon", false);
+    unit_text(out, start, days, b" day", months < 0 && days > 0);
+    if nanos != 0 {
+        if out.len() > start {
+            out.push(b' ');
+        }
+        let micros = nanos.unsigned_abs() / 1000;
+        let before = if days == 0 { months } else { days };
+        if nanos < 0 && micros != 0 {
+            out.push(b'-');
+        } else if before < 0 {
+            out.push(b'+');
+        }
+        hours_text(out, micros);
+    }
+}
+
+fn unit_text(out: &mut Vec<u8>, start: usize, count: i64, unit: &[u8], plus: bool) {
+    if count == 0 {
+        return;
+    }
+    if out.len() > start {
+        out.push(b' ');
+    }
+    if plus {
+        out.push(b'+');
+    }
+    decimal(out, count);
+    out.extend_from_slice(unit);
+    if count != 1 {
+        out.push(b's');
+    }
+}
+
+/// An INET, without a mask that covers the whole address.
+pub fn inet_text(out: &mut Vec<u8>, v6: bool, mask: u8, address: [u8; 16]) {
+    let [a, b, c, d, ..] = address;
+    let (whole, written) = if v6 {
+        (128, write!(out, "{}", Ipv6Addr::from(address)))
+    } else {
+        (32, write!(out, "{}", Ipv4Addr::new(a, b, c, d)))
+    };
+    drop(written); // a vector takes all that is written
+    if mask != whole {
+        out.push(b'/');
+        decimal(out, i64::from(mask));
+    }
+}
+
+/// The first bits of words.
+pub fn bits_text(out: &mut Vec<u8>, count: usize, words: &[u8]) {
+    out.extend((0..count).map(|at| b'0' + (words[at / 8] >> (7 - at % 8) & 1)));
+}
+
+pub fn lsn_text(out: &mut Vec<u8>, lsn: u64) {
+    drop(write!(out, "{:X}/{:X}", lsn >> 32, lsn & 0xffff_ffff));
+}
+
 pub fn time_text(out: &mut Vec<u8>, micros: i64) -> Option<()> {
     if !(0..=MICROS_MAX).contains(&micros) {
         return None;
@@ -109,6 +199,35 @@ mod tests {
         assert_eq!(text(|out| time_text(out, 11_045_600_000).unwrap()), "03:04:05.6");
         assert_eq!(text(|out| time_text(out, MICROS_MAX).unwrap()), "24:00:00");
         assert_eq!(text(|out| hlc_text(out, 1, 2)), "1.0000000002");
+    }
+
+    #[test]
+    fn intervals_and_zones() {
+        let interval = |months, days, nanos| text(|out| interval_text(out, months, days, nanos));
+        assert_eq!(interval(0, 0, 0), "00:00:00");
+        assert_eq!(interval(14, 3, 14_706_500_000_000), "1 year 2 mons 3 days 04:05:06.5");
+        assert_eq!(interval(-13, 1, -1_000), "-1 years -1 mons +1 day -00:00:00.000001");
+        assert_eq!(interval(0, -1, 999), "-1 days +00:00:00");
+        assert_eq!(interval(0, 0, 360_000_000_000_000), "100:00:00");
+        assert_eq!(text(|out| timetz_text(out, 0, -7200).unwrap()), "00:00:00+02:00:00");
+        assert_eq!(timetz_text(&mut vec![], 0, i64::MIN), None);
+    }
+
+    #[test]
+    fn addresses_and_bits() {
+        let inet = |v6, mask, address: &[u8]| {
+            let mut whole = [0; 16];
+            whole[..address.len()].copy_from_slice(address);
+            text(|out| inet_text(out, v6, mask, whole))
+        };
+        assert_eq!(inet(false, 8, &[10, 0, 0, 1]), "10.0.0.1/8");
+        assert_eq!(inet(false, 32, &[10, 0, 0, 1]), "10.0.0.1");
+        assert_eq!(inet(true, 128, &[0, 1]), "1::");
+        assert_eq!(
+            inet(true, 64, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 1, 2, 3, 4]),
+            "::ffff:1.2.3.4/64"
+        );
+        assert_eq!(text(|out| bits_text(out, 3, &[0xa0, 0, 0, 0, 0, 0, 0, 0])), "101");
     }
 
     #[test]

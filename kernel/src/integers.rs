@@ -1,4 +1,4 @@
-//! Integers in keys, as `tidegate/rows/keyside/integers.py` reads the ascending ones.
+//! Integers in keys, as `tidegate/rows/keyside/integers.py` reads them.
 
 use crate::cursor::Cursor;
 
@@ -18,6 +18,15 @@ pub fn uvarint_asc(cursor: &mut Cursor) -> Option<u64> {
         0xf6..=LARGEST => Some(big_endian(cursor.take(usize::from(marker - SMALL_END))?)),
         _ => None,
     }
+}
+
+pub fn uvarint_desc(cursor: &mut Cursor) -> Option<u64> {
+    let marker = cursor.byte()?;
+    if !(LEAST..=ZERO).contains(&marker) {
+        return None;
+    }
+    let bytes = cursor.take(usize::from(ZERO - marker))?;
+    Some(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(!byte)))
 }
 
 pub fn varint_asc(cursor: &mut Cursor) -> Option<i64> {
@@ -51,6 +60,15 @@ mod tests {
         assert_eq!(read(&[0xf7, 0x01, 0x2c]), Some(300));
         assert_eq!(read(&[0x87, 0xff]), Some(-1));
         assert_eq!(read(&[0x80, 0x80, 0, 0, 0, 0, 0, 0, 0]), Some(i64::MIN));
+    }
+
+    #[test]
+    fn descending_integers_are_complements() {
+        let read = |bytes| uvarint_desc(&mut Cursor::new(bytes));
+        assert_eq!(read(&[0x88]), Some(0));
+        assert_eq!(read(&[0x86, 0xfe, 0xd3]), Some(300));
+        assert_eq!(read(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0]), Some(u64::MAX));
+        assert_eq!((read(&[0x89]), read(&[0x86, 0])), (None, None));
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! Kinds of columns that the kernel knows: those of `tidegate/rows/types.py`, by the numbers of
+//! Types of columns that the kernel knows: those of `tidegate/rows/types.py`, by the numbers of
 //! `tidegate/kernel/plan.py`.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A kind that only Python reads. A row with a datum of it is refused; one where it is NULL is not.
+    #[default]
     Other,
     Bool,
     Int,
     Float,
     Decimal,
+    /// STRING, and strings with a collation.
     Text,
     Bytes,
     Uuid,
@@ -16,8 +18,15 @@ pub enum Kind {
     Time,
     Timestamp,
     TimestampTz,
-    /// The row's commit timestamp. It is no column: templates have it.
-    Hlc,
+    Json,
+    Interval,
+    Inet,
+    TimeTz,
+    Bits,
+    Oid,
+    Lsn,
+    Enum,
+    Array,
 }
 
 impl Kind {
@@ -35,8 +44,32 @@ impl Kind {
             9 => Kind::Time,
             10 => Kind::Timestamp,
             11 => Kind::TimestampTz,
-            12 => Kind::Hlc,
+            12 => Kind::Json,
+            13 => Kind::Interval,
+            14 => Kind::Inet,
+            15 => Kind::TimeTz,
+            16 => Kind::Bits,
+            17 => Kind::Oid,
+            18 => Kind::Lsn,
+            19 => Kind::Enum,
+            20 => Kind::Array,
             _ => return None,
         })
+    }
+}
+
+/// A column's type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Type {
+    pub kind: Kind,
+    /// The kind of an array's elements.
+    pub element: Kind,
+    /// The bytes and the label of each member of an enum.
+    pub labels: Vec<(Vec<u8>, String)>,
+}
+
+impl From<Kind> for Type {
+    fn from(kind: Kind) -> Self {
+        Type { kind, ..Type::default() }
     }
 }

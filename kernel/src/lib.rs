@@ -5,6 +5,7 @@
 //! The host writes a message into `input`, calls `plan` or `rows`, and reads what `rows` points at. Numbers are
 //! little endian. There is one instance for each log partition.
 
+mod arrays;
 mod crc32;
 mod cursor;
 mod datum;
@@ -12,6 +13,8 @@ mod datum_text;
 mod decimals;
 mod integers;
 mod json_text;
+mod json_value;
+mod key_datum;
 mod kind;
 mod message;
 mod number_text;
@@ -30,7 +33,7 @@ use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 #[derive(Default)]
 struct Kernel {

@@ -31,6 +31,9 @@ impl Summary {
     }
 }
 
+/// The size of a previous value that the log does not hold.
+const NO_PREVIOUS: u32 = u32::MAX;
+
 /// A column of a message: items of a fixed size.
 struct Column<'a, const SIZE: usize>(&'a [u8]);
 
@@ -54,7 +57,8 @@ fn cut<'a>(rest: &mut &'a [u8], size: u32) -> Option<&'a [u8]> {
 
 /// Takes the versions of a message to records. The message has a column for each field: wall times, range ids and raft
 /// indexes (8 bytes), logical times, ordinals, sizes of keys, sizes of values (4), omitted (1); then all keys and all
-/// values.
+/// values. Where the plan needs previous values there is a column with their sizes (4) behind that of the values, and
+/// they stand behind the values.
 pub fn take_versions(message: &[u8], count: usize, plan: &Plan, output: &mut Output) -> Option<()> {
     output.clear();
     let mut rest = message;
@@ -65,14 +69,13 @@ pub fn take_versions(message: &[u8], count: usize, plan: &Plan, output: &mut Out
     let ordinals = column::<4>(&mut rest, count)?;
     let key_sizes = column::<4>(&mut rest, count)?;
     let value_sizes = column::<4>(&mut rest, count)?;
+    let previous_sizes = column::<4>(&mut rest, if plan.previous { count } else { 0 })?;
     let omitted = column::<1>(&mut rest, count)?;
     let mut keys = rest;
-    let mut key_bytes = 0usize;
-    for number in 0..count {
-        key_bytes = key_bytes.checked_add(u32::from_le_bytes(key_sizes.at(number)?) as usize)?;
-    }
-    let mut values = rest.get(key_bytes..)?;
-    let mut row = RowBuffer::default();
+    let mut values = rest.get(sum(&key_sizes, count)?..)?;
+    let mut before = values.get(sum(&value_sizes, count)?..)?;
+    values = &values[..values.len() - before.len()];
+    let (mut row, mut replaced) = (RowBuffer::default(), RowBuffer::default());
     for number in 0..count {
         let version = Version {
             key: cut(&mut keys, u32::from_le_bytes(key_sizes.at(number)?))?,
@@ -81,14 +84,22 @@ pub fn take_versions(message: &[u8], count: usize, plan: &Plan, output: &mut Out
                 i64::from_le_bytes(walls.at(number)?),
                 i64::from(i32::from_le_bytes(logicals.at(number)?)),
             ),
+            previous: match previous_sizes.at(number).map(u32::from_le_bytes) {
+                None | Some(NO_PREVIOUS) => None,
+                Some(size) => Some(cut(&mut before, size)?),
+            },
             omitted: omitted.at(number)? != [0],
             range_id: i64::from_le_bytes(range_ids.at(number)?),
             raft_index: u64::from_le_bytes(raft_indexes.at(number)?),
             ordinal: u32::from_le_bytes(ordinals.at(number)?),
         };
-        take(plan, number as u32, &version, &mut row, output);
+        take(plan, number as u32, &version, &mut row, &mut replaced, output);
     }
-    values.is_empty().then_some(())
+    (values.is_empty() && before.is_empty()).then_some(())
+}
+
+fn sum(sizes: &Column<4>, count: usize) -> Option<usize> {
+    (0..count).try_fold(0usize, |sum, number| sum.checked_add(u32::from_le_bytes(sizes.at(number)?) as usize))
 }
 
 #[cfg(test)]
@@ -106,6 +117,20 @@ mod tests {
         message.push(0);
         message.extend(b"keysvv");
         message
+    }
+
+    #[test]
+    fn previous_values_are_there_where_the_plan_needs_them() {
+        let plan = Plan { tables: vec![], previous: true };
+        let mut message = one_version();
+        message.splice(24 + 16..24 + 16, 1u32.to_le_bytes());
+        let mut output = Output::default();
+        assert!(take_versions(&message, 1, &plan, &mut output).is_none());
+        message.push(b'p');
+        assert!(take_versions(&message, 1, &plan, &mut output).is_some());
+        message.pop();
+        message.splice(24 + 16..24 + 20, NO_PREVIOUS.to_le_bytes());
+        assert!(take_versions(&message, 1, &plan, &mut output).is_some());
     }
 
     #[test]

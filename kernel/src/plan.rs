@@ -2,9 +2,9 @@
 //! (`tidegate/kernel/plan.py` writes it, `tidegate/processor/feeds` decides it).
 
 use crate::cursor::Cursor;
-use crate::kind::Kind;
-use crate::table_codec::{TableCodec, COLUMN_ID_MAX};
-use crate::template::{Slot, Template};
+use crate::kind::{Kind, Type};
+use crate::table_codec::{KeyPart, TableCodec, COLUMN_ID_MAX};
+use crate::template::{Part, Print, Slot, Template};
 
 /// Wall time and logical part.
 pub type Timestamp = (i64, i64);
@@ -16,6 +16,8 @@ const COUNT_MAX: i64 = 1 << 20;
 #[derive(Default)]
 pub struct Plan {
     pub tables: Vec<Table>,
+    /// Whether some lane needs the row before: only then messages have previous values.
+    pub previous: bool,
 }
 
 pub struct Table {
@@ -46,9 +48,24 @@ pub struct Lane {
     pub number: u32,
     pub start: Timestamp,
     pub partitions: u32,
+    /// Python writes a row whose key and value have more bytes together.
+    pub max_bytes: i64,
+    /// Whether a record without a value follows that of a deletion.
+    pub tombstones: bool,
     pub key: Template,
+    pub deleted_key: Template,
+    /// The value of a row; with `replaced` that of a new one.
     pub row: Template,
+    /// The value of a deletion; with `replaced` that of a deletion where no row was.
     pub deletion: Template,
+    /// `Some`: the lane needs to know the row before.
+    pub replaced: Option<Replaced>,
+}
+
+/// The values of a row that replaced another one, and of a deletion that removed one.
+pub struct Replaced {
+    pub updated: Template,
+    pub deleted: Template,
 }
 
 impl Table {
@@ -62,8 +79,9 @@ impl Table {
 /// Reads a plan. `None`: the bytes are no plan.
 pub fn read(bytes: &[u8]) -> Option<Plan> {
     let mut reader = Reader(Cursor::new(bytes));
+    let previous = reader.flag()?;
     let tables = reader.list(Reader::table)?;
-    (!reader.0.more()).then_some(Plan { tables })
+    (!reader.0.more()).then_some(Plan { tables, previous })
 }
 
 /// Integers of eight bytes, little endian; bytes and lists behind their counts.
@@ -77,6 +95,14 @@ impl Reader<'_> {
     fn count(&mut self) -> Option<usize> {
         let count = self.number()?;
         usize::try_from(count).ok().filter(|_| count <= COUNT_MAX)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.number()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 
     fn bytes(&mut self) -> Option<Vec<u8>> {
@@ -97,6 +123,18 @@ impl Reader<'_> {
         Kind::of(self.number()?)
     }
 
+    fn column_type(&mut self) -> Option<Type> {
+        Some(Type {
+            kind: self.kind()?,
+            element: self.kind()?,
+            labels: self.list(|reader| Some((reader.bytes()?, String::from_utf8(reader.bytes()?).ok()?)))?,
+        })
+    }
+
+    fn key_part(&mut self) -> Option<KeyPart> {
+        Some(KeyPart { of: self.column_type()?, slot: self.count()?, descending: self.flag()? })
+    }
+
     fn table(&mut self) -> Option<Table> {
         Some(Table {
             id: u64::try_from(self.number()?).ok()?,
@@ -108,17 +146,18 @@ impl Reader<'_> {
 
     fn version(&mut self) -> Option<TableVersion> {
         let modified = self.time()?;
-        let rows = if self.number()? == 1 { Some(self.rows()?) } else { None };
+        let rows = if self.flag()? { Some(self.rows()?) } else { None };
         Some(TableVersion { modified, rows })
     }
 
     fn rows(&mut self) -> Option<Rows> {
         let index = self.bytes()?;
         let slots = self.count()?;
-        let key = self.list(|reader| Some((reader.kind()?, reader.count()?)))?;
+        let composite = self.flag()?;
+        let key = self.list(Self::key_part)?;
         let mut columns = vec![];
-        for (slot, (id, kind)) in
-            self.list(|reader| Some((reader.count()?, reader.kind()?)))?.into_iter().enumerate()
+        for (slot, (id, of)) in
+            self.list(|reader| Some((reader.count()?, reader.column_type()?)))?.into_iter().enumerate()
         {
             if id > COLUMN_ID_MAX {
                 return None;
@@ -126,10 +165,10 @@ impl Reader<'_> {
             if columns.len() <= id {
                 columns.resize(id + 1, None);
             }
-            columns[id] = Some((slot, kind));
+            columns[id] = Some((slot, of));
         }
         let lanes = self.list(Self::lane)?;
-        Some(Rows { index, codec: TableCodec { key, columns, slots }, lanes })
+        Some(Rows { index, codec: TableCodec { key, columns, slots, composite }, lanes })
     }
 
     fn lane(&mut self) -> Option<Lane> {
@@ -137,18 +176,42 @@ impl Reader<'_> {
             number: u32::try_from(self.count()?).ok()?,
             start: self.time()?,
             partitions: u32::try_from(self.number()?).ok().filter(|count| *count > 0)?,
+            max_bytes: self.number()?,
+            tombstones: self.flag()?,
             key: self.template()?,
+            deleted_key: self.template()?,
             row: self.template()?,
             deletion: self.template()?,
+            replaced: if self.flag()? { Some(self.replaced()?) } else { None },
         })
     }
 
+    fn replaced(&mut self) -> Option<Replaced> {
+        Some(Replaced { updated: self.template()?, deleted: self.template()? })
+    }
+
     fn template(&mut self) -> Option<Template> {
-        let slots = self.list(|reader| {
-            let literal = reader.bytes()?;
-            Some((literal, Slot { at: reader.count()?, kind: reader.kind()? }))
-        })?;
+        let slots = self.list(|reader| Some((reader.bytes()?, reader.slot()?)))?;
         Some(Template { slots, last: self.bytes()? })
+    }
+
+    fn slot(&mut self) -> Option<Slot> {
+        let part = match self.number()? {
+            0 => Part::Key,
+            1 => Part::Values,
+            2 => Part::Previous,
+            _ => return None,
+        };
+        let at = self.count()?;
+        let (print, of) = (self.number()?, self.column_type()?);
+        let print = match print {
+            0 => Print::Json(of),
+            1 => Print::Hlc,
+            2 => Print::WallNanos,
+            3 => Print::WallMillis,
+            _ => return None,
+        };
+        Some(Slot { part, at, print })
     }
 }
 
@@ -159,7 +222,7 @@ mod tests {
     #[test]
     fn the_latest_version_at_or_below_a_time_governs() {
         let version = |wall, known: bool| {
-            let codec = TableCodec { key: vec![], columns: vec![], slots: 0 };
+            let codec = TableCodec { key: vec![], columns: vec![], slots: 0, composite: false };
             TableVersion {
                 modified: (wall, 0),
                 rows: known.then(|| Rows { index: vec![], codec, lanes: vec![] }),
@@ -179,8 +242,9 @@ mod tests {
     #[test]
     fn what_is_no_plan_is_refused() {
         assert!(read(&[]).is_none());
-        assert!(read(&0i64.to_le_bytes()).is_some());
-        assert!(read(&[0; 9]).is_none());
+        assert!(read(&[0; 16]).is_some());
+        assert!(read(&[0; 17]).is_none());
+        assert!(read(&[1; 16]).is_none());
         assert!(read(&i64::MAX.to_le_bytes()).is_none());
         assert!(read(&(-1i64).to_le_bytes()).is_none());
     }

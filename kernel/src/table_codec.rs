@@ -1,8 +1,9 @@
 //! A key and a value as a row's datums, as `tidegate/rows/table_codec.py` and `valueside/tuples.py` read them.
 
 use crate::cursor::Cursor;
-use crate::datum::{key_datum, skip_datum, value_datum, Datum};
-use crate::kind::Kind;
+use crate::datum::{skip_datum, value_datum, Datum};
+use crate::key_datum::key_datum;
+use crate::kind::Type;
 use crate::table_key::FAMILY_ZERO;
 use crate::value_frame::{content, Content};
 use crate::varints::length;
@@ -13,11 +14,20 @@ const EXTENDED: u8 = 15;
 
 /// The codec of one table version.
 pub struct TableCodec {
-    /// The kinds and slots of the key's columns, in index order, ascending.
-    pub key: Vec<(Kind, usize)>,
-    /// By column id: the slot and the kind; `None` for an id that is no column.
-    pub columns: Vec<Option<(usize, Kind)>>,
+    /// The key's columns in index order.
+    pub key: Vec<KeyPart>,
+    /// By column id: the slot and the type; `None` for an id that is no column.
+    pub columns: Vec<Option<(usize, Type)>>,
     pub slots: usize,
+    /// Whether a datum of the key may stand in the value too, in a form that says more.
+    pub composite: bool,
+}
+
+/// A column of the key.
+pub struct KeyPart {
+    pub of: Type,
+    pub slot: usize,
+    pub descending: bool,
 }
 
 /// The datums of one row; a buffer that is used again for the next one.
@@ -25,12 +35,14 @@ pub struct TableCodec {
 pub struct RowBuffer<'a> {
     pub key: Vec<Datum<'a>>,
     pub values: Vec<Datum<'a>>,
+    /// The text of datums that have no form of their own.
+    pub scratch: Vec<u8>,
 }
 
 impl TableCodec {
     /// Reads a row into `row`; returns whether it is there, or deleted. The key's columns begin at `start`.
     pub fn decode<'a>(
-        &self,
+        &'a self,
         key: &'a [u8],
         start: usize,
         stored: &'a [u8],
@@ -39,11 +51,12 @@ impl TableCodec {
         row.key.clear();
         row.values.clear();
         row.values.resize(self.slots, Datum::Null);
+        row.scratch.clear();
         let mut cursor = Cursor::starting_at(key, start);
-        for (kind, slot) in &self.key {
-            let datum = key_datum(&mut cursor, *kind)?;
+        for part in &self.key {
+            let datum = key_datum(&mut cursor, &part.of, part.descending)?;
             row.key.push(datum);
-            *row.values.get_mut(*slot)? = datum;
+            *row.values.get_mut(part.slot)? = datum;
         }
         if cursor.rest() != FAMILY_ZERO {
             return None;
@@ -51,25 +64,44 @@ impl TableCodec {
         match content(key, stored)? {
             Content::Deleted => Some(false),
             Content::Tuple(body) => {
-                self.read_tuple(body, &mut row.values)?;
+                self.read_tuple(body, &mut row.values, &mut row.scratch)?;
+                if self.composite {
+                    self.read_key_again(row)?;
+                }
                 Some(true)
             }
         }
     }
 
-    fn read_tuple<'a>(&self, body: &'a [u8], values: &mut [Datum<'a>]) -> Option<()> {
+    /// Takes the key's datums as the value has them. Refuses NULL.
+    fn read_key_again(&self, row: &mut RowBuffer) -> Option<()> {
+        for (datum, part) in row.key.iter_mut().zip(&self.key) {
+            *datum = *row.values.get(part.slot).filter(|datum| **datum != Datum::Null)?;
+        }
+        Some(())
+    }
+
+    fn read_tuple<'a>(
+        &'a self,
+        body: &'a [u8],
+        values: &mut [Datum<'a>],
+        scratch: &mut Vec<u8>,
+    ) -> Option<()> {
         let mut cursor = Cursor::new(body);
         let mut id = 0;
         while cursor.more() {
             let tag = length(&mut cursor)?;
-            let wire_type = (tag & usize::from(EXTENDED)) as u8;
+            let mut wire_type = (tag & usize::from(EXTENDED)) as u8;
             id += tag >> 4;
-            if wire_type == EXTENDED || id > COLUMN_ID_MAX {
+            if id > COLUMN_ID_MAX {
                 return None;
             }
+            if wire_type == EXTENDED {
+                wire_type = u8::try_from(length(&mut cursor)?).ok()?;
+            }
             match self.columns.get(id) {
-                Some(Some((slot, kind))) => {
-                    *values.get_mut(*slot)? = value_datum(&mut cursor, *kind, wire_type)?
+                Some(Some((slot, of))) => {
+                    *values.get_mut(*slot)? = value_datum(&mut cursor, of, wire_type, scratch)?
                 }
                 _ => skip_datum(&mut cursor, wire_type)?,
             }
@@ -79,18 +111,40 @@ impl TableCodec {
 }
 
 #[cfg(test)]
+impl KeyPart {
+    pub fn of(kind: crate::kind::Kind, slot: usize) -> Self {
+        KeyPart { of: kind.into(), slot, descending: false }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
 
     fn codec() -> TableCodec {
-        let columns = vec![None, Some((0, Kind::Int)), Some((1, Kind::Text)), None, Some((2, Kind::Other))];
-        TableCodec { key: vec![(Kind::Int, 0)], columns, slots: 3 }
+        let column = |slot, kind: Kind| Some((slot, Type::from(kind)));
+        let columns = vec![None, column(0, Kind::Int), column(1, Kind::Text), None, column(2, Kind::Other)];
+        TableCodec { key: vec![KeyPart::of(Kind::Int, 0)], columns, slots: 3, composite: false }
     }
 
     fn read<'a>(key: &'a [u8], stored: &'a [u8]) -> Option<(bool, Vec<Datum<'a>>)> {
         let mut row = RowBuffer::default();
-        let present = codec().decode(key, 2, stored, &mut row)?;
+        let codec = Box::leak(Box::new(codec()));
+        let present = codec.decode(key, 2, stored, &mut row)?;
         Some((present, row.values))
+    }
+
+    #[test]
+    fn a_composite_key_is_as_the_value_has_it() {
+        let of = Type::from(Kind::Float);
+        let key = vec![KeyPart { of: of.clone(), slot: 0, descending: false }];
+        let codec = TableCodec { key, columns: vec![None, Some((0, of))], slots: 1, composite: true };
+        let mut row = RowBuffer::default();
+        let zero = b"\0\0\0\0\x0a\x14\x80\0\0\0\0\0\0\0";
+        assert_eq!(codec.decode(b"\xf1\x89\x04\x88", 2, zero, &mut row), Some(true));
+        assert!(matches!(row.key[0], Datum::Float(value) if value.is_sign_negative()));
+        assert_eq!(codec.decode(b"\xf1\x89\x04\x88", 2, b"\0\0\0\0\x0a\x11", &mut row), None);
     }
 
     #[test]

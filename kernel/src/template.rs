@@ -1,19 +1,58 @@
-//! JSON objects as templates that are filled for each row, as `tidegate/changefeed/encoding/json/template.py`
-//! has them. Python makes them: no option is known here.
+//! Values and keys as templates that are filled for each row, as `tidegate/changefeed/encoding/json/template.py` has
+//! them. Python makes them: no option is known here.
 
 use crate::datum::Datum;
 use crate::datum_text::hlc_text;
 use crate::json_text::datum_json;
-use crate::kind::Kind;
+use crate::kind::Type;
+use crate::number_text::decimal;
+use crate::plan::Timestamp;
 
-/// A place in a template: which of the datums goes there, and its kind.
-#[derive(Clone, Copy, Debug)]
+const NANOS_PER_MS: i64 = 1_000_000;
+
+/// Which datums of a row: those of its key, of its columns, or of the columns of the row before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part {
+    Key,
+    Values,
+    Previous,
+}
+
+/// How a slot prints.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Print {
+    /// A datum as JSON.
+    Json(Type),
+    /// The row's commit timestamp as a decimal.
+    Hlc,
+    /// Its wall time in nanoseconds.
+    WallNanos,
+    /// The same in milliseconds.
+    WallMillis,
+}
+
+/// A place in a template: which of the datums goes there, and how it prints.
+#[derive(Clone, Debug)]
 pub struct Slot {
+    pub part: Part,
     pub at: usize,
-    pub kind: Kind,
+    pub print: Print,
+}
+
+/// The datums that templates are filled with.
+#[derive(Clone, Copy)]
+pub struct Datums<'r, 'a> {
+    pub key: &'r [Datum<'a>],
+    pub values: &'r [Datum<'a>],
+    pub previous: &'r [Datum<'a>],
+    /// Text of datums of the row, and of the row before.
+    pub scratch: &'r [u8],
+    pub previous_scratch: &'r [u8],
+    pub time: Timestamp,
 }
 
 /// Text around slots: one literal before each slot, and one behind the last.
+#[derive(Debug)]
 pub struct Template {
     pub slots: Vec<(Vec<u8>, Slot)>,
     pub last: Vec<u8>,
@@ -21,13 +60,19 @@ pub struct Template {
 
 impl Template {
     /// Appends the text for the datums. Refuses a datum that only Python prints.
-    pub fn fill(&self, out: &mut Vec<u8>, datums: &[Datum], wall: i64, logical: i64) -> Option<()> {
+    pub fn fill(&self, out: &mut Vec<u8>, datums: &Datums) -> Option<()> {
         for (literal, slot) in &self.slots {
             out.extend_from_slice(literal);
-            if slot.kind == Kind::Hlc {
-                hlc_text(out, wall, logical);
-            } else {
-                datum_json(out, datums.get(slot.at)?, slot.kind)?;
+            let (of, scratch) = match slot.part {
+                Part::Key => (datums.key, datums.scratch),
+                Part::Values => (datums.values, datums.scratch),
+                Part::Previous => (datums.previous, datums.previous_scratch),
+            };
+            match &slot.print {
+                Print::Json(as_type) => datum_json(out, of.get(slot.at)?, as_type, scratch)?,
+                Print::Hlc => hlc_text(out, datums.time.0, datums.time.1),
+                Print::WallNanos => decimal(out, datums.time.0),
+                Print::WallMillis => decimal(out, datums.time.0.div_euclid(NANOS_PER_MS)),
             }
         }
         out.extend_from_slice(&self.last);
@@ -38,25 +83,50 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
 
-    fn template() -> Template {
-        let slot = Slot { at: 1, kind: Kind::Int };
-        let hlc = Slot { at: 0, kind: Kind::Hlc };
-        Template {
-            slots: vec![(b"{\"a\": ".to_vec(), slot), (b", \"t\": \"".to_vec(), hlc)],
-            last: b"\"}".to_vec(),
-        }
+    fn filled(slots: &[(&[u8], Part, usize, Print)], last: &[u8]) -> Option<String> {
+        let slots = slots.iter().map(|(literal, part, at, print)| {
+            (literal.to_vec(), Slot { part: *part, at: *at, print: print.clone() })
+        });
+        let template = Template { slots: slots.collect(), last: last.to_vec() };
+        let datums = Datums {
+            key: &[Datum::Int(7)],
+            values: &[Datum::Null, Datum::Int(8)],
+            previous: &[Datum::Int(9)],
+            scratch: &[],
+            previous_scratch: &[],
+            time: (-5_000_001, 1),
+        };
+        let mut out = vec![];
+        template.fill(&mut out, &datums)?;
+        String::from_utf8(out).ok()
     }
 
     #[test]
-    fn slots_stand_between_literals() {
-        let mut out = vec![];
-        template().fill(&mut out, &[Datum::Null, Datum::Int(7)], 5, 1).unwrap();
-        assert_eq!(out, b"{\"a\": 7, \"t\": \"5.0000000001\"}");
+    fn slots_stand_between_literals_and_name_their_part() {
+        let int = || Print::Json(Kind::Int.into());
+        let slots: &[(&[u8], Part, usize, Print)] = &[
+            (b"[", Part::Key, 0, int()),
+            (b", ", Part::Values, 0, int()),
+            (b", ", Part::Values, 1, int()),
+            (b", ", Part::Previous, 0, int()),
+        ];
+        assert_eq!(filled(slots, b"]").unwrap(), "[7, null, 8, 9]");
+    }
+
+    #[test]
+    fn times_are_exact_or_of_the_wall() {
+        let slots: &[(&[u8], Part, usize, Print)] = &[
+            (b"", Part::Key, 0, Print::Hlc),
+            (b" ", Part::Key, 0, Print::WallNanos),
+            (b" ", Part::Key, 0, Print::WallMillis),
+        ];
+        assert_eq!(filled(slots, b"").unwrap(), "-5000001.0000000001 -5000001 -6");
     }
 
     #[test]
     fn a_slot_without_a_datum_is_refused() {
-        assert!(template().fill(&mut vec![], &[Datum::Null], 5, 1).is_none());
+        assert!(filled(&[(b"", Part::Previous, 1, Print::Json(Kind::Int.into()))], b"").is_none());
     }
 }

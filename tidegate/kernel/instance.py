@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wasmtime import Engine, Memory, Module
 
 #: The version of the interface in `kernel/src/lib.rs`.
-_INTERFACE: Final = 1
+_INTERFACE: Final = 2
 _SUMMARY: Final = Struct("<7I")
 _RECORD_BYTES: Final = 24
 _HIGH_BYTES: Final = 24

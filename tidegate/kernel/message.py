@@ -16,14 +16,18 @@ from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.ranges.version import Version
 
 _REFUSED: Final = 2
+#: The size of a previous value that the log does not hold.
+_NO_PREVIOUS: Final = 2**32 - 1
 _HIGH: Final = Struct("<Qqq")
 _FIELDS: Final = 6
 _new: Final = tuple.__new__
 
 
-def write_versions(versions: Sequence[Version]) -> bytes:
-    """Return the message that has these versions."""
-    keys, timestamps, values, _, omitted, range_ids, raft_indexes, ordinals = zip(*versions, strict=True)
+def write_versions(versions: Sequence[Version], *, with_previous: bool) -> bytes:
+    """Return the message that has these versions, and the values that they replaced if these are wanted."""
+    keys, timestamps, values, replaced, omitted, range_ids, raft_indexes, ordinals = zip(
+        *versions, strict=True
+    )
     walls, logicals = zip(*timestamps, strict=True)
     return b"".join(
         (
@@ -34,11 +38,17 @@ def write_versions(versions: Sequence[Version]) -> bytes:
             _column("I", ordinals),
             _column("I", map(len, keys)),
             _column("I", map(len, values)),
+            _sizes(replaced) if with_previous else b"",
             bytes(omitted),
             *keys,
             *values,
+            *(filter(None, replaced) if with_previous else ()),
         )
     )
+
+
+def _sizes(values: Iterable[bytes | None]) -> bytes:
+    return _column("I", (_NO_PREVIOUS if value is None else len(value) for value in values))
 
 
 def read_output(
@@ -48,11 +58,13 @@ def read_output(
     fields = iter(unpack(f"<{len(output.records) // 4}I", output.records))
     text, begin = output.text, 0
     for number, lane, key_end, value_end, header_end, partition in zip(*[fields] * _FIELDS, strict=True):
-        feed, topic = lanes[lane]
+        feed, topic, constants, empty = lanes[lane]
         into = taken.feeds[feed]
         headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
+        if constants:
+            headers += constants
         wall_ms = versions[number][1][0] // NANOS_PER_MS
-        record = (topic, partition, text[begin:key_end], text[key_end:value_end], wall_ms, headers)
+        record = (topic, partition, text[begin:key_end], text[key_end:value_end] or empty, wall_ms, headers)
         into.records.append(_new(OutputRecord, record))
         into.numbers.append(first + number)
         begin = header_end

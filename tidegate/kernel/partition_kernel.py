@@ -48,7 +48,7 @@ class PartitionKernel:
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
         self._instance: Instance | None = None
-        self._plan = Plan(b"", ())
+        self._plan = Plan(b"", (), False)
         self._feeds = 0
 
     def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
@@ -63,7 +63,8 @@ class PartitionKernel:
         taken = Taken([FeedRecords([], []) for _ in range(self._feeds)], [], {})
         try:
             for first, part in _parts(versions, CALL_BYTES_MAX // max(1, len(self._plan.lanes))):
-                output = self._run(write_versions(part), len(part))
+                message = write_versions(part, with_previous=self._plan.previous)
+                output = self._run(message, len(part))
                 read_output(output, part, first, self._plan.lanes, taken)
         except Exception as error:  # a trap, or a kernel that does not do what its interface says
             self._instance = None
@@ -86,8 +87,9 @@ def _parts(versions: Sequence[Version], most_bytes: int) -> Iterator[tuple[int, 
     """Yield versions in parts of so many bytes, each with the place of its first one."""
     first = size = 0
     for number, version in enumerate(versions):
-        size += len(version.key) + len(version.value)
+        added = len(version.key) + len(version.value) + len(version.prev_value or b"")
+        size += added
         if size > most_bytes and number > first:
             yield first, versions[first:number]
-            first, size = number, len(version.key) + len(version.value)
+            first, size = number, added
     yield first, versions[first:] if first else versions

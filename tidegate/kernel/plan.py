@@ -6,18 +6,27 @@ templates. That is found by the slots' own printers, so no option of a feed is k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from tidegate.changefeed.encoding.json.template import KEY, Member, Slot, literals
+from tidegate.changefeed.encoding.json.metadata import wall_ms_text, wall_ns_text
+from tidegate.changefeed.encoding.json.template import (
+    KEY,
+    Filling,
+    MemberText,
+    Part,
+    RowTemplates,
+    Slot,
+    literals,
+)
 from tidegate.changefeed.text.json_text import text_encoder, utf8
 from tidegate.hlc import Timestamp
 from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, VersionPlan
 from tidegate.rows import Column, TableCodec, TableDescriptor
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.rows.row_layout import RowLayout
-from tidegate.rows.types import Kind
+from tidegate.rows.types import Kind, SqlType
 
 #: A kind that the kernel does not read: a row with a datum of it goes to Python.
 _OTHER: Final = 0
@@ -34,10 +43,29 @@ _NUMBERS: Final = {
     Kind.TIME: 9,
     Kind.TIMESTAMP: 10,
     Kind.TIMESTAMPTZ: 11,
+    Kind.COLLATED_STRING: 5,
+    Kind.JSONB: 12,
+    Kind.INTERVAL: 13,
+    Kind.INET: 14,
+    Kind.TIMETZ: 15,
+    Kind.BIT: 16,
+    Kind.OID: 17,
+    Kind.PG_LSN: 18,
+    Kind.ENUM: 19,
+    Kind.ARRAY: 20,
 }
-_HLC: Final = 12
-#: Kinds that the kernel reads in keys, ascending.
-_IN_KEYS: Final = frozenset(_NUMBERS) - {Kind.FLOAT, Kind.DECIMAL}
+#: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON, or the time of a live row,
+#: which is its version's own.
+_JSON: Final = 0
+_TIMES: Final[dict[object, int]] = {Timestamp.decimal: 1, wall_ns_text: 2, wall_ms_text: 3}
+#: The templates of `RowTemplates` that each encoder has are its first fields.
+_VALUES: Final = 4
+_NO_LIMIT: Final = 2**63 - 1
+#: Kinds that the kernel reads in keys, and those that it reads in descending ones.
+_IN_KEYS: Final = frozenset(_NUMBERS) - {Kind.COLLATED_STRING, Kind.JSONB, Kind.BIT, Kind.ARRAY}
+_DESCENDING: Final = _IN_KEYS - {Kind.STRING, Kind.BYTES}
+#: Kinds that the kernel does not read as elements of arrays.
+_NO_ELEMENTS: Final = frozenset((Kind.JSONB, Kind.ARRAY))
 _COLUMN_ID_MAX: Final = 1 << 16
 _COUNT_MAX: Final = 1 << 20
 
@@ -46,24 +74,46 @@ class _Unknown(Exception):
     """The kernel does not know something of a table version."""
 
 
+class _Placed(NamedTuple):
+    """A slot, and what its position is among."""
+
+    slot: Slot
+    parts: tuple[Part, ...]
+
+
 class LaneOf(NamedTuple):
-    """Which feed of the plan a lane is for, and the topic of its records."""
+    """Which feed of the plan a lane is for, and what all of its records have.
+
+    ``empty`` is the value of a record whose value has no text.
+    """
 
     feed: int
     topic: str
+    headers: tuple[tuple[str, bytes], ...]
+    empty: bytes | None
 
 
 class Plan(NamedTuple):
-    """A plan as the kernel takes it, and its lanes by their numbers. Without lanes it writes nothing."""
+    """A plan as the kernel takes it, and its lanes by their numbers. Without lanes it writes nothing.
+
+    ``previous`` says whether the kernel has to be given the values that rows replaced.
+    """
 
     data: bytes
     lanes: tuple[LaneOf, ...]
+    previous: bool
 
 
 def write_plan(tables: Sequence[TablePlan]) -> Plan:
     """Return the plan for tables in the order of their ids."""
     lanes: list[LaneOf] = []
-    return Plan(_list(_table(table, lanes) for table in tables), tuple(lanes))
+    previous = any(_needs_previous(version) for table in tables for version in table.versions)
+    data = _numbers(previous) + _list(_table(table, lanes) for table in tables)
+    return Plan(data, tuple(lanes), previous)
+
+
+def _needs_previous(version: VersionPlan) -> bool:
+    return any(lane.templates.replaced is not None for lane in version.lanes or ())
 
 
 def _table(table: TablePlan, lanes: list[LaneOf]) -> bytes:
@@ -82,26 +132,35 @@ def _version(version: VersionPlan, lanes: list[LaneOf]) -> bytes:
         found = _rows(version, len(lanes))
     except _Unknown:
         return modified + _numbers(0)
-    lanes += (LaneOf(lane.feed, lane.to.topic) for lane in version.lanes or ())
+    lanes += map(_lane_of, version.lanes or ())
     return modified + _numbers(1) + found
+
+
+def _lane_of(lane: LanePlan) -> LaneOf:
+    templates = lane.templates
+    # A tombstone has no value either, and values of lanes with tombstones have text.
+    empty = None if templates.tombstones else templates.empty
+    return LaneOf(lane.feed, lane.to.topic, templates.headers, empty)
 
 
 def _rows(version: VersionPlan, first_lane: int) -> bytes:
     if version.lanes is None:
         raise _Unknown
     if not version.lanes:
-        return _bytes(encode_uvarint_asc(version.table.primary_index_id)) + _numbers(0, 0, 0, 0)
+        return _bytes(encode_uvarint_asc(version.table.primary_index_id)) + _numbers(0, 0, 0, 0, 0)
     table = version.table
     layout = _layout(table)
     return b"".join(
         (
             _bytes(encode_uvarint_asc(table.primary_index_id)),
-            _numbers(len(layout.columns)),
+            _numbers(len(layout.columns), bool(layout.composites)),
             _list(
-                _key_part(column, slot)
-                for column, slot in zip(layout.key_columns, layout.key_slots, strict=True)
+                _key_part(column, slot, part.descending)
+                for column, slot, part in zip(
+                    layout.key_columns, layout.key_slots, table.primary_key, strict=True
+                )
             ),
-            _list(_numbers(column.id, _number_of(column)) for column in layout.columns),
+            _list(_numbers(column.id) + _type(column) for column in layout.columns),
             _list(_lane(lane, layout, first_lane + at) for at, lane in enumerate(version.lanes)),
         )
     )
@@ -114,55 +173,98 @@ def _layout(table: TableDescriptor) -> RowLayout:
         layout = RowLayout(table)
     except Exception:
         raise _Unknown from None
-    if layout.composites or any(part.descending for part in table.primary_key):
-        raise _Unknown
     if any(not 0 < column.id <= _COLUMN_ID_MAX for column in layout.columns):
         raise _Unknown
     return layout
 
 
-def _key_part(column: Column, slot: int) -> bytes:
-    if column.type.kind not in _IN_KEYS:
+def _key_part(column: Column, slot: int, descending: bool) -> bytes:
+    if column.type.kind not in (_DESCENDING if descending else _IN_KEYS):
         raise _Unknown
-    return _numbers(_NUMBERS[column.type.kind], slot)
+    return _type(column) + _numbers(slot, descending)
 
 
-def _number_of(column: Column) -> int:
-    return _NUMBERS.get(column.type.kind, _OTHER)
+def _type(column: Column) -> bytes:
+    """Return a column's type: its kind, the kind of an array's elements, and the labels of an enum."""
+    kind = column.type.kind
+    if kind is Kind.ARRAY:
+        element = column.type.element
+        if element is None or element.kind in _NO_ELEMENTS or element.kind not in _NUMBERS:
+            return _numbers(_OTHER, _OTHER) + _list(())
+        return _numbers(_NUMBERS[kind], _NUMBERS[element.kind]) + _labels(element)
+    return _numbers(_NUMBERS.get(kind, _OTHER), _OTHER) + _labels(column.type)
+
+
+def _labels(of: SqlType) -> bytes:
+    # The last of several members with the same bytes is the one that Python reads.
+    labels = {member.physical: member.label for member in of.members}
+    try:
+        return _list(_bytes(physical) + _bytes(label.encode()) for physical, label in labels.items())
+    except UnicodeEncodeError:
+        raise _Unknown from None
 
 
 def _lane(lane: LanePlan, layout: RowLayout, number: int) -> bytes:
-    key_columns, row_columns = layout.key_columns, layout.columns[: layout.in_rows]
+    templates = lane.templates
+    limit = _NO_LIMIT if templates.max_bytes is None else templates.max_bytes
     return b"".join(
         (
-            _numbers(number, *lane.start, lane.to.partitions),
-            _template(lane.templates.key, key_columns),
-            _template(lane.templates.row, row_columns),
-            _template(lane.templates.deletion, key_columns),
+            _numbers(number, *lane.start, lane.to.partitions, limit, templates.tombstones),
+            *(_template(filling, layout) for filling in templates[:_VALUES]),
+            _replaced(templates, layout),
         )
     )
 
 
-def _template(member: Member, columns: Sequence[Column]) -> bytes:
-    *before, last = [utf8(text) for text in literals(member)]
-    slots = (_slot(slot, columns) for slot in member.slots)
-    pairs = zip(before, slots, strict=True)
-    return _list(_bytes(literal) + slot for literal, slot in pairs) + _bytes(last)
+def _replaced(templates: RowTemplates, layout: RowLayout) -> bytes:
+    if templates.replaced is None:
+        return _numbers(0)
+    if not layout.in_rows:
+        raise _Unknown  # Python takes a row without columns for none
+    return _numbers(1) + b"".join(_template(filling, layout) for filling in templates.replaced)
 
 
-def _slot(slot: Slot, columns: Sequence[Column]) -> bytes:
-    if slot.text is Timestamp.decimal and slot.position > KEY:
-        return _numbers(0, _HLC)  # a live row's `updated` is its version's own time
-    if slot.position < 0:
+def _template(filling: Filling, layout: RowLayout) -> bytes:
+    slots: list[bytes] = []
+    before = b""
+    for literal, slot in _pieces(filling):
+        before += utf8(literal)
+        if slot is not None:
+            slots.append(_bytes(before) + _slot(slot, layout))
+            before = b""
+    return _list(slots) + _bytes(before)
+
+
+def _pieces(filling: Filling) -> Iterator[tuple[str, _Placed | None]]:
+    """Yield the text before each slot with the slot, and the last text without one.
+
+    A slot that has templates of its own is taken apart: its slots are positions among the key's datums.
+    """
+    *before, last = literals(filling.member)
+    for literal, slot in zip(before, filling.member.slots, strict=True):
+        if slot.position == KEY and isinstance(slot.text, MemberText):
+            yield literal, None
+            yield from _pieces(Filling(slot.text.member, (Part.KEY,)))
+        else:
+            yield literal, _Placed(slot, filling.parts)
+    yield last, None
+
+
+def _slot(placed: _Placed, layout: RowLayout) -> bytes:
+    (position, text), parts = placed
+    if KEY < position < 0 and text in _TIMES:
+        return _numbers(0, 0, _TIMES[text], _OTHER, _OTHER) + _list(())
+    if position < 0:
         raise _Unknown
-    column = columns[slot.position]
-    if slot.text is not _printer_of(column):
-        raise _Unknown  # an option changes how the column prints
-    return _numbers(slot.position, _number_of(column))
-
-
-def _printer_of(column: Column) -> Callable[[Any], str] | None:
-    return text_encoder(column.type) if column.type.kind is not Kind.ARRAY else None
+    for part in parts:
+        columns = layout.key_columns if part is Part.KEY else layout.columns[: layout.in_rows]
+        if position < len(columns):
+            column = columns[position]
+            if text is not text_encoder(column.type):
+                raise _Unknown  # an option changes how the column prints
+            return _numbers(part.value, position, _JSON) + _type(column)
+        position -= len(columns)
+    raise _Unknown
 
 
 def _numbers(*numbers: int) -> bytes:

@@ -28,6 +28,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import CommitIntent, Offset, Op, WriteValue
 from tidegate.rows import (
+    Box2D,
     Column,
     Family,
     Interval,
@@ -36,8 +37,11 @@ from tidegate.rows import (
     Kind,
     SqlType,
     TableDescriptor,
+    TimeTz,
 )
-from tidegate.rows.value_frame import CHECKSUM_SIZE, join_header
+from tidegate.rows.enum_labels import members_from_labels
+from tidegate.rows.types import JsonValue
+from tidegate.rows.value_frame import CHECKSUM_SIZE, join_header, seal
 from tidegate.spans import Span
 
 _EVERYTHING: Final = Span(b"\x02", b"\xff\xfe")
@@ -69,8 +73,35 @@ _DECIMALS: Final = (
     "-1E-7",
     "123456789012345678901234567890",
     "NaN",
+    "Infinity",
+    "-Infinity",
     "0E-100",
 )
+_ADDRESSES: Final = (
+    "10.0.0.1/16",
+    "0.0.0.0/0",
+    "255.255.255.255/32",
+    "::/0",
+    "::1/128",
+    "2001:db8::a:0:0:1/64",
+    "1:0:0:2:0:0:3:4/127",
+    "::ffff:10.1.2.3/128",
+    "::a01:203/128",
+)
+_DOCUMENTS: Final[tuple[JsonValue, ...]] = (
+    None,
+    True,
+    "",
+    Decimal("-1.50"),
+    Decimal("0E-100"),
+    [],
+    {},
+    {"b": 'q"\\', "a": [None, False, Decimal("1E+3"), {"ü": []}], "": {}},
+    [[[["deep"]]]],
+    {f"{number}": Decimal(number) for number in range(70)},
+)
+_LABELS: Final = tuple(f'low"{number}' for number in range(5))
+_ENUM: Final = SqlType(Kind.ENUM, name="grade", members=members_from_labels([*_LABELS]))
 
 
 def _dyadic(random: Random) -> float:
@@ -91,32 +122,73 @@ _DATUMS: Final[dict[Kind, Callable[[Random], Any]]] = {
     Kind.TIME: lambda r: r.choice((0, 86_400_000_000, r.randrange(86_400_000_000))),
     Kind.TIMESTAMP: lambda r: r.choice((0, -1, r.randrange(-(2**67), 2**67), r.randrange(2**61) * 1000)),
     Kind.TIMESTAMPTZ: lambda r: r.choice((1, r.randrange(-(2**67), 2**67), r.randrange(2**31) * 10**9)),
-    Kind.JSONB: lambda r: Json({"a": [None, True, r.choice(_TEXTS)]}),
-    Kind.INTERVAL: lambda r: Interval(r.randrange(-9, 9), r.randrange(-9, 9), r.randrange(-9, 9)),
-    Kind.INET: lambda r: ipaddress.ip_interface(f"10.0.{r.randrange(256)}.1/16"),
+    Kind.JSONB: lambda r: Json(r.choice(_DOCUMENTS)),
+    Kind.INTERVAL: lambda r: Interval(
+        r.choice((0, r.randrange(-30, 30))),
+        r.choice((0, r.randrange(-9, 9))),
+        r.choice((0, -5, 999, r.randrange(-(2**50), 2**50))),
+    ),
+    Kind.INET: lambda r: ipaddress.ip_interface(r.choice(_ADDRESSES)),
+    Kind.TIMETZ: lambda r: TimeTz(r.randrange(86_400_000_001), r.choice((0, -7200, 5400, 57_600, 1))),
+    Kind.BIT: lambda r: "".join(r.choices("01", k=r.choice((0, 1, 63, 64, 65, 130)))),
+    Kind.OID: lambda r: r.randrange(2**32),
+    Kind.PG_LSN: lambda r: r.choice((0, r.randrange(2**64), 2**64 - 1)),
+    Kind.ENUM: lambda r: r.choice(_LABELS),
+    Kind.COLLATED_STRING: lambda r: r.choice(_TEXTS),
+    Kind.VECTOR: lambda r: (1.0, -0.5),
+    Kind.BOX2D: lambda r: Box2D(0.0, 1.0, 0.5, 2.0),
 }
-_OF_PYTHON: Final = (Kind.JSONB, Kind.INTERVAL, Kind.INET)
+_OF_PYTHON: Final = (Kind.VECTOR, Kind.BOX2D)
+#: Kinds that an array may have.
+_ELEMENTS: Final[list[Kind]] = [kind for kind in _DATUMS if kind not in (Kind.BOX2D, Kind.VECTOR)]
 #: Kinds of keys that the kernel leaves to Python.
-_ODD_KEYS: Final[list[Kind]] = [Kind.DECIMAL, Kind.FLOAT, Kind.INET]
+_ODD_KEYS: Final[list[Kind]] = [Kind.BIT, Kind.BOX2D]
 _IN_KEYS: Final[list[Kind]] = [
     Kind.INT, Kind.INT, Kind.STRING, Kind.UUID, Kind.BYTES, Kind.BOOL, Kind.DATE, Kind.TIME, Kind.TIMESTAMP,
-    Kind.TIMESTAMPTZ,
+    Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.FLOAT, Kind.INET, Kind.TIMETZ, Kind.INTERVAL, Kind.OID, Kind.PG_LSN,
+    Kind.ENUM,
 ]  # fmt: skip
+
+
+def _type_of(random: Random, kind: Kind) -> SqlType:
+    """The type of a kind; now and then an array of it."""
+    of = _ENUM if kind is Kind.ENUM else SqlType(kind)
+    if kind in _ELEMENTS and random.random() < 0.2:
+        return SqlType(Kind.ARRAY, element=of)
+    return of
+
+
+def _datum(random: Random, of: SqlType) -> Any:
+    if of.element is None:
+        return _DATUMS[of.kind](random)
+    size = random.choice((0, 1, 3, 9, 20))
+    return tuple(None if random.random() < 0.2 else _datum(random, of.element) for _ in range(size))
+
+
 _OPTIONS: Final = (
     FeedOptions(),
     FeedOptions(updated=True),
     FeedOptions(updated=True, mvcc_timestamp=True, topic_in_value=True),
     FeedOptions(envelope=Envelope.BARE, mvcc_timestamp=True),
-    FeedOptions(envelope=Envelope.BARE),
+    FeedOptions(envelope=Envelope.BARE, key_in_value=True),
+    FeedOptions(diff=True),
+    FeedOptions(diff=True, updated=True, key_in_value=True, extra_headers='{"team": "blue", "%s": "1"}'),
+    FeedOptions(envelope=Envelope.ROW, updated=True),
+    FeedOptions(envelope=Envelope.KEY_ONLY),
+    FeedOptions(envelope=Envelope.UPSERT),
+    FeedOptions(envelope=Envelope.ENRICHED, updated=True, enriched_properties="source", key_in_value=True),
+    FeedOptions(
+        envelope=Envelope.ENRICHED, diff=True, mvcc_timestamp=True, enriched_properties="schema, source"
+    ),
+    FeedOptions(envelope=Envelope.DEBEZIUM),
+    FeedOptions(envelope=Envelope.DEBEZIUM, extra_headers='{"team": "blue"}'),
+    FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=300),
+    FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=250, extra_headers='{"team": "blue"}'),
 )
 #: Options that the kernel leaves to Python.
 _ODD_OPTIONS: Final = (
-    FeedOptions(diff=True),
-    FeedOptions(key_in_value=True),
-    FeedOptions(envelope=Envelope.ROW),
-    FeedOptions(envelope=Envelope.KEY_ONLY),
-    FeedOptions(envelope=Envelope.UPSERT),
-    FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=300),
+    FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
+    FeedOptions(encode_json_value_null_as_object=True),
     FeedOptions(format=Format.CSV),
 )
 
@@ -206,7 +278,11 @@ class _Table:
             Column(
                 number + 1,
                 random.choice(("c", "%s", 'q"', "ü")) + str(number),
-                SqlType(kind),
+                _type_of(random, kind)
+                if number >= len(keys)
+                else _ENUM
+                if kind is Kind.ENUM
+                else SqlType(kind),
                 number >= len(keys),
             )
             for number, kind in enumerate([*keys, *kinds])
@@ -217,10 +293,11 @@ class _Table:
             version=1,
             modified=at(0),
             columns=columns,
-            primary_key=tuple(KeyPart(number + 1, random.random() < 0.1) for number in range(len(keys))),
+            primary_key=tuple(KeyPart(number + 1, random.random() < 0.15) for number in range(len(keys))),
             families=(Family(0, "primary", tuple(column.id for column in columns)),),
         )
         self.hand = HandTable(self.first)
+        self._stored: dict[bytes, bytes] = {}
 
     def alter(self, random: Random, modified: Timestamp) -> None:
         """Begin a version with one more column, or with one column less that is public."""
@@ -228,7 +305,7 @@ class _Table:
         columns = list(before.columns)
         if random.random() < 0.5:
             number = len(columns) + random.randint(1, 20)
-            columns.append(Column(number, f"n{number}", SqlType(random.choice([*_DATUMS]))))
+            columns.append(Column(number, f"n{number}", _type_of(random, random.choice([*_DATUMS]))))
         elif len(columns) > len(before.primary_key):
             columns[-1] = replace(columns[-1], public=False)
         families = (Family(0, "primary", tuple(column.id for column in columns)),)
@@ -250,10 +327,20 @@ class _Table:
             except EncodingError:
                 continue  # an interval beyond its key form, for example
 
+    def put(self, random: Random, key: bytes, value: bytes) -> tuple[bytes, bytes, bytes]:
+        """Store a row, now and then under the key of another one; return key, value, and the value before."""
+        if self._stored and random.random() < 0.5:
+            checksum_unset = value[:CHECKSUM_SIZE] == bytes(CHECKSUM_SIZE)
+            key = random.choice([*self._stored])
+            value = value if checksum_unset or not value else seal(key, value[CHECKSUM_SIZE:])
+        before = self._stored.get(key, b"")
+        self._stored[key] = value
+        return key, value, before
+
     def _datums(self, random: Random) -> list[Any]:
         in_key = {part.column_id for part in self.hand.descriptor.primary_key}
         return [
-            None if column.id not in in_key and random.random() < 0.15 else _DATUMS[column.type.kind](random)
+            None if column.id not in in_key and random.random() < 0.15 else _datum(random, column.type)
             for column in self.hand.descriptor.columns
             if column.in_rows
         ]
@@ -265,6 +352,7 @@ def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[O
         value = b""
     if random.random() < 0.3 and value:
         value = bytes(CHECKSUM_SIZE) + value[CHECKSUM_SIZE:]
+    key, value, before = table.put(random, key, value)
     if random.random() < 0.1:
         value = join_header(b"\x18\x00", value)
     if random.random() < 0.05:
@@ -274,11 +362,14 @@ def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[O
         value = value[:0] if value[:CHECKSUM_SIZE] != bytes(CHECKSUM_SIZE) else value
     if random.random() < damage:
         key, value = _damaged(random, key), _damaged(random, value)
+    previous: bytes | None = before
+    if random.random() < damage:
+        previous = random.choice((None, _damaged(random, before)))
     omitted = random.random() < 0.05
     if random.random() < 0.5:
-        return [WriteValue(key, at(seconds), value, None, omitted)]
+        return [WriteValue(key, at(seconds), value, previous, omitted)]
     number = random.randrange(2**64)
-    return [intent(number, seconds), CommitIntent(txn(number), key, at(seconds), value, None, omitted)]
+    return [intent(number, seconds), CommitIntent(txn(number), key, at(seconds), value, previous, omitted)]
 
 
 def _damaged(random: Random, data: bytes) -> bytes:
@@ -297,6 +388,8 @@ def _damaged(random: Random, data: bytes) -> bytes:
 def _feed(random: Random, tables: list[TableDescriptor], feed_id: str) -> Activate:
     options = random.choice(_ODD_OPTIONS if random.random() < 0.12 else _OPTIONS)
     wanted = random.sample(tables, random.randint(1, len(tables)))
+    if len(wanted) == 1 and random.random() < 0.2:
+        options = replace(options, key_column=random.choice(wanted[0].columns).name)
     start = at(random.choice((0.0, 20.0, 35.25)))
     return activation(
         wanted, options, start=start, feed_id=feed_id, output_partitions=random.choice((1, 3, 16))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from struct import pack
 from typing import Any, Final
 
 import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
-from tidegate.changefeed.encoding.json.template import literals
+from tidegate.changefeed.encoding.json.template import ReplacedTemplates, RowTemplates, literals
 from tidegate.errors import StateError
 from tidegate.kernel import message, plan
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.traps import TRAPS
 from tidegate.processor.feeds.row_kernel import LanePlan
 from tidegate.ranges.version import Version
-from tidegate.rows import Kind
+from tidegate.rows import Kind, SqlType, TableDescriptor
+from tidegate.rows.row_layout import RowLayout
 
 pytest.importorskip("wasmtime")
 
@@ -41,8 +43,33 @@ def test_checked_steps_find_nothing() -> None:
 # ---- planted differences: each must be found by the seeds above ----
 
 
-def _other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(plan._NUMBERS, Kind.TIMESTAMPTZ, plan._NUMBERS[Kind.TIMESTAMP])
+def _as_kind(kind: Kind, other: Kind) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setitem(plan._NUMBERS, kind, plan._NUMBERS[other])
+
+
+def _other_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reversed_labels(of: SqlType) -> bytes:
+        labels = [member.label for member in of.members][::-1]
+        members = [replace(each, label=label) for each, label in zip(of.members, labels, strict=True)]
+        return labels_of(replace(of, members=tuple(members)))
+
+    labels_of = plan._labels
+    monkeypatch.setattr(plan, "_labels", reversed_labels)
+
+
+def _other_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = plan._key_part
+    monkeypatch.setattr(plan, "_key_part", lambda column, slot, _: part(column, slot, False))
+
+
+def _no_composites(monkeypatch: pytest.MonkeyPatch) -> None:
+    def layout(table: TableDescriptor) -> RowLayout:
+        found = layout_of(table)
+        found.composites = ()
+        return found
+
+    layout_of = plan._layout
+    monkeypatch.setattr(plan, "_layout", layout)
 
 
 def _other_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +96,8 @@ def _other_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _with_versions(change: Callable[[Version], Version]) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        def write(versions: Sequence[Version]) -> bytes:
-            return write_versions([change(version) for version in versions])
+        def write(versions: Sequence[Version], *, with_previous: bool) -> bytes:
+            return write_versions([change(version) for version in versions], with_previous=with_previous)
 
         write_versions = message.write_versions
         monkeypatch.setattr("tidegate.kernel.partition_kernel.write_versions", write)
@@ -82,16 +109,41 @@ def _no_highs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.processor.feeds.kernel_rows.BatchEmission.raise_highs", lambda *_: None)
 
 
-def _as_deleted(lane: LanePlan) -> LanePlan:
-    return lane._replace(templates=lane.templates._replace(row=lane.templates.deletion))
+def _templates(change: Callable[[RowTemplates], RowTemplates]) -> Callable[[pytest.MonkeyPatch], None]:
+    return _other_lane(lambda lane: lane._replace(templates=change(lane.templates)))
+
+
+def _without_previous(templates: RowTemplates) -> RowTemplates:
+    """As if no row had replaced another."""
+    replaced = templates.replaced
+    return templates._replace(replaced=replaced and ReplacedTemplates(templates.row, templates.deletion))
+
+
+def _other_lane_of(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    lane_of = plan._lane_of
+    monkeypatch.setattr(plan, "_lane_of", lambda lane: lane_of(lane)._replace(**changed))
 
 
 _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
-    "a column is read or printed as another kind": _other_kind,
+    "a column is read or printed as another kind": _as_kind(Kind.TIMESTAMPTZ, Kind.TIMESTAMP),
+    "a number that prints as text": _as_kind(Kind.OID, Kind.INT),
+    "a number without a sign": _as_kind(Kind.PG_LSN, Kind.INT),
+    "the labels of an enum": _other_labels,
+    "the direction of a key": _other_direction,
+    "a key that its value completes": _no_composites,
     "the text around datums": _other_text,
     "the partition": _other_lane(lambda lane: lane._replace(to=lane.to._replace(partitions=7))),
     "the start of a feed": _other_lane(lambda lane: lane._replace(start=lane.start.prev())),
-    "the template of a row": _other_lane(_as_deleted),
+    "the template of a row": _templates(lambda each: each._replace(row=each.deletion)),
+    "the key of a deletion": _templates(lambda each: each._replace(deleted_key=each.deletion)),
+    "the row before": _templates(_without_previous),
+    "a previous value": _with_versions(
+        lambda version: version if version.prev_value is None else version._replace(prev_value=b"")
+    ),
+    "tombstones": _templates(lambda each: each._replace(tombstones=False)),
+    "the limit of a row's bytes": _templates(lambda each: each._replace(max_bytes=None)),
+    "the headers of a feed": lambda monkeypatch: _other_lane_of(monkeypatch, headers=()),
+    "a value without text": lambda monkeypatch: _other_lane_of(monkeypatch, empty=b""),
     "the version of a table": _other_version,
     "the time of a row": _with_versions(lambda version: version._replace(timestamp=version.timestamp.next())),
     "where a row came from": _with_versions(lambda version: version._replace(ordinal=version.ordinal + 1)),

@@ -19,11 +19,10 @@ from tidegate.processor.feeds.emitter import Destination
 from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
 from tidegate.raftlog.entry import RaftIndex, RangeId, WriteValue
 from tidegate.ranges.version import Version
-from tidegate.rows import Json
 
 pytest.importorskip("wasmtime")
 
-_TABLE = HandTable.of(104, "t", "id INT, v STRING, doc JSONB")
+_TABLE = HandTable.of(104, "t", "id INT, v STRING, vec VECTOR(2)")
 _OPTIONS = FeedOptions(updated=True)
 
 
@@ -49,7 +48,7 @@ def _taken(kernel: PartitionKernel, *versions: Version) -> Taken:
 def test_a_row_becomes_the_record_of_its_feed() -> None:
     taken = _taken(_kernel(), _version(_TABLE.put(2, 5, "x", None)))
     updated = at(2).decimal().encode()
-    value = b'{"after": {"doc": null, "id": 5, "v": "x"}, "updated": "' + updated + b'"}'
+    value = b'{"after": {"id": 5, "v": "x", "vec": null}, "updated": "' + updated + b'"}'
     record = OutputRecord("t", 1, b"[5]", value, at(2).wall_ms, [(SOURCE_HEADER, b"7/3/1")])
     assert taken.feeds[0].records == [record._replace(partition=taken.feeds[0].records[0].partition)]
     assert (taken.refused, taken.highs) == ([], {104: at(2)})
@@ -61,9 +60,9 @@ def test_a_version_without_an_op_has_no_source() -> None:
 
 
 def test_rows_that_only_python_reads_come_back_by_number() -> None:
-    doc = _TABLE.put(3, 6, "y", Json({"a": True}))
+    vector = _TABLE.put(3, 6, "y", (1.0, 2.0))
     taken = _taken(
-        _kernel(), _version(_TABLE.put(2, 5, "x", None)), _version(doc), _version(_TABLE.delete(4, 5))
+        _kernel(), _version(_TABLE.put(2, 5, "x", None)), _version(vector), _version(_TABLE.delete(4, 5))
     )
     assert taken.refused == [1]
     assert taken.feeds[0].numbers == [0, 2]

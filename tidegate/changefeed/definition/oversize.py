@@ -87,14 +87,25 @@ class RowLimit:
     framed: bool = False
     constants: tuple[tuple[str, bytes], ...] = ()
 
+    @property
+    def room_for_row(self) -> int:
+        """The most bytes of key and value, as they stand behind their frames, of a row without headers of its
+        own.
+        """
+        return self.max_bytes - self._other_bytes(self.constants)
+
     def applied(
         self, row: Row, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers
     ) -> tuple[bytes | None, Headers]:
         """Return the value and the headers of the row's record; ``timestamp`` is that of its version."""
-        size = len(key) + len(value or b"") + (_FRAMES_BYTES if self.framed else 0)
-        for name, content in headers:
-            size += len(name.encode()) + len(content) + _HEADER_BYTES
+        size = len(key) + len(value or b"") + self._other_bytes(headers)
         if size <= self.max_bytes:
             return value, headers
         left_out = Oversize(size, row.values is None, row.updated(timestamp), timestamp)
         return b"", [*self.constants, left_out.header()]
+
+    def _other_bytes(self, headers: Sequence[tuple[str, bytes]]) -> int:
+        size = _FRAMES_BYTES if self.framed else 0
+        for name, content in headers:
+            size += len(name.encode()) + len(content) + _HEADER_BYTES
+        return size

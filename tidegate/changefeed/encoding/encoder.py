@@ -39,15 +39,17 @@ def row_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates 
     Raises ``UnsupportedTable`` as that does.
     """
     form = form_of(options.envelope)
-    plain = (
-        options.format is Format.JSON
-        and options.on_oversize is not OnOversize.KEY_ONLY
-        and not (options.diff or options.key_column or options.headers_json_column_name)
-        and not (options.extra_headers or form.tombstones)
-    )
-    if not plain or form.json.templates is None:
+    if options.format is not Format.JSON or options.headers_json_column_name or form.json.templates is None:
         return None
-    return form.json.templates(table, options)
+    templates = form.json.templates(table, options)
+    if templates is None:
+        return None
+    encoder = compile_encoder(table, options)
+    return templates._replace(
+        tombstones=encoder.tombstones,
+        max_bytes=None if encoder.limit is None else encoder.limit.room_for_row,
+        headers=tuple(constant_headers(options.extra_headers)),
+    )
 
 
 def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:

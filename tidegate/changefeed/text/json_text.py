@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable
 from decimal import Context, Decimal
+from functools import cache
 from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
 
@@ -164,6 +165,7 @@ def text_encoder(sql_type: SqlType) -> TextEncoder:
         raise UnsupportedTable(f"columns of type {sql_type.kind.value} cannot be printed as JSON") from None
 
 
+@cache  # so that the printers of equal types are the same object
 def _array_encoder(element: TextEncoder) -> TextEncoder:
     def encode(datum: tuple[Any, ...]) -> str:
         return f"[{', '.join(array_texts(datum, element, 'null'))}]"

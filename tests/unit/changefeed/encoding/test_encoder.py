@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.rows.strategies import tables_with_rows
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, OnOversize
 from tidegate.changefeed.encoding.encoder import compile_encoder, row_templates
-from tidegate.changefeed.encoding.json.template import NULL, Member, beside, literals
+from tidegate.changefeed.encoding.json.template import NULL, Filling, Member, Part, beside, literals
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row, TableDescriptor
@@ -20,7 +20,14 @@ from tidegate.rows import Row, TableDescriptor
 _AT = Timestamp(1_700_000_000_000_000_000, 3)
 
 
-def _filled(member: Member, datums: tuple[Any, ...]) -> bytes:
+def _filled(filling: Filling, row: Row) -> bytes:
+    parts: dict[Part, Any] = {
+        Part.KEY: row.key,
+        Part.VALUES: row.values,
+        Part.PREVIOUS: row.previous,
+    }
+    datums: tuple[Any, ...] = sum((parts[part] for part in filling.parts), ()) + beside(row, _AT)
+    member = filling.member
     texts = (NULL if datums[at] is None else text(datums[at]) for at, text in member.slots)
     pieces = zip_longest(literals(member), texts, fillvalue="")
     return utf8("".join(text for pair in pieces for text in pair))
@@ -28,46 +35,74 @@ def _filled(member: Member, datums: tuple[Any, ...]) -> bytes:
 
 @given(
     tables_with_rows(),
-    st.sampled_from((Envelope.WRAPPED, Envelope.BARE)),
+    st.sampled_from(Envelope),
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.sampled_from(("", "source", "schema, source")),
 )
 def test_templates_give_the_bytes_of_the_encoder(
-    drawn: tuple[TableDescriptor, tuple[Any, ...]], envelope: Envelope, stamps: bool, key: bool, topic: bool
+    drawn: tuple[TableDescriptor, tuple[Any, ...]],
+    envelope: Envelope,
+    stamps: bool,
+    places: bool,
+    diff: bool,
+    enriched: str,
 ) -> None:
     table, values = drawn
     options = FeedOptions(
-        envelope=envelope, updated=stamps, mvcc_timestamp=stamps, key_in_value=key, topic_in_value=topic
+        envelope=envelope,
+        updated=stamps,
+        mvcc_timestamp=stamps,
+        key_in_value=places,
+        topic_in_value=places,
+        key_column=table.columns[-1].name if diff != places else "",
+        diff=diff,
+        enriched_properties=enriched,
     )
     templates = row_templates(table, options)
     assert templates is not None
     by_id = {column.id: value for column, value in zip(table.columns, values, strict=True)}
     row_key = tuple(by_id[part.column_id] for part in table.primary_key)
     encode = compile_encoder(table, options).encode
-    whole, gone = Row(table, row_key, values), Row(table, row_key, None)
-    key_text = _filled(templates.key, row_key)
-    assert encode(whole, _AT) == (key_text, _filled(templates.row, values + beside(whole, _AT)))
-    assert encode(gone, _AT) == (key_text, _filled(templates.deletion, row_key + beside(gone, _AT)))
+    for previous in ((), values):
+        replaced = templates.replaced if previous else None
+        row, deletion = replaced or (templates.row, templates.deletion)
+        for now, key, value in ((values, templates.key, row), (None, templates.deleted_key, deletion)):
+            written = Row(table, row_key, now, previous)
+            assert encode(written, _AT) == (_filled(key, written), _filled(value, written) or templates.empty)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        FeedOptions(diff=True),
-        FeedOptions(key_column="c1"),
         FeedOptions(headers_json_column_name="c1"),
         FeedOptions(format=Format.CSV),
         FeedOptions(format=Format.AVRO),
-        FeedOptions(on_oversize=OnOversize.KEY_ONLY),
-        FeedOptions(envelope=Envelope.DEBEZIUM),
-        FeedOptions(envelope=Envelope.UPSERT),
-        FeedOptions(envelope=Envelope.ROW),
+        FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
+        FeedOptions(envelope=Envelope.DEBEZIUM, connect_schema=True),
     ],
 )
 def test_an_encoder_that_does_more_has_no_templates(options: FeedOptions) -> None:
     table = TableDescriptor(1, "t", 1, Timestamp(1), (), (), ())
     assert row_templates(table, options) is None
+
+
+def test_templates_have_what_options_of_every_envelope_add() -> None:
+    table = TableDescriptor(1, "t", 1, Timestamp(1), (), (), ())
+    options = FeedOptions(
+        envelope=Envelope.DEBEZIUM,
+        on_oversize=OnOversize.KEY_ONLY,
+        max_row_bytes=100,
+        extra_headers='{"team": "blue"}',
+    )
+    templates = row_templates(table, options)
+    assert templates is not None
+    assert (templates.tombstones, templates.headers) == (True, (("team", b"blue"),))
+    assert templates.max_bytes == 100 - len("teamblue") - 10
+    plain = row_templates(table, FeedOptions())
+    assert plain is not None
+    assert (plain.tombstones, plain.headers, plain.max_bytes) == (False, (), None)
 
 
 def test_text_with_percent_signs_stays_as_it_is() -> None:

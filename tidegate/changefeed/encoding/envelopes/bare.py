@@ -32,11 +32,19 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 )
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
-from tidegate.changefeed.encoding.json.key import primary_key_member
+from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, place_members, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import RowTemplates, beside, compile_template, json_object
+from tidegate.changefeed.encoding.json.template import (
+    Filling,
+    Member,
+    Part,
+    RowTemplates,
+    beside,
+    compile_template,
+    json_object,
+)
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -57,7 +65,7 @@ from tidegate.rows.types import Datum
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
-    _, row_member, deletion_member = _templates(table, options)
+    row_member, deletion_member = _row_members(table, options)
     whole, deletion = compile_template(row_member), compile_template(deletion_member)
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
@@ -69,10 +77,16 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
 
 
 def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    row, deletion = _row_members(table, options)
+    keys = key_templates(table, options, KeyForm.ARRAY)
+    return RowTemplates(*keys, Filling(row, (Part.VALUES,)), Filling(deletion, (Part.KEY,)))
+
+
+def _row_members(table: TableDescriptor, options: FeedOptions) -> tuple[Member, Member]:
+    """Return the templates of a row's value and of a deletion's."""
     asked = [*place_members(table, options, KeyForm.ARRAY), *stamp_members(options)]
     metadata = metadata_object(table, options, asked)
-    return RowTemplates(
-        primary_key_member(table, options, KeyForm.ARRAY),
+    return (
         json_object("", [*row_members(table, options), *metadata]),
         json_object("", [*key_only_members(table, options), *metadata]),
     )

@@ -26,11 +26,11 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
     RecordReading,
     Room,
 )
-from tidegate.changefeed.encoding.json.changes import compile_changes
+from tidegate.changefeed.encoding.json.changes import ChangeTemplates, change_templates, compile_changes
 from tidegate.changefeed.encoding.json.connect import compile_connect_json
 from tidegate.changefeed.encoding.json.envelope import json_encoder
-from tidegate.changefeed.encoding.json.metadata import decimal_member, wall_ns_member
-from tidegate.changefeed.encoding.json.template import UPDATED, Member, constant, datum, json_object
+from tidegate.changefeed.encoding.json.metadata import decimal_member, wall_ms_member, wall_ns_member
+from tidegate.changefeed.encoding.json.template import UPDATED, Member, RowTemplates, constant, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -49,27 +49,28 @@ _CHANGES: Final = ChangeForm(scanned=READ, shows_missing=True)
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
+    return compile_changes(_changes(table, options), options, _CHANGES)
 
+
+def _changes(table: TableDescriptor, options: FeedOptions) -> ChangeTemplates:
     def others(op: str) -> list[Member]:
         source = _source(table, options, scanned=op == READ)
-        return [source, _wall_ms_member("ts_ms"), constant("op", f'"{op}"')]
+        return [source, wall_ms_member("ts_ms"), constant("op", f'"{op}"')]
 
-    return compile_changes(table, options, _CHANGES, others, before=True)
+    return change_templates(table, options, _CHANGES, others, before=True)
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    if options.connect_schema:
+        return None
+    return _changes(table, options).of_rows(table, options, KeyForm.SINK_OBJECT)
 
 
 def _source(table: TableDescriptor, options: FeedOptions, *, scanned: bool) -> Member:
     texts = source_texts(table, options, scanned=scanned)
     constants = [constant(name, json_string(text)) for name, text in texts.items()]
-    times = [decimal_member("ts_hlc", UPDATED), _wall_ms_member("ts_ms"), wall_ns_member("ts_ns")]
+    times = [decimal_member("ts_hlc", UPDATED), wall_ms_member("ts_ms"), wall_ns_member("ts_ns")]
     return json_object("source", [*constants, *times])
-
-
-def _wall_ms_member(name: str) -> Member:
-    return datum(name, UPDATED, _wall_ms_text)
-
-
-def _wall_ms_text(timestamp: Timestamp) -> str:
-    return str(timestamp.wall_ms)
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -111,7 +112,7 @@ def _loading_fault(options: FeedOptions) -> str:
 FORM: Final = EnvelopeForm(
     Envelope.DEBEZIUM,
     keys=KeyForm.SINK_OBJECT,
-    json=Codec(_json, _read_json, _members, _ANY),
+    json=Codec(_json, _read_json, _members, _ANY, _templates),
     avro=Codec(_avro, _read_avro, _members, _ANY),
     room=Room.FIXED,
     previous=Previous.SHOWN,

@@ -36,11 +36,18 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
     Room,
 )
 from tidegate.changefeed.encoding.envelopes.loading_faults import without_updated
-from tidegate.changefeed.encoding.json.changes import compile_changes
-from tidegate.changefeed.encoding.json.enriched_schema import with_schema
+from tidegate.changefeed.encoding.json.changes import ChangeTemplates, change_templates, compile_changes
+from tidegate.changefeed.encoding.json.enriched_schema import templates_with_schema, with_schema
 from tidegate.changefeed.encoding.json.envelope import json_encoder
 from tidegate.changefeed.encoding.json.metadata import decimal_member, place_members, wall_ns_member
-from tidegate.changefeed.encoding.json.template import MVCC, UPDATED, Member, constant, json_object
+from tidegate.changefeed.encoding.json.template import (
+    MVCC,
+    UPDATED,
+    Member,
+    RowTemplates,
+    constant,
+    json_object,
+)
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -55,11 +62,20 @@ from tidegate.rows.row import Row
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
+    return compile_changes(_changes(table, options), options, CHANGES)
+
+
+def _changes(table: TableDescriptor, options: FeedOptions) -> ChangeTemplates:
     places = place_members(table, options, KeyForm.OBJECT)
     beside = [*places, *_source(table, options), wall_ns_member("ts_ns")]
-    return compile_changes(
+    return change_templates(
         table, options, CHANGES, lambda op: [*beside, constant("op", f'"{op}"')], before=options.diff
     )
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    templates = _changes(table, options).of_rows(table, options, KeyForm.OBJECT)
+    return templates_with_schema(templates, table, options) if options.enriched_schema else templates
 
 
 def _source(table: TableDescriptor, options: FeedOptions) -> list[Member]:
@@ -128,7 +144,7 @@ _ANY: Final = ValueMembers(
 FORM: Final = EnvelopeForm(
     Envelope.ENRICHED,
     keys=KeyForm.OBJECT,
-    json=Codec(_json, _read_json, _members, _ANY),
+    json=Codec(_json, _read_json, _members, _ANY, _templates),
     avro=Codec(_avro, _read_avro, _members, _ANY),
     room=Room.AROUND_ROW,
     previous=Previous.OPERATION,

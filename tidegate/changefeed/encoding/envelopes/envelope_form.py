@@ -55,15 +55,15 @@ class Codec:
         read: reads a row's record back.
         members: returns the members that every value of a feed has.
         any_members: those that values may have if the feed is not known.
-        templates: returns the encoder as templates, where it does nothing but fill them and no option asks
-            for more (``encoder.row_templates``); ``None`` if it never is.
+        templates: returns the encoder of live rows as templates, without what options of every envelope add
+            (``encoder.row_templates``); ``None`` if it does more than fill them.
     """
 
     compile: Compile
     read: Read
     members: Callable[[FeedOptions], ValueMembers]
     any_members: ValueMembers
-    templates: Callable[[TableDescriptor, FeedOptions], RowTemplates] | None = None
+    templates: Callable[[TableDescriptor, FeedOptions], RowTemplates | None] | None = None
 
 
 class Room(enum.Enum):

@@ -23,6 +23,8 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 )
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
+from tidegate.changefeed.encoding.json.key import key_templates
+from tidegate.changefeed.encoding.json.template import NO_TEXT, RowTemplates
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -34,6 +36,10 @@ from tidegate.rows.row import Row
 
 def _no_value(_: TableDescriptor, __: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     return lambda *_: b""
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    return RowTemplates(*key_templates(table, options, KeyForm.ARRAY), NO_TEXT, NO_TEXT)
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -60,7 +66,7 @@ def _members(_: FeedOptions) -> ValueMembers:
 FORM: Final = EnvelopeForm(
     Envelope.KEY_ONLY,
     keys=KeyForm.ARRAY,
-    json=Codec(_json, _read, _members, ANY_ROW),
+    json=Codec(_json, _read, _members, ANY_ROW, _templates),
     avro=Codec(_avro, _read, _members, ANY_ROW),
     room=Room.NOWHERE,
     previous=Previous.UNUSED,

@@ -19,10 +19,20 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 )
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
+from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import beside, compile_template, json_object
+from tidegate.changefeed.encoding.json.template import (
+    NO_TEXT,
+    Filling,
+    Member,
+    Part,
+    RowTemplates,
+    beside,
+    compile_template,
+    json_object,
+)
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -41,8 +51,7 @@ from tidegate.rows.row import Row
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
-    metadata = metadata_object(table, options, stamp_members(options))
-    whole = compile_template(json_object("", [*row_members(table, options), *metadata]))
+    whole = compile_template(_row_member(table, options))
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
@@ -50,6 +59,16 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
         return b"" if values is None else utf8(whole(values + rest))
 
     return encode
+
+
+def _row_member(table: TableDescriptor, options: FeedOptions) -> Member:
+    metadata = metadata_object(table, options, stamp_members(options))
+    return json_object("", [*row_members(table, options), *metadata])
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    keys = key_templates(table, options, KeyForm.ARRAY)
+    return RowTemplates(*keys, Filling(_row_member(table, options), (Part.VALUES,)), NO_TEXT)
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -70,7 +89,7 @@ def _members(options: FeedOptions) -> ValueMembers:
 FORM: Final = EnvelopeForm(
     Envelope.ROW,
     keys=KeyForm.ARRAY,
-    json=Codec(_json, _read_json, _members, ANY_ROW),
+    json=Codec(_json, _read_json, _members, ANY_ROW, _templates),
     avro=None,
     room=Room.TIMESTAMPS,
     previous=Previous.UNUSED,

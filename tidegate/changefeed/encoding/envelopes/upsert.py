@@ -22,8 +22,16 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
 from tidegate.changefeed.encoding.json.connect import compile_connect_json
 from tidegate.changefeed.encoding.json.envelope import json_encoder
+from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import row_members
-from tidegate.changefeed.encoding.json.template import compile_template, json_object
+from tidegate.changefeed.encoding.json.template import (
+    NO_TEXT,
+    Filling,
+    Part,
+    RowTemplates,
+    compile_template,
+    json_object,
+)
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -43,6 +51,14 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
         return None if values is None else utf8(whole(values))
 
     return encode
+
+
+def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    if options.connect_schema:
+        return None
+    keys = key_templates(table, options, KeyForm.SINK_OBJECT)
+    row = Filling(json_object("", row_members(table, options)), (Part.VALUES,))
+    return RowTemplates(*keys, row, NO_TEXT, empty=None)
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -74,7 +90,7 @@ def _members(_: FeedOptions) -> ValueMembers:
 FORM: Final = EnvelopeForm(
     Envelope.UPSERT,
     keys=KeyForm.SINK_OBJECT,
-    json=Codec(_json, _read_json, _members, ANY_ROW),
+    json=Codec(_json, _read_json, _members, ANY_ROW, _templates),
     avro=Codec(_avro, _read_avro, _members, ANY_ROW),
     room=Room.FIXED,
     previous=Previous.UNUSED,

@@ -25,14 +25,16 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
     Room,
 )
 from tidegate.changefeed.encoding.envelopes.loading_faults import without_updated
-from tidegate.changefeed.encoding.json.changes import compile_changes
+from tidegate.changefeed.encoding.json.changes import ChangeTemplates, change_templates, compile_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
-from tidegate.changefeed.encoding.json.key import primary_key_member
+from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import place_members, stamp_members
 from tidegate.changefeed.encoding.json.template import (
     NULL,
+    Filling,
     Member,
+    Part,
     RowTemplates,
     beside,
     compile_template,
@@ -60,9 +62,8 @@ from tidegate.rows.row import Row
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """Return a printer of values. Raises ``UnsupportedTable``."""
     if options.diff:
-        others = _beside_row(table, options)
-        return compile_changes(table, options, CHANGES, lambda _: others, before=True)
-    _, row_member, deletion_member = _templates(table, options)
+        return compile_changes(_changes(table, options), options, CHANGES)
+    row_member, deletion_member = _row_members(table, options)
     whole, deletion = compile_template(row_member), compile_template(deletion_member)
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
@@ -74,9 +75,22 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
 
 
 def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    if options.diff:
+        return _changes(table, options).of_rows(table, options, KeyForm.ARRAY)
+    row, deletion = _row_members(table, options)
+    keys = key_templates(table, options, KeyForm.ARRAY)
+    return RowTemplates(*keys, Filling(row, (Part.VALUES,)), Filling(deletion))
+
+
+def _changes(table: TableDescriptor, options: FeedOptions) -> ChangeTemplates:
     others = _beside_row(table, options)
-    return RowTemplates(
-        primary_key_member(table, options, KeyForm.ARRAY),
+    return change_templates(table, options, CHANGES, lambda _: others, before=True)
+
+
+def _row_members(table: TableDescriptor, options: FeedOptions) -> tuple[Member, Member]:
+    """Return the templates of a row's value and of a deletion's."""
+    others = _beside_row(table, options)
+    return (
         json_object("", [json_object("after", row_members(table, options)), *others]),
         json_object("", [constant("after", NULL), *others]),
     )

@@ -5,20 +5,25 @@ row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import public_columns
-from tidegate.changefeed.encoding.json.members import row_members
+from tidegate.changefeed.encoding.json.key import key_templates
+from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Datums,
+    Filling,
     Member,
+    Part,
+    ReplacedTemplates,
+    RowTemplates,
     beside,
     compile_template,
     constant,
     json_object,
 )
+from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, ChangeForm, require_previous
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
@@ -29,27 +34,63 @@ from tidegate.rows.row import Row
 Others: TypeAlias = Callable[[str], Sequence[Member]]
 
 
-def compile_changes(
-    table: TableDescriptor, options: FeedOptions, form: ChangeForm, others: Others, *, before: bool
-) -> Callable[[Row, Timestamp], bytes]:
-    """Return a printer of objects with ``after``, ``others``, and ``before`` if it is asked for.
+class ChangeTemplates(NamedTuple):
+    """A template for each shape of a change: a new row, a row that a scan found, a changed row, a deleted
+    row, and a deletion where nothing was.
 
-    There is a template for each shape of a change: a new row, a row that a scan found, a changed row, a
-    deleted row, and a deletion where nothing was. The printer raises ``RowError`` for a row whose previous
-    value is not known.
+    ``missing`` is the value of the last one as a live row has it: it may show the row's key.
     """
+
+    created: Member
+    scanned: Member
+    updated: Member
+    deleted: Member
+    nothing: Member
+    missing: Filling
+
+    def of_rows(self, table: TableDescriptor, options: FeedOptions, keys: KeyForm) -> RowTemplates:
+        """Return the templates of live rows with keys of this form."""
+        return RowTemplates(
+            *key_templates(table, options, keys),
+            Filling(self.created, (Part.VALUES,)),
+            self.missing,
+            ReplacedTemplates(
+                Filling(self.updated, (Part.VALUES, Part.PREVIOUS)), Filling(self.deleted, (Part.PREVIOUS,))
+            ),
+        )
+
+
+def change_templates(
+    table: TableDescriptor, options: FeedOptions, form: ChangeForm, others: Others, *, before: bool
+) -> ChangeTemplates:
+    """Return templates of objects with ``after``, ``others``, and ``before`` if it is asked for."""
     width = len(public_columns(table))
     after, no_after = json_object("after", row_members(table, options)), constant("after", NULL)
     no_before = constant("before", NULL)
 
-    def fill(op: str, now: Member, replaced: Member) -> Callable[[Datums], str]:
-        return compile_template(json_object("", [now, *([replaced] if before else []), *others(op)]))
+    def change(op: str, now: Member, replaced: Member) -> Member:
+        return json_object("", [now, *([replaced] if before else []), *others(op)])
 
-    created = fill(CREATE, after, no_before)
-    scanned = fill(form.scanned, after, no_before)
-    updated = fill(UPDATE, after, json_object("before", row_members(table, options, offset=width)))
-    deleted = fill(DELETE, no_after, json_object("before", row_members(table, options)))
-    nothing = fill(DELETE, no_after, no_before)
+    nothing = change(DELETE, no_after, no_before)
+    missing = Filling(nothing)
+    if form.shows_missing:
+        key_alone = json_object("before", key_only_members(table, options))
+        missing = Filling(change(DELETE, no_after, key_alone), (Part.KEY,))
+    return ChangeTemplates(
+        created=change(CREATE, after, no_before),
+        scanned=change(form.scanned, after, no_before),
+        updated=change(UPDATE, after, json_object("before", row_members(table, options, offset=width))),
+        deleted=change(DELETE, no_after, json_object("before", row_members(table, options))),
+        nothing=nothing,
+        missing=missing,
+    )
+
+
+def compile_changes(
+    templates: ChangeTemplates, options: FeedOptions, form: ChangeForm
+) -> Callable[[Row, Timestamp], bytes]:
+    """Return a printer of changes. It raises ``RowError`` for a row whose previous value is not known."""
+    created, scanned, updated, deleted, nothing = map(compile_template, templates[:5])
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values, previous = row.values, require_previous(row, options, form)

@@ -22,7 +22,16 @@ from tidegate.changefeed.encoding.enriched_source import (
     source_constants,
     source_stamps,
 )
-from tidegate.changefeed.encoding.json.template import Member, compile_template, constant, json_object
+from tidegate.changefeed.encoding.json.template import (
+    Filling,
+    Member,
+    ReplacedTemplates,
+    RowTemplates,
+    compile_template,
+    constant,
+    enclosed,
+    json_object,
+)
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.text.json_text import json_string, utf8
 from tidegate.hlc import Timestamp
@@ -54,14 +63,38 @@ _NAMES: Final[Mapping[Kind, str]] = {
 
 def with_schema(encoder: RecordEncoder, table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """Return the encoder of the same records with their schemas beside them."""
-    key_end = utf8(f', "schema": {_text(_key(table, _key_columns(table, options)))}}}')
-    value_end = utf8(f', "schema": {_text(_envelope(table, options))}}}')
+    key_end, value_end = map(utf8, _schema_ends(table, options))
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
         key, value = encoder.encode(row, timestamp)
         return b'{"payload": %s%s' % (key, key_end), b'{"payload": %s%s' % (value, value_end)
 
     return encoder._replace(encode=encode)
+
+
+def templates_with_schema(
+    templates: RowTemplates, table: TableDescriptor, options: FeedOptions
+) -> RowTemplates:
+    """Return the templates of the same records with their schemas beside them."""
+    key_end, value_end = _schema_ends(table, options)
+
+    def with_end(filling: Filling, end: str) -> Filling:
+        return filling._replace(member=enclosed('{"payload": ', filling.member, end))
+
+    replaced = templates.replaced
+    return templates._replace(
+        key=with_end(templates.key, key_end),
+        deleted_key=with_end(templates.deleted_key, key_end),
+        row=with_end(templates.row, value_end),
+        deletion=with_end(templates.deletion, value_end),
+        replaced=replaced and ReplacedTemplates(*(with_end(each, value_end) for each in replaced)),
+    )
+
+
+def _schema_ends(table: TableDescriptor, options: FeedOptions) -> tuple[str, str]:
+    """Return what follows the payload of a key, and that of a value."""
+    key, value = _key(table, _key_columns(table, options)), _envelope(table, options)
+    return f', "schema": {_text(key)}}}', f', "schema": {_text(value)}}}'
 
 
 def _text(schema: Member) -> str:

@@ -20,12 +20,14 @@ from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.json.members import column_text
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Datums,
+    Filling,
     Member,
+    Part,
     Slot,
     compile_template,
     constant,
     datum,
+    enclosed,
     json_object,
 )
 from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
@@ -72,13 +74,16 @@ def _key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) ->
         (only,) = _column_texts(table, options, form).values()
         # most tables have such keys; this costs half as much as a template
         return lambda row: f"[{only(row.key[0])}]"
-    text = primary_key_text(table, options, form)
+    text = compile_template(primary_key_member(table, options, form))
     return lambda row: text(row.key)
 
 
-def primary_key_text(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Datums], str]:
-    """Return a printer of a primary key's datums, in the form of the envelope's keys."""
-    return compile_template(primary_key_member(table, options, form))
+def key_templates(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> tuple[Filling, Filling]:
+    """Return the templates of a row's key and of a deletion's."""
+    if options.key_column:
+        return _column_keys(table, options, form)
+    primary = Filling(primary_key_member(table, options, form), (Part.KEY,))
+    return primary, primary
 
 
 def primary_key_member(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Member:
@@ -126,7 +131,12 @@ def _reduced_decimal(datum: Decimal) -> Decimal:
 
 
 def _column_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
-    """Return the key of ``key_column``.
+    whole, deleted = (compile_template(each.member) for each in _column_keys(table, options, form))
+    return lambda row: deleted(row.key) if row.values is None else whole(row.values)
+
+
+def _column_keys(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> tuple[Filling, Filling]:
+    """Return the keys of ``key_column``.
 
     A deletion has the column's value only if it is in the primary key.
     """
@@ -135,10 +145,8 @@ def _column_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> 
     whole = _single(form, datum(column.name, position, text))
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
     deleted = _single(form, constant(column.name, NULL) if index is None else datum(column.name, index, text))
-    return lambda row: deleted(row.key) if row.values is None else whole(row.values)
+    return Filling(whole, (Part.VALUES,)), Filling(deleted, (Part.KEY,))
 
 
-def _single(form: KeyForm, member: Member) -> Callable[[Datums], str]:
-    if form.is_object:
-        return compile_template(json_object("", [member]))
-    return compile_template(member._replace(template=f"[{member.template}]"))
+def _single(form: KeyForm, member: Member) -> Member:
+    return json_object("", [member]) if form.is_object else enclosed("[", member, "]")

@@ -8,12 +8,13 @@ from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import table_topic
 from tidegate.changefeed.encoding.columns import shown_columns
-from tidegate.changefeed.encoding.json.key import primary_key_text
+from tidegate.changefeed.encoding.json.key import primary_key_member
 from tidegate.changefeed.encoding.json.template import (
     KEY,
     MVCC,
     UPDATED,
     Member,
+    MemberText,
     Slot,
     constant,
     datum,
@@ -42,7 +43,12 @@ def decimal_member(name: str, position: int) -> Member:
 
 def wall_ns_member(name: str) -> Member:
     """Return the wall time of the row's commit, or of the scan that found it, in nanoseconds."""
-    return datum(name, UPDATED, _wall_ns_text)
+    return datum(name, UPDATED, wall_ns_text)
+
+
+def wall_ms_member(name: str) -> Member:
+    """Return the same in milliseconds."""
+    return datum(name, UPDATED, wall_ms_text)
 
 
 def place_members(table: TableDescriptor, options: FeedOptions, keys: KeyForm) -> list[Member]:
@@ -52,7 +58,7 @@ def place_members(table: TableDescriptor, options: FeedOptions, keys: KeyForm) -
     """
     members = []
     if options.key_in_value:
-        members.append(datum("key", KEY, primary_key_text(table, options, keys)))
+        members.append(datum("key", KEY, MemberText(primary_key_member(table, options, keys))))
     if options.topic_in_value:
         members.append(constant("topic", json_string(table_topic(TableName.of(table), options))))
     return members
@@ -74,8 +80,14 @@ def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[
     return [json_object(METADATA_MEMBER, members)]
 
 
-def _wall_ns_text(timestamp: Timestamp) -> str:
+def wall_ns_text(timestamp: Timestamp) -> str:
+    """Return a timestamp's wall time in nanoseconds."""
     return str(timestamp.wall)
+
+
+def wall_ms_text(timestamp: Timestamp) -> str:
+    """Return a timestamp's wall time in milliseconds."""
+    return str(timestamp.wall_ms)
 
 
 def _asking(options: FeedOptions) -> list[str]:

@@ -6,6 +6,7 @@ key's datums and its timestamps. So every slot is a position in that tuple.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -46,16 +47,66 @@ class Member(NamedTuple):
     slots: tuple[Slot, ...] = ()
 
 
-class RowTemplates(NamedTuple):
-    """An encoder that does nothing but fill templates, as these templates.
+class Part(enum.Enum):
+    """Datums of a row: those of its primary key, of its columns, or of the columns of the row before."""
 
-    The slots of ``key`` and of ``deletion`` are positions among the primary key's datums, those of ``row``
-    among the row's. What ``beside`` adds comes behind either.
+    KEY = 0
+    VALUES = 1
+    PREVIOUS = 2
+
+
+class Filling(NamedTuple):
+    """A template, and the datums that its slots are positions among: these parts, one behind the other.
+
+    What ``beside`` adds comes behind them.
     """
 
-    key: Member
-    row: Member
-    deletion: Member
+    member: Member
+    parts: tuple[Part, ...] = ()
+
+
+class ReplacedTemplates(NamedTuple):
+    """The values of a row that replaced another one, and of a deletion that removed one."""
+
+    updated: Filling
+    deleted: Filling
+
+
+class RowTemplates(NamedTuple):
+    """An encoder of live rows that does nothing but fill templates, as these templates.
+
+    ``row`` and ``deletion`` are values. With ``replaced`` they are those of a new row, and of a deletion
+    where no row was; the encoder needs to know the row before. A value without text is written as ``empty``.
+    With ``tombstones`` a record without a value follows that of a deletion. A row whose key and value have
+    more than ``max_bytes`` bytes is written otherwise. ``headers`` are those of every row.
+    """
+
+    key: Filling
+    deleted_key: Filling
+    row: Filling
+    deletion: Filling
+    replaced: ReplacedTemplates | None = None
+    empty: bytes | None = b""
+    tombstones: bool = False
+    max_bytes: int | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+#: No text, whatever the row.
+NO_TEXT: Final = Filling(Member("", ""))
+
+
+class MemberText:
+    """Prints a tuple of datums by a template: the printer of a slot that has templates of its own."""
+
+    __slots__ = ("_fill", "member")
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self._fill = compile_template(member)
+
+    def __call__(self, datums: Datums) -> str:
+        return self._fill(datums)
 
 
 def json_object(name: str, members: Iterable[Member]) -> Member:
@@ -74,6 +125,11 @@ def constant(name: str, text: str) -> Member:
 def datum(name: str, position: int, text: TextEncoder) -> Member:
     """Return a member whose value is the text of one datum, ``null`` for NULL."""
     return Member(name, "%s", (Slot(position, text),))
+
+
+def enclosed(before: str, member: Member, behind: str) -> Member:
+    """Return a member with text before and behind its value."""
+    return member._replace(template=f"{_literal(before)}{member.template}{_literal(behind)}")
 
 
 def _literal(text: str) -> str:

@@ -1,0 +1,100 @@
+//! Arrays in values as JSON, as `tidegate/rows/valueside/arrays.py` reads them and
+//! `tidegate/changefeed/text/json_text.py` prints them.
+
+use crate::cursor::Cursor;
+use crate::datum::{element_wire_type, plain_datum, wire, Datum};
+use crate::json_text::datum_json;
+use crate::kind::{Kind, Type};
+use crate::varints::length;
+
+/// Longer arrays are Python's, which bounds their text.
+const ELEMENTS_MAX: usize = 1 << 16;
+const ONE_DIMENSION: u8 = 1;
+const HAS_NULLS: u8 = 0x10;
+const EXTENDED: u8 = 15;
+
+/// Appends the JSON text of an array.
+pub fn array_json(out: &mut Vec<u8>, payload: &[u8], of: &Type) -> Option<()> {
+    let mut cursor = Cursor::new(payload);
+    let header = cursor.byte()?;
+    if header & !HAS_NULLS != ONE_DIMENSION {
+        return None;
+    }
+    let expected = element_wire_type(of.element)?;
+    if !is_of(wire_type(&mut cursor)?, expected) {
+        return None;
+    }
+    let count = length(&mut cursor)?;
+    if count > ELEMENTS_MAX {
+        return None;
+    }
+    let nulls = if header & HAS_NULLS == 0 { &[][..] } else { cursor.take(count.div_ceil(8))? };
+    let element = Type::from(of.element);
+    out.push(b'[');
+    for number in 0..count {
+        if number > 0 {
+            out.extend_from_slice(b", ");
+        }
+        let is_null = nulls.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
+        let datum = if is_null { Datum::Null } else { element_datum(&mut cursor, of, expected)? };
+        datum_json(out, &datum, &element, &[])?;
+    }
+    out.push(b']');
+    (!cursor.more()).then_some(())
+}
+
+fn wire_type(cursor: &mut Cursor) -> Option<u8> {
+    let low = (length(cursor)? & usize::from(EXTENDED)) as u8;
+    if low != EXTENDED {
+        return Some(low);
+    }
+    u8::try_from(length(cursor)?).ok()
+}
+
+fn is_of(found: u8, expected: u8) -> bool {
+    found == expected || (found == wire::FALSE && expected == wire::TRUE)
+}
+
+fn element_datum<'a>(cursor: &mut Cursor<'a>, of: &'a Type, wire_type: u8) -> Option<Datum<'a>> {
+    if of.element != Kind::Bool {
+        return plain_datum(cursor, of.element, wire_type, &of.labels);
+    }
+    match cursor.byte()? {
+        wire::TRUE => Some(Datum::Bool(true)),
+        wire::FALSE => Some(Datum::Bool(false)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(element: Kind, payload: &[u8]) -> Option<String> {
+        let mut out = vec![];
+        array_json(&mut out, payload, &Type { kind: Kind::Array, element, labels: vec![] })?;
+        String::from_utf8(out).ok()
+    }
+
+    #[test]
+    fn elements_stand_behind_the_bitmap_of_nulls() {
+        assert_eq!(text(Kind::Int, b"\x11\x03\x03\x02\x02\x04").unwrap(), "[1, null, 2]");
+        assert_eq!(text(Kind::Text, b"\x01\x06\x01\x01a").unwrap(), "[\"a\"]");
+        assert_eq!(text(Kind::Bool, b"\x01\x0b\x02\x0a\x0b").unwrap(), "[true, false]");
+        assert_eq!(text(Kind::TimeTz, b"\x01\x0f\x12\x01\x00\x00").unwrap(), "[\"00:00:00+00:00:00\"]");
+        assert_eq!(text(Kind::Int, b"\x01\x03\x00").unwrap(), "[]");
+    }
+
+    #[test]
+    fn malformed_arrays_are_refused() {
+        let good = b"\x11\x03\x03\x02\x02\x04";
+        for end in 0..good.len() {
+            assert_eq!(text(Kind::Int, &good[..end]), None);
+        }
+        assert_eq!(text(Kind::Int, b"\x11\x03\x03\x02\x02\x04\x04"), None);
+        assert_eq!(text(Kind::Int, b"\x02\x03\x00"), None);
+        assert_eq!(text(Kind::Int, b"\x21\x03\x00"), None);
+        assert_eq!(text(Kind::Text, b"\x01\x03\x00"), None);
+        assert_eq!(text(Kind::Json, b"\x01\x0f\x0f\x00"), None);
+    }
+}
