@@ -59,7 +59,7 @@ def metrics_text(
     readers: Mapping[str, int],
     tables: Iterable[TableFigures],
 ) -> str:
-    """Return all metrics as text. ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``.
+    """Return all metrics. ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``.
 
     A table whose columns changed has two readers for a while: their figures are put together.
     """
