@@ -25,7 +25,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Entry
 from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRecord, audit
@@ -35,6 +35,7 @@ ROWS_PER_S: Final = 300
 MANY_ROWS_PER_S: Final = 1_000  # where a test needs much in flight, or belongs to `make soak`
 _LOOK_AGAIN_S: Final = 0.1
 _COMES_S: Final = 120.0
+_PASSES_S: Final = 300.0  # as for `create_feed`, and Spark has to catch up
 _BEGINS_S: Final = 180.0  # Spark takes most of a minute to start on a machine that has much else to do
 
 
@@ -242,6 +243,11 @@ class LiveLoad:
     def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = _COMES_S) -> None:
         """Return once ``true``; ``AssertionError`` with what workers said when that takes too long."""
         self._wait_until(true, what, timeout_s)
+
+    def wait_past_now(self, what: str) -> None:
+        """Wait until a marker is above the present."""
+        now = Timestamp(time.time_ns())
+        self._wait_until(lambda: (self.feed.high_water or ZERO) > now, what, _PASSES_S)
 
     def _wait_until(self, true: Any, what: str, timeout_s: float = _COMES_S) -> None:
         begun = time.monotonic()

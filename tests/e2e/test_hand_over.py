@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +13,11 @@ from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.spark_process import SparkProcess
 from tidegate.changefeed.definition.feed import Engine, FeedState
-from tidegate.hlc import Timestamp
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _SEED: Final = 17
-_PASSES_S: Final = 300.0  # as for `LiveLoad.create_feed`, and Spark has to catch up
 #: Each split is a claim and a hand-off in later rounds, and one more range to scan.
 _FEW_SPLITS: Final = 15_000
 _MANY_SPLITS: Final = 2_000
@@ -56,9 +52,9 @@ def test_a_feed_that_moves_to_spark_and_back_loses_and_invents_nothing(
             with SparkProcess(load, checkpoint) as driver:
                 if not killed:
                     load.move_feed(Engine.SPARK)
-                passes(load, "a marker by Spark")
+                load.wait_past_now("a marker by Spark")
                 load.move_feed(Engine.WORKERS)
-                passes(load, "a marker by the worker")
+                load.wait_past_now("a marker by the worker")
                 assert driver.stop() == 0, driver.text[-5_000:]
                 assert "Traceback" not in driver.text
         report = load.finish()
@@ -78,17 +74,7 @@ def test_a_worker_lets_go_of_a_feed_and_takes_it_back(
         worker.wait_until(lambda: not worker.ask("/status")["feeds"], "the worker to let go of the feed")
         assert load.feed.status is FeedState.PENDING
         load.move_feed(Engine.WORKERS)
-        passes(load, "a marker in the third epoch")
+        load.wait_past_now("a marker in the third epoch")
         report = load.finish()
         assert report.verdict is Verdict.PASSED, str(report)
         assert worker.stop() == 0, worker.text
-
-
-def passes(load: LiveLoad, what: str) -> None:
-    """Wait until a marker is above the present."""
-    load.wait_until(partial(_is_past, load, Timestamp(time.time_ns())), what, _PASSES_S)
-
-
-def _is_past(load: LiveLoad, moment: Timestamp) -> bool:
-    high_water = load.feed.high_water
-    return high_water is not None and high_water > moment

@@ -19,7 +19,6 @@ from stack.processes.owned import OwnedServer
 from stack.spark import SparkCluster
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.spark_process import Cluster, SparkProcess
-from tests.e2e.test_hand_over import passes
 from tests.spark_session import skip_without_java
 from tidegate.changefeed.definition.feed import Engine
 from tidegate.verify import Verdict
@@ -68,15 +67,15 @@ def test_an_executor_a_worker_and_a_driver_that_are_killed_lose_and_invent_nothi
             with SparkProcess(load, checkpoint, _EXECUTOR, place) as driver:
                 if not number:
                     load.create_feed(_CREATED, Engine.SPARK)
-                passes(load, "a marker")
+                load.wait_past_now("a marker")
                 os.kill(_executor_of(workers.workers[1]), signal.SIGKILL)
-                passes(load, "a marker behind the executor's end")
+                load.wait_past_now("a marker behind the executor's end")
                 workers.workers[0].kill()
-                passes(load, "a marker by the other worker")
+                load.wait_past_now("a marker by the other worker")
                 workers.workers[0].start()
                 driver.kill()
         with SparkProcess(load, checkpoint, _EXECUTOR, place) as driver:
-            passes(load, "a marker by the second driver")
+            load.wait_past_now("a marker by the second driver")
             _finish(load, driver)
 
 

@@ -15,9 +15,9 @@ from tidegate.changefeed.encoding.json.template import (
     KEY,
     Filling,
     MemberText,
-    Part,
     RowTemplates,
     Slot,
+    TextPart,
     literals,
 )
 from tidegate.changefeed.text.json_text import text_encoder, utf8
@@ -78,7 +78,7 @@ class _Placed(NamedTuple):
     """A slot, and what its position is among."""
 
     slot: Slot
-    parts: tuple[Part, ...]
+    parts: tuple[TextPart, ...]
 
 
 class LaneOf(NamedTuple):
@@ -244,7 +244,7 @@ def _pieces(filling: Filling) -> Iterator[tuple[str, _Placed | None]]:
     for literal, slot in zip(before, filling.member.slots, strict=True):
         if slot.position == KEY and isinstance(slot.text, MemberText):
             yield literal, None
-            yield from _pieces(Filling(slot.text.member, (Part.KEY,)))
+            yield from _pieces(Filling(slot.text.member, (TextPart.KEY,)))
         else:
             yield literal, _Placed(slot, filling.parts)
     yield last, None
@@ -257,7 +257,7 @@ def _slot(placed: _Placed, layout: RowLayout) -> bytes:
     if position < 0:
         raise _Unknown
     for part in parts:
-        columns = layout.key_columns if part is Part.KEY else layout.columns[: layout.in_rows]
+        columns = layout.key_columns if part is TextPart.KEY else layout.columns[: layout.in_rows]
         if position < len(columns):
             column = columns[position]
             if text is not text_encoder(column.type):

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-import tidegate
-
+_PACKAGE: Final = Path(__file__).parents[2]
 #: Code and the files that code reads. Spark takes the archive for a package by its ending.
 _KINDS: Final = frozenset({".py", ".wasm", ".sha256"})
 #: The part of an installed wheel that executors have no use for: see `tidegate.cli.service_tree`.
@@ -29,8 +28,7 @@ def write_archive(path: Path) -> int:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    package = Path(tidegate.__file__).parent
-    for file in package.rglob("*"):
-        place = file.relative_to(package)
+    for file in _PACKAGE.rglob("*"):
+        place = file.relative_to(_PACKAGE)
         if file.suffix in _KINDS and place.parts[0] != _SERVICE:
-            yield f"{package.name}/{place.as_posix()}", file
+            yield f"{_PACKAGE.name}/{place.as_posix()}", file

@@ -39,8 +39,8 @@ from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
 from tidegate.changefeed.encoding.json.template import (
     Filling,
     Member,
-    Part,
     RowTemplates,
+    TextPart,
     beside,
     compile_template,
     json_object,
@@ -79,7 +79,7 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
 def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
     row, deletion = _row_members(table, options)
     keys = key_templates(table, options, KeyForm.ARRAY)
-    return RowTemplates(*keys, Filling(row, (Part.VALUES,)), Filling(deletion, (Part.KEY,)))
+    return RowTemplates(*keys, Filling(row, (TextPart.VALUES,)), Filling(deletion, (TextPart.KEY,)))
 
 
 def _row_members(table: TableDescriptor, options: FeedOptions) -> tuple[Member, Member]:

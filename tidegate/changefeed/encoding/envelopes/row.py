@@ -27,8 +27,8 @@ from tidegate.changefeed.encoding.json.template import (
     NO_TEXT,
     Filling,
     Member,
-    Part,
     RowTemplates,
+    TextPart,
     beside,
     compile_template,
     json_object,
@@ -68,7 +68,7 @@ def _row_member(table: TableDescriptor, options: FeedOptions) -> Member:
 
 def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
     keys = key_templates(table, options, KeyForm.ARRAY)
-    return RowTemplates(*keys, Filling(_row_member(table, options), (Part.VALUES,)), NO_TEXT)
+    return RowTemplates(*keys, Filling(_row_member(table, options), (TextPart.VALUES,)), NO_TEXT)
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:

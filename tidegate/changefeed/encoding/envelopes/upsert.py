@@ -27,8 +27,8 @@ from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.template import (
     NO_TEXT,
     Filling,
-    Part,
     RowTemplates,
+    TextPart,
     compile_template,
     json_object,
 )
@@ -57,7 +57,7 @@ def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | N
     if options.connect_schema:
         return None
     keys = key_templates(table, options, KeyForm.SINK_OBJECT)
-    row = Filling(json_object("", row_members(table, options)), (Part.VALUES,))
+    row = Filling(json_object("", row_members(table, options)), (TextPart.VALUES,))
     return RowTemplates(*keys, row, NO_TEXT, empty=None)
 
 

@@ -34,8 +34,8 @@ from tidegate.changefeed.encoding.json.template import (
     NULL,
     Filling,
     Member,
-    Part,
     RowTemplates,
+    TextPart,
     beside,
     compile_template,
     constant,
@@ -79,7 +79,7 @@ def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
         return _changes(table, options).of_rows(table, options, KeyForm.ARRAY)
     row, deletion = _row_members(table, options)
     keys = key_templates(table, options, KeyForm.ARRAY)
-    return RowTemplates(*keys, Filling(row, (Part.VALUES,)), Filling(deletion))
+    return RowTemplates(*keys, Filling(row, (TextPart.VALUES,)), Filling(deletion))
 
 
 def _changes(table: TableDescriptor, options: FeedOptions) -> ChangeTemplates:

@@ -15,9 +15,9 @@ from tidegate.changefeed.encoding.json.template import (
     NULL,
     Filling,
     Member,
-    Part,
     ReplacedTemplates,
     RowTemplates,
+    TextPart,
     beside,
     compile_template,
     constant,
@@ -52,10 +52,11 @@ class ChangeTemplates(NamedTuple):
         """Return the templates of live rows with keys of this form."""
         return RowTemplates(
             *key_templates(table, options, keys),
-            Filling(self.created, (Part.VALUES,)),
+            Filling(self.created, (TextPart.VALUES,)),
             self.missing,
             ReplacedTemplates(
-                Filling(self.updated, (Part.VALUES, Part.PREVIOUS)), Filling(self.deleted, (Part.PREVIOUS,))
+                Filling(self.updated, (TextPart.VALUES, TextPart.PREVIOUS)),
+                Filling(self.deleted, (TextPart.PREVIOUS,)),
             ),
         )
 
@@ -75,7 +76,7 @@ def change_templates(
     missing = Filling(nothing)
     if form.shows_missing:
         key_alone = json_object("before", key_only_members(table, options))
-        missing = Filling(change(DELETE, no_after, key_alone), (Part.KEY,))
+        missing = Filling(change(DELETE, no_after, key_alone), (TextPart.KEY,))
     return ChangeTemplates(
         created=change(CREATE, after, no_before),
         scanned=change(form.scanned, after, no_before),

@@ -22,8 +22,8 @@ from tidegate.changefeed.encoding.json.template import (
     NULL,
     Filling,
     Member,
-    Part,
     Slot,
+    TextPart,
     compile_template,
     constant,
     datum,
@@ -82,7 +82,7 @@ def key_templates(table: TableDescriptor, options: FeedOptions, form: KeyForm) -
     """Return the templates of a row's key and of a deletion's."""
     if options.key_column:
         return _column_keys(table, options, form)
-    primary = Filling(primary_key_member(table, options, form), (Part.KEY,))
+    primary = Filling(primary_key_member(table, options, form), (TextPart.KEY,))
     return primary, primary
 
 
@@ -145,7 +145,7 @@ def _column_keys(table: TableDescriptor, options: FeedOptions, form: KeyForm) ->
     whole = _single(form, datum(column.name, position, text))
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
     deleted = _single(form, constant(column.name, NULL) if index is None else datum(column.name, index, text))
-    return Filling(whole, (Part.VALUES,)), Filling(deleted, (Part.KEY,))
+    return Filling(whole, (TextPart.VALUES,)), Filling(deleted, (TextPart.KEY,))
 
 
 def _single(form: KeyForm, member: Member) -> Member:

@@ -47,7 +47,7 @@ class Member(NamedTuple):
     slots: tuple[Slot, ...] = ()
 
 
-class Part(enum.Enum):
+class TextPart(enum.Enum):
     """Datums of a row: those of its primary key, of its columns, or of the columns of the row before."""
 
     KEY = 0
@@ -62,7 +62,7 @@ class Filling(NamedTuple):
     """
 
     member: Member
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TextPart, ...] = ()
 
 
 class ReplacedTemplates(NamedTuple):
