@@ -53,7 +53,11 @@ class PartitionKernel:
 
     def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
-        self._plan, self._feeds, self._instance = write_plan(tables), feeds, None
+        self._plan, self._feeds, self._instance = Plan(b"", ()), feeds, None
+        try:
+            self._plan = write_plan(tables)
+        except Exception as error:  # a defect of ours: Python writes everything, until the next plan
+            self._traps.trapped(error)
         return bool(self._plan.lanes)
 
     def take(self, versions: Sequence[Version]) -> Taken | None:

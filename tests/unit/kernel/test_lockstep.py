@@ -13,7 +13,7 @@ from tidegate.changefeed.encoding.json.template import literals
 from tidegate.errors import StateError
 from tidegate.kernel import message, plan
 from tidegate.kernel.kernel_mode import KernelMode
-from tidegate.kernel.traps import TRAPS
+from tidegate.kernel.traps import TRAPS, Traps
 from tidegate.processor.feeds.row_kernel import LanePlan
 from tidegate.ranges.version import Version
 from tidegate.rows import Kind
@@ -36,6 +36,25 @@ def test_checked_steps_find_nothing() -> None:
     lockstep = Lockstep(KernelMode.CHECK)
     lockstep.run(history(1))
     assert lockstep.rows
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["tidegate.kernel.partition_kernel.write_plan", "tidegate.processor.feeds.kernel_rows.row_templates"],
+)
+def test_a_defect_in_the_planning_leaves_the_step_to_python(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traps = Traps()
+    monkeypatch.setattr("tidegate.kernel.partition_kernel.TRAPS", traps)
+
+    def fail(*_: object) -> Any:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(broken, fail)
+    for seed in range(3):
+        Lockstep().run(history(seed))
+    assert traps.is_off == broken.endswith("write_plan")
 
 
 # ---- planted differences: each must be found by the seeds above ----

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tidegate.changefeed.encoding.encoder import row_templates
-from tidegate.errors import FeedError, StateError, UnsupportedTable, brief
+from tidegate.errors import FeedError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord, StepResult, UnframedRecord
 from tidegate.processor.feeds.emitter import Emission
@@ -139,7 +139,7 @@ def _version_plan(table: TableDescriptor, receivers: Sequence[PartitionFeed]) ->
             continue
         try:
             templates = row_templates(table, emitter.options)
-        except UnsupportedTable:
+        except Exception:
             templates = None  # the first row fails the feed, in Python's words
         if templates is None:
             return VersionPlan(table, None)
