@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
+from tests.unit.kernel.log_histories import log_history
 from tidegate.changefeed.encoding.json.template import literals
 from tidegate.errors import StateError
 from tidegate.kernel import message, plan
@@ -30,6 +31,19 @@ def test_random_histories_give_the_same_steps(seed: int) -> None:
     traps = TRAPS.count
     Lockstep().run(history(seed))
     assert TRAPS.count == traps
+
+
+@pytest.mark.parametrize("seed", range(_SEEDS))
+def test_random_logs_give_the_same_steps(seed: int) -> None:
+    print(f"seed {seed}")
+    traps = TRAPS.count
+    Lockstep().run(log_history(seed))
+    assert TRAPS.count == traps
+
+
+def test_checked_logs_find_nothing() -> None:
+    for seed in range(10):
+        Lockstep(KernelMode.CHECK).run(log_history(seed))
 
 
 def test_checked_steps_find_nothing() -> None:
