@@ -12,6 +12,7 @@ from typing import Final
 from tests.hand_log import HandLog, HandRange, at, txn
 from tests.logs import Record
 from tests.unit.kernel.histories import History, Table, damaged, feed_on
+from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
     AbortTxn,
@@ -127,7 +128,7 @@ class _Source:
         one.open.remove(each)
         return [AbortTxn(txn(each.number))]
 
-    def _row(self, one: _Range, seconds: float) -> tuple[bytes, object, bytes]:
+    def _row(self, one: _Range, seconds: float) -> tuple[bytes, Timestamp, bytes]:
         key, value = one.table.pair(self.random)
         return key, at(seconds, self.random.choice((0, 0, 3))), value if self.random.random() < 0.9 else b""
 
