@@ -70,7 +70,7 @@ LAYERS: Final = {
     "tidegate.subscribe": layer("changefeed rows", "lark msgspec numpy"),
     "tidegate.verify": layer("changefeed"),
     # wasmtime is in extras: without it the kernel is off.
-    "tidegate.kernel": layer("changefeed processor ranges rows", "wasmtime"),
+    "tidegate.kernel": layer("changefeed processor raftlog ranges rows", "wasmtime"),
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     # In extras: rocksdict, which only tidegate/client/subscribe/state imports, and nothing else imports that;

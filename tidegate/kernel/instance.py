@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 #: The version of the interface in `kernel/src/lib.rs`.
 _INTERFACE: Final = 2
 _SUMMARY: Final = Struct("<7I")
+_NAMED: Final = Struct("<5I")
+_FOLLOWED: Final = Struct("<6I")
+_RANGE_ID_BYTES: Final = 8
+_TXN_BYTES: Final = 20
+_NUMBER_BYTES: Final = 8
+_PLACE_BYTES: Final = 8
 _RECORD_BYTES: Final = 24
 _HIGH_BYTES: Final = 24
 
@@ -28,6 +34,24 @@ class RawOutput(NamedTuple):
     text: bytes
     fates: bytes
     highs: bytes
+
+
+class RawNamed(NamedTuple):
+    """What a batch of log records names, as bytes of the kernel's memory (`kernel/src/log_batch.rs`)."""
+
+    records: int
+    range_ids: bytes
+    txns: bytes
+
+
+class RawFollowed(NamedTuple):
+    """What following a batch gave, as bytes of the kernel's memory (`kernel/src/log_batch.rs`)."""
+
+    taken: int
+    state: bytes
+    walls: bytes
+    places: bytes
+    rows: RawOutput
 
 
 class Instance:
@@ -42,8 +66,9 @@ class Instance:
         self._store = store
         weakref.finalize(self, store.close)  # at the end of the process too: see `artefact.compiled`
         self._memory = cast("Memory", exports["memory"])
-        self._interface, self._input, self._plan, self._rows = (
-            cast("Callable[..., Any]", exports[name]) for name in ("interface", "input", "plan", "rows")
+        self._interface, self._input, self._plan, self._rows, self._read, self._follow = (
+            cast("Callable[..., Any]", exports[name])
+            for name in ("interface", "input", "plan", "rows", "read", "follow")
         )
         if self._interface(store) != _INTERFACE:
             raise StateError("the kernel has another interface than its loader: run `make kernel`")
@@ -60,6 +85,38 @@ class Instance:
         at = self._rows(self._store, count)
         if not at:
             raise StateError("the kernel does not take its batch, which is a defect: please report it")
+        return self._output(at, count)
+
+    def read(self, message: bytes, count: int) -> RawNamed:
+        """Give the kernel the log records of a message; return what the readable ones name."""
+        self._put(message)
+        at = self._read(self._store, count)
+        if not at:
+            raise StateError("the kernel does not take its records, which is a defect: please report it")
+        records, ranges, range_count, txns, txn_count = _NAMED.unpack(self._get(at, _NAMED.size))
+        return RawNamed(
+            records,
+            self._get(ranges, range_count * _RANGE_ID_BYTES),
+            self._get(txns, txn_count * _TXN_BYTES),
+        )
+
+    def follow(self, message: bytes) -> RawFollowed:
+        """Give the kernel the state for the records that it read last; return what it makes of them."""
+        self._put(message)
+        at = self._follow(self._store)
+        if not at:
+            raise StateError("the kernel does not take its state, which is a defect: please report it")
+        taken, state, state_count, walls, places, count = _FOLLOWED.unpack(self._get(at, _FOLLOWED.size))
+        return RawFollowed(
+            taken,
+            self._get(state, state_count * _NUMBER_BYTES),
+            self._get(walls, count * _NUMBER_BYTES),
+            self._get(places, count * _PLACE_BYTES),
+            self._output(at + _FOLLOWED.size, count),
+        )
+
+    def _output(self, at: int, count: int) -> RawOutput:
+        """Return the output of ``count`` versions, whose summary is at a place."""
         records, record_count, text, text_size, fates, highs, high_count = _SUMMARY.unpack(
             self._get(at, _SUMMARY.size)
         )

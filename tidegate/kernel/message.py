@@ -31,13 +31,13 @@ def write_versions(versions: Sequence[Version], *, with_previous: bool) -> bytes
     walls, logicals = zip(*timestamps, strict=True)
     return b"".join(
         (
-            _column("q", walls),
-            _column("q", range_ids),
-            _column("Q", raft_indexes),
-            _column("i", logicals),
-            _column("I", ordinals),
-            _column("I", map(len, keys)),
-            _column("I", map(len, values)),
+            column("q", walls),
+            column("q", range_ids),
+            column("Q", raft_indexes),
+            column("i", logicals),
+            column("I", ordinals),
+            column("I", map(len, keys)),
+            column("I", map(len, values)),
             _sizes(replaced) if with_previous else b"",
             bytes(omitted),
             *keys,
@@ -48,13 +48,16 @@ def write_versions(versions: Sequence[Version], *, with_previous: bool) -> bytes
 
 
 def _sizes(values: Iterable[bytes | None]) -> bytes:
-    return _column("I", (_NO_PREVIOUS if value is None else len(value) for value in values))
+    return column("I", (_NO_PREVIOUS if value is None else len(value) for value in values))
 
 
 def read_output(
-    output: RawOutput, versions: Sequence[Version], first: int, lanes: Sequence[LaneOf], taken: Taken
+    output: RawOutput, walls: Sequence[int], first: int, lanes: Sequence[LaneOf], taken: Taken
 ) -> None:
-    """Add to ``taken`` what the kernel made of versions: those of a batch from place ``first`` on."""
+    """Add to ``taken`` what the kernel made of versions: those of a batch from place ``first`` on.
+
+    ``walls`` are their wall times.
+    """
     fields = iter(unpack(f"<{len(output.records) // 4}I", output.records))
     text, begin = output.text, 0
     for number, lane, key_end, value_end, header_end, partition in zip(*[fields] * _FIELDS, strict=True):
@@ -63,7 +66,7 @@ def read_output(
         headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
         if constants:
             headers += constants
-        wall_ms = versions[number][1][0] // NANOS_PER_MS
+        wall_ms = walls[number] // NANOS_PER_MS
         record = (topic, partition, text[begin:key_end], text[key_end:value_end] or empty, wall_ms, headers)
         into.records.append(_new(OutputRecord, record))
         into.numbers.append(first + number)
@@ -82,8 +85,9 @@ def _refused(fates: bytes) -> list[int]:
     return found
 
 
-def _column(code: str, numbers: Iterable[int]) -> bytes:
-    column = array(code, numbers)
+def column(code: str, numbers: Iterable[int]) -> bytes:
+    """Return the items of a message's column, each as `array` has it for this code."""
+    items = array(code, numbers)
     if sys.byteorder == "big":
-        column.byteswap()
-    return column.tobytes()
+        items.byteswap()
+    return items.tobytes()

@@ -8,17 +8,22 @@ from typing import Final
 
 from tidegate.errors import StateError
 from tidegate.kernel.artefact import compiled
-from tidegate.kernel.instance import Instance, RawOutput
+from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.log_message import read_followed, read_named, write_records, write_state
 from tidegate.kernel.message import read_output, write_versions
 from tidegate.kernel.plan import Plan, write_plan
 from tidegate.kernel.traps import TRAPS, Traps
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.ranges.version import Version
 
 #: The most bytes of keys and values in one call, times the lanes that write them, unless a single version has
 #: more.
 CALL_BYTES_MAX: Final = 16 << 20
+#: A plan by which the kernel writes nothing.
+_NO_PLAN: Final = Plan(b"", (), previous=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +53,78 @@ class PartitionKernel:
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
         self._instance: Instance | None = None
-        self._plan = Plan(b"", (), False)
+        self._plan = _NO_PLAN
         self._feeds = 0
+        #: The message of the log records that were read last, and what they name.
+        self._records = b""
+        self._named = Named(0, (), (), ())
 
     def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
-        self._plan, self._feeds, self._instance = write_plan(tables), feeds, None
+        self._plan, self._feeds, self._instance = _NO_PLAN, feeds, None
+        try:
+            self._plan = write_plan(tables)
+        except Exception as error:  # a defect of ours: Python writes everything, until the next plan
+            self._traps.trapped(error)
         return bool(self._plan.lanes)
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions. ``None``: Python has to take the whole batch."""
         if self._traps.is_off or not versions:
             return None
-        taken = Taken([FeedRecords([], []) for _ in range(self._feeds)], [], {})
+        taken = self._nothing()
         try:
             for first, part in _parts(versions, CALL_BYTES_MAX // max(1, len(self._plan.lanes))):
                 message = write_versions(part, with_previous=self._plan.previous)
-                output = self._run(message, len(part))
-                read_output(output, part, first, self._plan.lanes, taken)
+                output = self._ready().rows(message, len(part))
+                walls = [version.timestamp[0] for version in part]
+                read_output(output, walls, first, self._plan.lanes, taken)
         except Exception as error:  # a trap, or a kernel that does not do what its interface says
-            self._instance = None
-            self._traps.trapped(error)
+            self._broke(error)
             return None
         self._traps.passed()
         return taken
 
-    def _run(self, message: bytes, count: int) -> RawOutput:
+    def read(self, records: Sequence[LogRecord]) -> Named | None:
+        """Read the next log records. ``None``: Python has to take them."""
+        if self._traps.is_off:
+            return None
+        try:
+            most_bytes = CALL_BYTES_MAX // max(1, len(self._plan.lanes))
+            self._records, count = write_records(records, most_bytes)
+            self._named = read_named(self._ready().read(self._records, count))
+        except Exception as error:
+            self._broke(error)
+            return None
+        return self._named
+
+    def follow(self, state: LogState) -> Followed | None:
+        """Follow the log records that were read last. ``None``: Python has to take them."""
+        try:
+            raw = self._ready().follow(write_state(state))
+            followed = read_followed(raw, self._records, self._named, self._plan.lanes, self._nothing())
+        except Exception as error:
+            self._broke(error)
+            return None
+        self._traps.passed()
+        return followed
+
+    def _nothing(self) -> Taken:
+        return Taken([FeedRecords([], []) for _ in range(self._feeds)], [], {})
+
+    def _broke(self, error: Exception) -> None:
+        self._instance = None
+        self._traps.trapped(error)
+
+    def _ready(self) -> Instance:
+        """Return the instance, which knows the plan."""
         if self._instance is None:
             found = compiled()
             if found is None:
                 raise StateError("this process has no kernel")
             self._instance = Instance(*found)
             self._instance.plan(self._plan.data)
-        return self._instance.rows(message, count)
+        return self._instance
 
 
 def _parts(versions: Sequence[Version], most_bytes: int) -> Iterator[tuple[int, Sequence[Version]]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
-from tidegate.processor.feeds.row_kernel import Kernels
+from tidegate.processor.feeds.kernels import Kernels
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.ranges.backlog import QueueFactory
 from tidegate.ranges.intent_budget import PartitionSpill

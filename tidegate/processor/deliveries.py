@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
@@ -10,6 +10,7 @@ from tidegate.processor.batch import StepResult
 from tidegate.processor.breaking import refused_row
 from tidegate.processor.catchup.committed import Delivery
 from tidegate.processor.feeds.emitter import Emission
+from tidegate.processor.feeds.kernel_rows import BatchEmission
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.processor_state import ProcessorState
@@ -31,6 +32,8 @@ class Deliveries:
 
         This is done before anything takes effect that changes how rows are read or who is given them.
         """
+        if self._ranges.committed.written:
+            self._emit_written(result)
         shared, parted = self._ranges.take_committed()
         rows: list[Decoded] = []
         if shared:
@@ -49,8 +52,7 @@ class Deliveries:
 
         Returns the rows of the versions; an empty list when there is no such feed.
         """
-        feeds = self._feeds
-        receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
+        receivers = self.receivers(parted)
         if not receivers:
             return []
         if parted or self._kernel is None:
@@ -61,13 +63,39 @@ class Deliveries:
         if self._kernel.checks:
             with self._kernel.compared(emitted, result):
                 return self._emit_by_python(receivers, versions, result)
+        self._put(emitted, result)
+        return []
+
+    def receivers(self, parted: Container[FeedId] = ()) -> list[PartitionFeed]:
+        """Return the feeds that are given shared versions, while these feeds are ``parted``."""
+        return [feed for feed in self._feeds.active if feed.id not in parted and not feed.scans_only]
+
+    def _emit_written(self, result: StepResult) -> None:
+        """Emit versions whose rows are written, and the shared ones behind them.
+
+        If that cannot be they become shared ones again.
+        """
+        committed = self._ranges.committed
+        assert self._kernel is not None
+        emitted = self._kernel.emit_written(self.receivers(), committed.written, committed.shared)
+        if emitted is None:
+            committed.unwrite()
+            return
+        for each in committed.written:
+            self._state.raise_high(max([each.high, *(version.timestamp for version in each.before)]))
+        for version in committed.shared:
+            self._state.raise_high(version.timestamp)
+        committed.written, committed.shared = [], []
+        self._put(emitted, result)
+
+    def _put(self, emitted: BatchEmission, result: StepResult) -> None:
+        """Put what a kernel and Python have made together into ``result``."""
         for feed, records, unframed, error in emitted.feeds:
             into = _emission(feed, result)
             into.records.extend(records)
             into.unframed.extend(unframed)
             self._fail_at_row(feed, error, result)
         emitted.raise_highs(self._rows)
-        return []
 
     def _emit_by_python(
         self, receivers: list[PartitionFeed], versions: list[Version], result: StepResult

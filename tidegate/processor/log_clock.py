@@ -71,6 +71,15 @@ class ClockState:
     below: int = 0
 
 
+class ClockReading(NamedTuple):
+    """A log clock at one moment, with its voices in the order in which they became known."""
+
+    time_ms: int
+    shown_ms: int
+    closed_ms: int
+    state: ClockState
+
+
 class LogClock:
     """The clock of one log partition, in milliseconds; its times are 0 before any record has shown one.
 
@@ -232,7 +241,9 @@ class LogClock:
 
     def state(self) -> ClockState:
         """Return the stored form, with which a restored clock goes on as if nothing had happened (L6)."""
-        voices = tuple(sorted(self._voices.values()))
+        return self._state(tuple(sorted(self._voices.values())))
+
+    def _state(self, voices: tuple[Voice, ...]) -> ClockState:
         return ClockState(
             self.elapsed_ms,
             self._counted_ms,
@@ -246,12 +257,25 @@ class LogClock:
 
     def restore(self, stored: ClockState) -> None:
         """Take over the time of the clock that gave ``stored``."""
+        self._take_over(stored)
+        if self._voices:
+            self._settle()
+
+    def reading(self) -> ClockReading:
+        """Return what the clock is now."""
+        state = self._state(tuple(self._voices.values()))
+        return ClockReading(self.time_ms, self.shown_ms, self.closed_ms, state)
+
+    def go_on(self, reading: ClockReading) -> None:
+        """Go on from a reading, as the clock that gave it would."""
+        self.time_ms, self.shown_ms, self.closed_ms, state = reading
+        self._take_over(state)
+
+    def _take_over(self, stored: ClockState) -> None:
         self.elapsed_ms, self._counted_ms = stored.elapsed_ms, stored.counted_ms
         self._hearings, self._passed, self._fell_at = stored.hearings, stored.passed, stored.fell_at
         self._others_ms, self._below = stored.others_ms, stored.below
         self._voices = {voice.range_id: voice for voice in stored.voices}
-        if self._voices:
-            self._settle()
 
     def guess(self, time_ms: int, closed_ms: Iterable[int]) -> None:
         """Begin with ``time_ms``, the highest record time that an earlier version of tidegate stored.

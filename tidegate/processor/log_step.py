@@ -6,7 +6,7 @@ such a change takes effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
@@ -24,6 +24,7 @@ from tidegate.processor.feed_failures import (
     untold_mutations,
 )
 from tidegate.processor.feeds.mutations import Untold
+from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Heartbeat, Offset, RangeEnd, Snapshot
 
@@ -50,6 +51,10 @@ class LogStep:
     def emit(self, result: StepResult) -> None:
         """Emit the rows of all versions committed so far."""
         self._deliveries.emit(result)
+
+    def receivers(self) -> Sequence[PartitionFeed]:
+        """Return the feeds that are given the versions of live ranges."""
+        return self._deliveries.receivers()
 
     def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
         """Apply the next entry of the log, or refuse the record if it cannot be read or believed."""

@@ -34,6 +34,7 @@ from tidegate.processor.feed_failures import fail_held
 from tidegate.processor.feeds.feed_control import refuse_message, take_up
 from tidegate.processor.feeds.journal import Certainty
 from tidegate.processor.log_step import LogStep
+from tidegate.processor.plain_records import PlainRecords
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.push_policy import Pusher
 from tidegate.processor.state.state_codec import NOWHERE
@@ -56,6 +57,7 @@ class PartitionProcessor:
         self._feeds = state.feeds
         self._ranges = state.ranges
         self._step = LogStep(state)
+        self._plain = None if state.kernel is None else PlainRecords(state, state.kernel)
         self._serial = 0
         self._pusher = Pusher(config.push, config.bounds)
         self._reader = StatusReader(state.ranges, self._pusher)
@@ -139,7 +141,10 @@ class PartitionProcessor:
         due = [record for record in records if self._state.counts(record)]
         result = StepResult(None)
         with _breaking(Input.LOG, due):
-            self._apply(due, result)
+            if self._plain is None:
+                self._apply(due, result)
+            else:
+                self._plain.take(due, self._step.receivers, lambda records: self._apply(records, result))
             return self._conclude(records, end, result)
 
     def _apply(self, due: Sequence[LogRecord], result: StepResult) -> None:

@@ -7,7 +7,7 @@ counted for each transaction. Source: CockroachDB ``rangefeed/resolved_timestamp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import chain, islice
 from typing import Final
@@ -149,6 +149,42 @@ class IntentQueue:
         """Forget the transaction, whatever its count."""
         txn = self._find(txn_id)
         return txn is not None and self._drop(txn)
+
+    # ---- followed elsewhere ----
+
+    def oldest_beside(self, named: Container[TxnId]) -> TrackedTxn | None:
+        """Return the oldest transaction in memory whose id is not in ``named``."""
+        heap, txns = self._heap, self._txns
+        places = [(heap[0], 0)] if heap else []
+        while places:
+            (timestamp, txn_id), place = heappop(places)
+            txn = txns.get(txn_id)
+            if txn is not None and txn.timestamp == timestamp and txn_id not in named:
+                return txn
+            for child in (2 * place + 1, 2 * place + 2):
+                if child < len(heap):
+                    heappush(places, (heap[child], child))
+        return None
+
+    def replace(
+        self, txn_id: TxnId, refs: int, timestamp: Timestamp, anchor: tuple[bytes, Timestamp] | None
+    ) -> None:
+        """Take in that a transaction has changed to ``refs`` intents and ``timestamp``.
+
+        ``anchor`` is its anchor key and least timestamp, or ``None`` if these are as before. One that is not
+        tracked begins.
+        """
+        txn = self._txns.get(txn_id)
+        if txn is None:
+            anchor_key, min_timestamp = anchor or (b"", timestamp)
+            self._add(TrackedTxn(txn_id, anchor_key, min_timestamp, timestamp, refs))
+            return
+        if anchor is not None:
+            txn.anchor_key, txn.min_timestamp = anchor
+        self.intents += refs - txn.refs
+        txn.refs = refs
+        self.changed.add(txn_id)
+        self._forward(txn, timestamp)
 
     # ---- rows of state ----
 

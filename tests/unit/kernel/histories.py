@@ -205,7 +205,7 @@ class History(NamedTuple):
 def history(seed: int, ops: int = 250) -> History:
     """The history of a seed, with about so many ops."""
     random = Random(seed)
-    tables = [_Table(random, 100 + number) for number in range(random.randint(1, 3))]
+    tables = [Table(random, 100 + number) for number in range(random.randint(1, 3))]
     log = HandLog(1)
     log.describe(*(table.hand for table in tables))
     log_range = log.open_range(7, _EVERYTHING)
@@ -225,9 +225,9 @@ def history(seed: int, ops: int = 250) -> History:
             table.alter(random, at(seconds))
             log.describe(table.hand)
     descriptors = [table.first for table in tables]
-    feeds = tuple(_feed(random, descriptors, f"feed-{number}") for number in range(random.randint(1, 3)))
+    feeds = tuple(feed_on(random, descriptors, f"feed-{number}") for number in range(random.randint(1, 3)))
     return History(
-        log.partitions[0], feeds, _feed(random, descriptors, "later"), random.choice((3, 40, 1000))
+        log.partitions[0], feeds, feed_on(random, descriptors, "later"), random.choice((3, 40, 1000))
     )
 
 
@@ -263,7 +263,7 @@ class Lockstep:
         self.rows += sum(map(len, python.outputs.values()))
 
 
-class _Table:
+class Table:
     """A table that changes now and then."""
 
     def __init__(self, random: Random, table_id: int) -> None:
@@ -346,7 +346,7 @@ class _Table:
         ]
 
 
-def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[Op]:
+def _ops(random: Random, table: Table, seconds: float, damage: float) -> list[Op]:
     key, value = table.pair(random)
     if random.random() < 0.1:
         value = b""
@@ -361,10 +361,10 @@ def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[O
         key = b"\xfe\x92" + key  # of a tenant; its checksum is wrong then, where it has one
         value = value[:0] if value[:CHECKSUM_SIZE] != bytes(CHECKSUM_SIZE) else value
     if random.random() < damage:
-        key, value = _damaged(random, key), _damaged(random, value)
+        key, value = damaged(random, key), damaged(random, value)
     previous: bytes | None = before
     if random.random() < damage:
-        previous = random.choice((None, _damaged(random, before)))
+        previous = random.choice((None, damaged(random, before)))
     omitted = random.random() < 0.05
     if random.random() < 0.5:
         return [WriteValue(key, at(seconds), value, previous, omitted)]
@@ -372,7 +372,7 @@ def _ops(random: Random, table: _Table, seconds: float, damage: float) -> list[O
     return [intent(number, seconds), CommitIntent(txn(number), key, at(seconds), value, previous, omitted)]
 
 
-def _damaged(random: Random, data: bytes) -> bytes:
+def damaged(random: Random, data: bytes) -> bytes:
     place = random.randrange(len(data) + 1)
     return random.choice(
         (
@@ -385,7 +385,7 @@ def _damaged(random: Random, data: bytes) -> bytes:
     )
 
 
-def _feed(random: Random, tables: list[TableDescriptor], feed_id: str) -> Activate:
+def feed_on(random: Random, tables: list[TableDescriptor], feed_id: str) -> Activate:
     options = random.choice(_ODD_OPTIONS if random.random() < 0.12 else _OPTIONS)
     wanted = random.sample(tables, random.randint(1, len(tables)))
     if len(wanted) == 1 and random.random() < 0.2:

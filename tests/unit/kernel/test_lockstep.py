@@ -10,15 +10,22 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
+from tests.unit.kernel.log_histories import log_history
 from tidegate.changefeed.encoding.json.template import ReplacedTemplates, RowTemplates, literals
 from tidegate.errors import StateError
-from tidegate.kernel import message, plan
+from tidegate.hlc import ZERO
+from tidegate.kernel import log_message, message, partition_kernel, plan
 from tidegate.kernel.kernel_mode import KernelMode
-from tidegate.kernel.traps import TRAPS
+from tidegate.kernel.traps import TRAPS, Traps
+from tidegate.processor.feeds.log_kernel import LogState, MovedRange, MovedTxn, PlainRange
 from tidegate.processor.feeds.row_kernel import LanePlan
+from tidegate.processor.plain_records import PlainRecords
+from tidegate.raftlog.entry import Generation, RaftIndex, RangeId
+from tidegate.ranges.range_state import RangeState
 from tidegate.ranges.version import Version
 from tidegate.rows import Kind, SqlType, TableDescriptor
 from tidegate.rows.row_layout import RowLayout
+from tidegate.spans import Span
 
 pytest.importorskip("wasmtime")
 
@@ -34,10 +41,51 @@ def test_random_histories_give_the_same_steps(seed: int) -> None:
     assert TRAPS.count == traps
 
 
+@pytest.mark.parametrize("seed", range(_SEEDS))
+def test_random_logs_give_the_same_steps(seed: int) -> None:
+    print(f"seed {seed}")
+    traps = TRAPS.count
+    Lockstep().run(log_history(seed))
+    assert TRAPS.count == traps
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_histories_give_the_same_steps_where_the_log_is_not_followed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {seed}")
+    monkeypatch.setattr(PlainRecords, "_can_follow", lambda _: False)
+    Lockstep().run(history(seed))
+
+
+def test_checked_logs_find_nothing() -> None:
+    for seed in range(10):
+        Lockstep(KernelMode.CHECK).run(log_history(seed))
+
+
 def test_checked_steps_find_nothing() -> None:
     lockstep = Lockstep(KernelMode.CHECK)
     lockstep.run(history(1))
     assert lockstep.rows
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["tidegate.kernel.partition_kernel.write_plan", "tidegate.processor.feeds.kernel_rows.row_templates"],
+)
+def test_a_defect_in_the_planning_leaves_the_step_to_python(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traps = Traps()
+    monkeypatch.setattr("tidegate.kernel.partition_kernel.TRAPS", traps)
+
+    def fail(*_: object) -> Any:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(broken, fail)
+    for seed in range(3):
+        Lockstep().run(history(seed))
+    assert traps.is_off == broken.endswith("write_plan")
 
 
 # ---- planted differences: each must be found by the seeds above ----
@@ -101,6 +149,8 @@ def _with_versions(change: Callable[[Version], Version]) -> Callable[[pytest.Mon
 
         write_versions = message.write_versions
         monkeypatch.setattr("tidegate.kernel.partition_kernel.write_versions", write)
+        # So that all live versions come this way, as they do where the kernel does not follow the log.
+        monkeypatch.setattr(PlainRecords, "_can_follow", lambda _: False)
 
     return plant
 
@@ -165,6 +215,88 @@ def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPat
             found = True
             break
     assert found
+
+
+# ---- the same for what the kernel follows of the log ----
+
+
+def _moved(change: Callable[[MovedRange], MovedRange]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+        read = log_message._moved_range
+        monkeypatch.setattr(log_message, "_moved_range", lambda numbers: change(read(numbers)))
+
+    return plant
+
+
+def _changed(change: Callable[[MovedTxn], MovedTxn]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+        read = log_message._moved_txn
+        monkeypatch.setattr(log_message, "_moved_txn", lambda *args: change(read(*args)))
+
+    return plant
+
+
+def _given(change: Callable[[PlainRange], PlainRange]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+        def write(state: LogState) -> bytes:
+            ranges = [None if plain is None else change(plain) for plain in state.ranges]
+            return write_state(state._replace(ranges=ranges))
+
+        write_state = log_message.write_state
+        monkeypatch.setattr(partition_kernel, "write_state", write)
+
+    return plant
+
+
+def _other_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.processor.log_clock.LogClock.go_on", lambda *_: None)
+
+
+def _not_plain_but_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(records: PlainRecords, range_id: RangeId) -> RangeState | None:
+        state = records._table.states.get(range_id)
+        return None if state is None or state.span is None else state
+
+    monkeypatch.setattr(PlainRecords, "_plain", plain)
+
+
+def _no_high(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = log_message.read_followed
+    monkeypatch.setattr(partition_kernel, "read_followed", lambda *args: read(*args)._replace(high=ZERO))
+
+
+_PLANTED_IN_LOGS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
+    "the applied index": _moved(lambda moved: moved._replace(applied=RaftIndex(moved.applied + 1))),
+    "what is closed": _moved(lambda moved: moved._replace(closed=moved.closed.next())),
+    "what is resolved": _moved(lambda moved: moved._replace(resolved=moved.resolved.next())),
+    "the highest version of a range": _moved(lambda moved: moved._replace(high=moved.high.next())),
+    "a heartbeat that waits": _moved(lambda moved: moved._replace(pends_anew=False)),
+    "closed timestamps that fall": _moved(lambda moved: moved._replace(regressions=0)),
+    "the count of intents": _changed(lambda txn: txn._replace(refs=txn.refs and txn.refs + 1)),
+    "the timestamp of a transaction": _changed(lambda txn: txn._replace(timestamp=txn.timestamp.next())),
+    "the anchor of a transaction": _changed(lambda txn: txn._replace(anchor=None)),
+    "a transaction that ended": _changed(lambda txn: txn._replace(dropped=False)),
+    "the oldest transaction beside": _given(lambda plain: plain._replace(beside=None)),
+    "the bounds of a range": _given(lambda plain: plain._replace(span=Span(b"\x00", b"\xff\xff\xff\xff"))),
+    "the generation": _given(lambda plain: plain._replace(generation=Generation(plain.generation + 1))),
+    "the log clock": _other_clock,
+    "which ranges are plain": _not_plain_but_taken,
+    "the highest version of the partition": _no_high,
+}
+
+
+@pytest.mark.parametrize("stage", _PLANTED_IN_LOGS)
+def test_a_difference_planted_in_following_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _PLANTED_IN_LOGS[stage](monkeypatch)
+    assert any(_differs(seed) for seed in range(_SEEDS))
+
+
+def _differs(seed: int) -> bool:
+    try:
+        Lockstep().run(log_history(seed))
+    except AssertionError:
+        return True
+    return False
 
 
 def _check_all() -> None:

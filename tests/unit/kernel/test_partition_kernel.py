@@ -97,6 +97,16 @@ def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:
     assert traps.count == 1
 
 
+def test_a_plan_that_cannot_be_written_leaves_everything_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    traps = Traps()
+    kernel = _kernel(traps)
+    with monkeypatch.context() as patch:
+        patch.setattr(partition_kernel, "write_plan", lambda _: 1 / 0)
+        assert not kernel.plan([TablePlan(104, ZERO, ())], 1)
+    assert traps.count == 1
+    assert _kernel(traps).take([_version(_TABLE.put(2, 5, "x", None))]) is not None
+
+
 def test_a_kernel_that_is_switched_off_takes_nothing() -> None:
     traps = Traps()
     for _ in range(3):

@@ -10,7 +10,9 @@ from tests.unit.ranges.spill_memory import MemorySpill
 from tests.unit.ranges.two_levels import TXNS, Run, coming_back, histories
 from tidegate.hlc import MAX, Timestamp
 from tidegate.raftlog.entry import TxnId
+from tidegate.ranges.intent_queue import IntentQueue
 from tidegate.ranges.spilled_txns import SpillStore
+from tidegate.ranges.tracked_txn import pack_txn
 
 
 @given(histories, st.integers(1, 3))
@@ -118,3 +120,43 @@ def test_the_bytes_beyond_memory_are_counted(history: list[tuple[object, ...]]) 
         held = sum(len(key) + len(value) for key, value in store.rows.items())
         assert run.queue.spill_bytes == held
         assert 2 * run.queue.spilled == len(store.rows)
+
+
+# ---- followed elsewhere ----
+
+
+def _queue(*seconds: int) -> IntentQueue:
+    """A queue of transactions that have one intent each, opened at these times."""
+    queue = IntentQueue(allow_negative=False)
+    for number, second in enumerate(seconds):
+        queue.increment(_id(number), b"a", Timestamp(second), Timestamp(second))
+    return queue
+
+
+def _id(number: int) -> TxnId:
+    return TxnId(bytes([number]) * 16)
+
+
+def test_the_oldest_beside_some_is_found_without_a_change() -> None:
+    queue = _queue(5, 3, 9, 3, 7)
+    queue.forward(_id(0), Timestamp(8))
+    queue.remove(_id(1))
+    for named in range(32):
+        ids = {_id(number) for number in range(5) if named >> number & 1}
+        rest = [txn for txn in queue if txn.txn_id not in ids]
+        expected = min(rest, key=lambda txn: (txn.timestamp, txn.txn_id), default=None)
+        assert queue.oldest_beside(ids) is expected
+
+
+def test_a_transaction_that_was_followed_elsewhere_takes_its_place() -> None:
+    queue, reference = _queue(5, 3), _queue(5, 3)
+    for _ in range(2):
+        reference.increment(_id(0), b"a", Timestamp(5), Timestamp(9))
+    queue.replace(_id(0), 3, Timestamp(9), None)
+    reference.increment(_id(2), b"b", Timestamp(1), Timestamp(4))
+    queue.replace(_id(2), 1, Timestamp(4), (b"b", Timestamp(1)))
+    assert queue.changed == reference.changed
+    assert (queue.intents, len(queue)) == (reference.intents, len(reference))
+    for one, other in zip(queue, reference, strict=True):
+        assert pack_txn(one) == pack_txn(other)
+    assert queue.below(MAX)[-1].txn_id == _id(0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import Timestamp
+from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.raftlog.entry import KeyValue, RaftIndex, RangeId
 from tidegate.ranges.version import Version
 
@@ -26,6 +28,8 @@ class Delivery(NamedTuple):
 class CommittedVersions:
     """The versions that ranges have committed since the last ``take_out``.
 
+    ``written`` come before ``shared``.
+
     ``shared`` are for every feed that is not in ``parted``. ``parted`` has the feeds that miss versions, or
     missed some at any time since the last ``take_out``: each has its own deliveries.
     """
@@ -33,6 +37,15 @@ class CommittedVersions:
     def __init__(self) -> None:
         self.shared: list[Version] = []
         self.parted: dict[FeedId, list[Delivery]] = {}
+        self.written: list[WrittenVersions] = []
+
+    def unwrite(self) -> None:
+        """Turn the written versions back into shared ones."""
+        if not self.written:
+            return
+        written, self.written = self.written, []
+        parts = [part for each in written for part in (each.before, each.versions())]
+        self.shared = [*chain.from_iterable(parts), *self.shared]
 
     def part(self, feed_id: FeedId) -> None:
         """Give the feed its own deliveries from here on.
@@ -40,6 +53,7 @@ class CommittedVersions:
         They begin with the versions that are shared so far.
         """
         if feed_id not in self.parted:
+            self.unwrite()
             self.parted[feed_id] = [Delivery([*self.shared], None)]
 
     def give(self, feed_id: FeedId, versions: Sequence[Version], scanned_at: Timestamp | None = None) -> None:

@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tidegate.changefeed.encoding.encoder import row_templates
-from tidegate.errors import FeedError, StateError, UnsupportedTable, brief
+from tidegate.errors import FeedError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord, StepResult, UnframedRecord
 from tidegate.processor.feeds.emitter import Emission
 from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import (
     FeedRecords,
-    Kernels,
     LanePlan,
-    RowKernel,
     TablePlan,
     Taken,
     VersionPlan,
 )
 from tidegate.processor.feeds.version_rows import Decoded, PartitionRows
+from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.ranges.version import Version
 from tidegate.rows import TableDescriptor
 
@@ -59,11 +59,13 @@ class KernelRows:
         self._kernels = kernels
         self._rows = rows
         self._feeds = feeds
-        self._kernel: RowKernel | None = None
+        self._kernel: Kernel | None = None
         self._is_open = False
         self._planned: tuple[object, ...] = ()
         self._active: Sequence[PartitionFeed] = ()
         self._is_useful = False
+        #: Rises with each plan that the kernel is told.
+        self.plan_number = 0
 
     @property
     def checks(self) -> bool:
@@ -76,11 +78,54 @@ class KernelRows:
 
         ``None``: Python has to take all of them.
         """
-        kernel = self._ready(receivers)
+        kernel = self.ready(receivers)
         taken = None if kernel is None else kernel.take(versions)
         if taken is None:
             return None
-        refused = [versions[number] for number in taken.refused]
+        return self._emission(receivers, taken, [versions[number] for number in taken.refused])
+
+    def emit_written(
+        self,
+        receivers: Sequence[PartitionFeed],
+        written: Sequence[WrittenVersions],
+        shared: Sequence[Version],
+    ) -> BatchEmission | None:
+        """Return what written versions, and then shared ones, give to the receivers.
+
+        ``None``: Python has to take all of them. Receivers or descriptors are others than those for which the
+        rows were written, or the kernel broke.
+        """
+        joined = [FeedEmission(feed, [], [], None) for feed in receivers]
+        highs: dict[int, Timestamp] = {}
+        for emitted in self._emissions(receivers, written, shared):
+            if emitted is None:
+                return None
+            joined = [_continued(*pair) for pair in zip(joined, emitted.feeds, strict=True)]
+            for table_id, high in emitted.highs.items():
+                highs[table_id] = max(highs.get(table_id, ZERO), high)
+        return BatchEmission(joined, highs)
+
+    def _emissions(
+        self,
+        receivers: Sequence[PartitionFeed],
+        written: Sequence[WrittenVersions],
+        shared: Sequence[Version],
+    ) -> Iterator[BatchEmission | None]:
+        if self.ready(receivers) is None:
+            yield None
+            return
+        for each in written:
+            if each.before:
+                yield self.emit(receivers, each.before)
+            is_valid = each.plan == self.plan_number
+            yield self._emission(receivers, each.rows, each.at(each.rows.refused)) if is_valid else None
+        if shared:
+            yield self.emit(receivers, shared)
+
+    def _emission(
+        self, receivers: Sequence[PartitionFeed], taken: Taken, refused: Sequence[Version]
+    ) -> BatchEmission:
+        """Return what a kernel has taken, and what Python makes of the versions that it refused."""
         feeds = self._feeds
         rows = self._rows.decode(refused, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
         by_feed = zip(receivers, taken.feeds, strict=True)
@@ -109,16 +154,17 @@ class KernelRows:
             highs[table_id] = max(highs.get(table_id, ZERO), high)
         _require_equal("", "highest timestamps", sorted(highs.items()), sorted(self._rows.highs.items()))
 
-    def _ready(self, receivers: Sequence[PartitionFeed]) -> RowKernel | None:
+    def ready(self, receivers: Sequence[PartitionFeed]) -> Kernel | None:
         """Return the kernel with a plan for these receivers; ``None`` if it can write nothing for them."""
         if not self._is_open:
             self._is_open = True
             self._kernel = self._kernels.open()
-        if self._kernel is None:
+        if self._kernel is None or not self._rows.versions:
             return None
         planned = (self._rows.versions, *((feed.id, feed.epoch) for feed in receivers))
         if planned != self._planned or self._active is not self._feeds.active:
             self._planned, self._active = planned, self._feeds.active
+            self.plan_number += 1
             self._is_useful = self._kernel.plan(list(self._tables(receivers)), len(receivers))
         return self._kernel if self._is_useful else None
 
@@ -139,12 +185,21 @@ def _version_plan(table: TableDescriptor, receivers: Sequence[PartitionFeed]) ->
             continue
         try:
             templates = row_templates(table, emitter.options)
-        except UnsupportedTable:
+        except Exception:
             templates = None  # the first row fails the feed, in Python's words
         if templates is None:
             return VersionPlan(table, None)
         lanes.append(LanePlan(number, emitter.start, emitter.destinations[table.id], templates))
     return VersionPlan(table, tuple(lanes))
+
+
+def _continued(before: FeedEmission, more: FeedEmission) -> FeedEmission:
+    """Return the emission of a feed with what follows, unless the feed has failed before that."""
+    if before.error is not None:
+        return before
+    before.records.extend(more.records)
+    before.unframed.extend(more.unframed)
+    return before._replace(error=more.error)
 
 
 def _merged(

@@ -73,14 +73,3 @@ class RowKernel(Protocol):
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions. ``None``: Python has to take the whole batch."""
-
-
-class Kernels(Protocol):
-    """Opens kernels, one for each log partition. It can be sent to other processes."""
-
-    @property
-    def checks(self) -> bool:
-        """Whether Python makes every record as well, and both are compared."""
-
-    def open(self) -> RowKernel | None:
-        """Return a new kernel; ``None`` where this process has none."""

@@ -126,6 +126,10 @@ class PartitionRanges:
         states = self.table.states
         return ((states[range_id], backlog) for range_id, backlog in self._backlogs.items())
 
+    def has_backlog(self, range_id: RangeId) -> bool:
+        """Whether a range has entries that it has not applied."""
+        return range_id in self._backlogs
+
     @property
     def ready(self) -> bool:
         """Whether there are entries that `RangeEntries.drain` would apply."""

@@ -426,9 +426,9 @@ def intent_rows(state: RangeState, offset: Offset, key_bytes: int) -> Iterator[S
     Raises ``KeyTooLong`` for a transaction with an anchor key of more than ``key_bytes``.
     """
     queue, prefix = state.resolver.queue, encode_key(state.range_id)
-    for txn_id in queue.gone - queue.changed:
+    for txn_id in sorted(queue.gone - queue.changed):
         yield StateChange(StateTable.INTENTS, prefix + txn_id, None)
-    for txn_id in queue.changed:
+    for txn_id in sorted(queue.changed):
         txn = queue.get(txn_id)
         if txn is not None:
             if len(txn.anchor_key) > key_bytes:

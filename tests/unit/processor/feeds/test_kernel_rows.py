@@ -11,9 +11,11 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at
 from tests.unit.processor.driving import Driven
 from tidegate.errors import StateError
-from tidegate.processor.batch import OutputRecord, StepResult
+from tidegate.processor.batch import LogRecord, OutputRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.feeds.row_kernel import FeedRecords, RowKernel, TablePlan, Taken
+from tidegate.processor.feeds.kernels import Kernel
+from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
+from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import WriteValue
 from tidegate.ranges.version import Version
@@ -38,6 +40,12 @@ class _OddKernel:
         feeds = [FeedRecords([*records], [*odd]) for _ in range(self._feeds)]
         return Taken(feeds, [*range(0, len(versions), 2)], {104: versions[-1].timestamp})
 
+    def read(self, records: Sequence[LogRecord]) -> Named | None:
+        return None
+
+    def follow(self, state: LogState) -> Followed | None:
+        return None
+
 
 class _Absent(_OddKernel):
     def take(self, versions: Sequence[Version]) -> Taken | None:
@@ -45,11 +53,11 @@ class _Absent(_OddKernel):
 
 
 class _Kernels:
-    def __init__(self, kernel: RowKernel | None, *, checks: bool = False) -> None:
+    def __init__(self, kernel: Kernel | None, *, checks: bool = False) -> None:
         self.checks = checks
         self._kernel = kernel
 
-    def open(self) -> RowKernel | None:
+    def open(self) -> Kernel | None:
         return self._kernel
 
 
@@ -75,7 +83,7 @@ def test_refused_rows_stand_in_their_places() -> None:
 
 
 @pytest.mark.parametrize("kernel", [None, _Absent()])
-def test_python_takes_what_no_kernel_takes(kernel: RowKernel | None) -> None:
+def test_python_takes_what_no_kernel_takes(kernel: Kernel | None) -> None:
     assert _run(_Kernels(kernel), *_puts(5)) == _run(None, *_puts(5))
 
 

@@ -1,0 +1,190 @@
+"""The messages of a batch of log records between Python and the kernel (`kernel/src/log_batch.rs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from struct import Struct, pack, unpack
+from typing import Final
+
+from tidegate.errors import StateError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.kernel.instance import RawFollowed, RawNamed
+from tidegate.kernel.message import column, read_output
+from tidegate.kernel.plan import LaneOf
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.feeds.log_kernel import (
+    Anchor,
+    Closing,
+    Followed,
+    LogState,
+    MovedRange,
+    MovedTxn,
+    Named,
+    PlainRange,
+)
+from tidegate.processor.feeds.row_kernel import Taken
+from tidegate.processor.log_clock import ClockReading, ClockState, Voice
+from tidegate.raftlog.entry import RaftIndex, RangeId, TxnId
+
+_KEY_BYTES: Final = 8
+_TXN: Final = Struct("<16sI")
+_RANGE: Final = Struct("<qQQqqqqqqqQqqqqq16sqq")
+_RANGE_NUMBERS: Final = 14
+_TXN_NUMBERS: Final = 9
+_NO_TXN_ID: Final = TxnId(bytes(16))
+_UNSIGNED: Final = (1 << 64) - 1
+_OTHER: Final = _RANGE.pack(*(0,) * 16, _NO_TXN_ID, 0, 0)
+
+
+def fitting(records: Sequence[LogRecord], most_bytes: int) -> Sequence[LogRecord]:
+    """Return the first records, up to one that the kernel cannot read for sure, or to so many bytes."""
+    size = 0
+    for number, record in enumerate(records):
+        key, value = record.key, record.value
+        if key is None or value is None or len(key) != _KEY_BYTES:
+            return records[:number]
+        size += len(value)
+        if size > most_bytes and number:
+            return records[:number]
+    return records
+
+
+def write_records(records: Sequence[LogRecord], most_bytes: int) -> tuple[bytes, int]:
+    """Return the message of the first records, and how many it has: up to ``most_bytes``.
+
+    It ends before a record that the kernel cannot read for sure.
+    """
+    keys, values = [record.key for record in records], [record.value for record in records]
+    try:
+        sizes = list(map(len, values))  # type: ignore[arg-type]  # a TypeError for None
+        fits = sum(sizes) <= most_bytes and set(map(len, keys)) <= {_KEY_BYTES}  # type: ignore[arg-type]
+    except TypeError:
+        fits = False
+    if not fits:
+        records = fitting(records, most_bytes)
+        keys, values = keys[: len(records)], values[: len(records)]
+        sizes = [len(value or b"") for value in values]
+    times = column("q", [record.timestamp for record in records])
+    parts = (times, column("I", sizes), *keys, *values)
+    return b"".join(parts), len(records)  # type: ignore[arg-type]
+
+
+def read_named(named: RawNamed) -> Named:
+    """Return what a batch names."""
+    range_ids = unpack(f"<{len(named.range_ids) // 8}q", named.range_ids)
+    txns = list(_TXN.iter_unpack(named.txns))
+    return Named(
+        named.records,
+        [RangeId(range_id) for range_id in range_ids],
+        [TxnId(txn_id) for txn_id, _ in txns],
+        [number for _, number in txns],
+    )
+
+
+def write_state(state: LogState) -> bytes:
+    """Return the message with which a batch is followed."""
+    bounds = (bound for each in state.ranges if each is not None for bound in each.span)
+    numbers = [len(state.txns)]
+    for number, refs, (wall, logical), has_anchor in state.txns:
+        numbers += (number, refs, wall, logical, has_anchor)
+    return b"".join(
+        (
+            _clock(state.clock),
+            pack("<q", state.believed),
+            *map(_range, state.ranges),
+            pack(f"<{len(numbers)}q", *numbers),
+            *bounds,
+        )
+    )
+
+
+def _clock(reading: ClockReading) -> bytes:
+    state = reading.state
+    numbers = [
+        reading.time_ms,
+        reading.shown_ms,
+        reading.closed_ms,
+        state.elapsed_ms,
+        state.counted_ms,
+        state.hearings,
+        state.passed,
+        state.fell_at is not None,
+        state.fell_at or 0,
+        state.others_ms,
+        state.below,
+        len(state.voices),
+    ]
+    for voice in state.voices:
+        numbers += voice
+    return pack(f"<{len(numbers)}q", *numbers)
+
+
+def _range(plain: PlainRange | None) -> bytes:
+    if plain is None:
+        return _OTHER
+    pending = plain.pending
+    pends = (0, 0, 0, 0) if pending is None else (1, pending.covers, *pending.closed)
+    beside, txn_id = plain.beside or (ZERO, _NO_TXN_ID)
+    return _RANGE.pack(
+        1,
+        plain.generation,
+        plain.applied,
+        *plain.closed,
+        *plain.resolved,
+        *plain.high,
+        *pends,
+        plain.beside is not None,
+        *beside,
+        txn_id,
+        *map(len, plain.span),
+    )
+
+
+def read_followed(
+    followed: RawFollowed, records: bytes, named: Named, lanes: Sequence[LaneOf], taken: Taken
+) -> Followed:
+    """Return what the kernel made of the records in the message ``records``. Adds the rows to ``taken``."""
+    numbers = iter(unpack(f"<{len(followed.state) // 8}q", followed.state))
+    clock = _read_clock(numbers)
+    believed, high = next(numbers), Timestamp(next(numbers), next(numbers))
+    ranges = [_moved_range(numbers) for _ in range(next(numbers))]
+    txns = [_moved_txn(numbers, records) for _ in range(next(numbers))]
+    if any(each.number >= len(named.range_ids) for each in ranges) or any(
+        each.number >= len(named.txn_ids) for each in txns
+    ):
+        raise StateError("the kernel names what the batch does not, which is a defect: please report it")
+    count = len(followed.walls) // 8
+    read_output(followed.rows, unpack(f"<{count}q", followed.walls), 0, lanes, taken)
+    pairs = iter(unpack(f"<{2 * count}I", followed.places))
+    places = list(zip(pairs, pairs, strict=True))
+    return Followed(followed.taken, clock, believed, high, ranges, txns, places, taken)
+
+
+def _read_clock(numbers: Iterator[int]) -> ClockReading:
+    time_ms, shown_ms, closed_ms, elapsed_ms, counted_ms, hearings, passed = islice(numbers, 7)
+    has_fallen, fell_at, others_ms, below, count = islice(numbers, 5)
+    voices = tuple(_voice(*islice(numbers, 5)) for _ in range(count))
+    fell = fell_at if has_fallen else None
+    state = ClockState(elapsed_ms, counted_ms, hearings, passed, fell, voices, others_ms, below)
+    return ClockReading(time_ms, shown_ms, closed_ms, state)
+
+
+def _voice(range_id: int, shown_ms: int, closed_ms: int, counted_ms: int, heard: int) -> Voice:
+    return Voice(RangeId(range_id), shown_ms, closed_ms, counted_ms, heard)
+
+
+def _moved_range(numbers: Iterator[int]) -> MovedRange:
+    number, applied, *times, pends_anew, pends, covers, wall, logical, regressions = islice(
+        numbers, _RANGE_NUMBERS
+    )
+    closed, resolved, high = (Timestamp(*times[at : at + 2]) for at in (0, 2, 4))
+    pending = Closing(RaftIndex(covers & _UNSIGNED), Timestamp(wall, logical)) if pends else None
+    index = RaftIndex(applied & _UNSIGNED)
+    return MovedRange(number, index, closed, resolved, high, bool(pends_anew), pending, regressions)
+
+
+def _moved_txn(numbers: Iterator[int], records: bytes) -> MovedTxn:
+    number, dropped, refs, wall, logical, min_wall, min_logical, at, size = islice(numbers, _TXN_NUMBERS)
+    anchor = None if at < 0 else Anchor(records[at : at + size], Timestamp(min_wall, min_logical))
+    return MovedTxn(number, bool(dropped), refs, Timestamp(wall, logical), anchor)

@@ -1,0 +1,250 @@
+"""Gives the records of a batch to a kernel, and to Python those that the kernel refuses.
+
+The kernel takes *plain* records: commands without triggers and heartbeats, of live ranges that wait for
+nothing and whose open transactions are in memory. What they change is put back once for each range and batch.
+Their rows go out when Python's would: at the end of the step, or before something changes that rows depend
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from tidegate.errors import StateError
+from tidegate.hlc import ClosedTimestamp, ResolvedTimestamp
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.feeds.kernel_rows import KernelRows
+from tidegate.processor.feeds.kernels import Kernel
+from tidegate.processor.feeds.log_kernel import (
+    Closing,
+    Followed,
+    LogState,
+    MovedRange,
+    MovedTxn,
+    Named,
+    OpenTxn,
+    PlainRange,
+)
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.written_versions import WrittenVersions
+from tidegate.processor.processor_state import ProcessorState
+from tidegate.raftlog.entry import Heartbeat, RangeId, TxnId
+from tidegate.ranges.range_state import RangeState, RangeStatus
+
+#: The kernel goes on behind so many records of a batch that it refused, and behind one more for each so many
+#: that it took: it is given all the rest again each time.
+_REFUSALS_FREE: Final = 8
+_TAKEN_PER_REFUSAL: Final = 100
+
+
+class PlainRecords:
+    """Takes records to the state of a partition by a kernel, as Python would."""
+
+    def __init__(self, state: ProcessorState, rows: KernelRows) -> None:
+        self._state = state
+        self._rows = rows
+        self._table = state.ranges.table
+        self._committed = state.ranges.committed
+        self._horizon = state.ranges.entries.horizon
+
+    def take(
+        self,
+        records: Sequence[LogRecord],
+        receivers: Callable[[], Sequence[PartitionFeed]],
+        by_python: Callable[[Sequence[LogRecord]], None],
+    ) -> None:
+        """Apply records, those that are not plain ``by_python``.
+
+        Rows are for the ``receivers`` of the moment.
+        """
+        rest, refusals, taken = records, 0, 0
+        while rest and refusals <= _REFUSALS_FREE + taken // _TAKEN_PER_REFUSAL and self._can_follow():
+            kernel = self._rows.ready(receivers())
+            if kernel is not None:
+                found = self._follow(kernel, rest)
+                if found is None:
+                    break
+                named, followed = found
+                plain, rest = rest[: followed.taken], rest[followed.taken :]
+                taken += followed.taken
+                if self._rows.checks:
+                    with self._compared(kernel, named, followed):
+                        by_python(plain)
+                else:
+                    self._put_back(plain, named, followed)
+            if rest:
+                by_python(rest[:1])
+                rest, refusals = rest[1:], refusals + 1
+        if rest:
+            by_python(rest)
+
+    def _can_follow(self) -> bool:
+        """Whether a kernel can follow the log as the partition is now.
+
+        It cannot while feeds miss versions, while records come again after a restart, and when records are
+        to be passed over.
+        """
+        state = self._state
+        if self._committed.parted or state.read < state.position.offset:
+            return False
+        return not state.ranges.entries.reader.refused
+
+    def _follow(self, kernel: Kernel, records: Sequence[LogRecord]) -> tuple[Named, Followed] | None:
+        named = kernel.read(records)
+        if named is None:
+            return None
+        followed = kernel.follow(self._state_for(named))
+        return None if followed is None else (named, followed)
+
+    # ---- what is given ----
+
+    def _state_for(self, named: Named) -> LogState:
+        found = [self._plain(range_id) for range_id in named.range_ids]
+        ids: list[set[TxnId]] = [set() for _ in found]
+        txns: list[OpenTxn] = []
+        for number, (txn_id, place) in enumerate(zip(named.txn_ids, named.txn_ranges, strict=True)):
+            state = found[place]
+            txn = None if state is None else state.resolver.queue.get(txn_id)
+            if txn is not None:
+                ids[place].add(txn_id)
+                txns.append(OpenTxn(number, txn.refs, txn.timestamp, bool(txn.anchor_key)))
+        ranges = [None if state is None else _given(state, ids[place]) for place, state in enumerate(found)]
+        return LogState(self._table.clock.reading(), self._horizon.believed, ranges, txns)
+
+    def _plain(self, range_id: RangeId) -> RangeState | None:
+        """Return a range if it is plain: it has all its keys and entries, and nobody waits for it."""
+        state = self._table.states.get(range_id)
+        if (
+            state is None
+            or state.status is not RangeStatus.LIVE
+            or state.span is None
+            or state.chunks
+            or state.awaits_snapshot
+            or state.floors
+            or state.lags
+            or state.scan is not None
+            or state.behind is not None
+            or self._state.ranges.has_backlog(range_id)
+            or not self._table.is_here(range_id)
+        ):
+            return None
+        resolver = state.resolver
+        if not resolver.initialised or resolver.queue.allow_negative or resolver.queue.spilled:
+            return None
+        return state
+
+    # ---- what is put back ----
+
+    def _put_back(self, records: Sequence[LogRecord], named: Named, followed: Followed) -> None:
+        for moved in followed.ranges:
+            _move(self._table.touch(named.range_ids[moved.number]), moved)
+        for txn in followed.txns:
+            range_id = named.range_ids[named.txn_ranges[txn.number]]
+            _change(self._table.states[range_id], named.txn_ids[txn.number], txn)
+        self._table.clock.go_on(followed.clock)
+        self._horizon.believed = followed.believed
+        if followed.places:
+            committed = self._committed
+            plan, before, committed.shared = self._rows.plan_number, committed.shared, []
+            written = WrittenVersions(records, followed.places, followed.rows, followed.high, plan, before)
+            committed.written.append(written)
+
+    # ---- compared ----
+
+    @contextmanager
+    def _compared(self, kernel: Kernel, named: Named, followed: Followed) -> Iterator[None]:
+        """Compare what Python does meanwhile with what the kernel found.
+
+        Raises ``StateError`` for any difference: the process ends, and what differs is not written.
+        """
+        shared, states = len(self._committed.shared), self._table.states
+        before = {
+            each.number: states[named.range_ids[each.number]].closed_regressions for each in followed.ranges
+        }
+        yield
+        for moved in followed.ranges:
+            state = states[named.range_ids[moved.number]]
+            regressions = state.closed_regressions - before[moved.number]
+            _require_equal(f"range {state.range_id}", _as_moved(moved, regressions, state), moved)
+        for txn in followed.txns:
+            txn_id, range_id = named.txn_ids[txn.number], named.range_ids[named.txn_ranges[txn.number]]
+            known = states[range_id].resolver.queue.get(txn_id)
+            reference = (0, None) if known is None else (known.refs, known.timestamp)
+            ours = (txn.refs, txn.timestamp if txn.refs else None)
+            _require_equal(f"transaction {txn_id.hex()} of range {range_id}", reference, ours)
+        _require_equal("the log clock", self._table.clock.reading(), followed.clock)
+        _require_equal("the horizon", self._horizon.believed, followed.believed)
+        versions = self._committed.shared[shared:]
+        _require_equal("versions", len(versions), len(followed.places))
+        if versions:
+            _require_equal("rows", kernel.take(versions), followed.rows)
+
+
+def _given(state: RangeState, named: set[TxnId]) -> PlainRange:
+    resolver = state.resolver
+    beside = resolver.queue.oldest_beside(named)
+    assert state.span is not None
+    return PlainRange(
+        state.generation,
+        state.applied,
+        resolver.closed,
+        resolver.resolved,
+        state.high,
+        state.pending_heartbeat,
+        None if beside is None else (beside.timestamp, beside.txn_id),
+        state.span,
+    )
+
+
+def _move(state: RangeState, moved: MovedRange) -> None:
+    state.claimed_since_ms = None
+    state.applied, state.high = moved.applied, moved.high
+    state.resolver.closed = ClosedTimestamp(moved.closed)
+    state.resolver.resolved = ResolvedTimestamp(moved.resolved)
+    state.closed_regressions += moved.regressions
+    if moved.pends_anew:
+        state.pending_heartbeat = _heartbeat(state, moved)
+
+
+def _heartbeat(state: RangeState, moved: MovedRange) -> Heartbeat | None:
+    if moved.pending is None:
+        return None
+    covers, closed = moved.pending
+    return Heartbeat(state.range_id, state.generation, ClosedTimestamp(closed), covers)
+
+
+def _change(state: RangeState, txn_id: TxnId, txn: MovedTxn) -> None:
+    queue = state.resolver.queue
+    if txn.dropped:
+        queue.remove(txn_id)
+    if txn.refs:
+        queue.replace(txn_id, txn.refs, txn.timestamp, txn.anchor)
+
+
+def _as_moved(moved: MovedRange, regressions: int, state: RangeState) -> MovedRange:
+    """Return the range that ``moved`` is about as it is after Python has taken the batch."""
+    resolver, pending = state.resolver, moved.pending
+    if moved.pends_anew:
+        beat = state.pending_heartbeat
+        pending = None if beat is None else Closing(beat.covers, beat.closed)
+    return MovedRange(
+        moved.number,
+        state.applied,
+        resolver.closed,
+        resolver.resolved,
+        state.high,
+        moved.pends_anew,
+        pending,
+        regressions,
+    )
+
+
+def _require_equal(what: str, reference: object, ours: object) -> None:
+    if reference != ours:
+        raise StateError(
+            f"the kernel and Python differ in {what}: {repr(ours)[:500]} by the kernel, "
+            f"{repr(reference)[:500]} by Python. This is a defect: set TIDEGATE_KERNEL=off, and please "
+            "report it"
+        )
