@@ -26,7 +26,7 @@ from tidegate.changefeed.text.datum_text import inet_text, timetz_text
 from tidegate.changefeed.text.json_text import json_value
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.rows import Catalog, Kind, Row, SqlType, parse_sql_type
 from tidegate.verify import TopicRecord
 
@@ -149,6 +149,10 @@ def _created(types: Scenario, registry: SchemaRegistry) -> StateRecord:
     return feed.current_state
 
 
+def _high_water(types: Scenario) -> Timestamp:
+    return Jobs(types.connection, types.app_id).feed(FeedId("types")).high_water or ZERO
+
+
 class _Reader:
     """All records of a feed's topics, by Confluent's deserializer."""
 
@@ -192,6 +196,8 @@ def test_the_deserializer_reads_every_record_and_gives_the_committed_rows(types:
         types.append()
         end = max(version.timestamp for version in types.log.history)
         reader = _Reader(types, registry, state)
+        # To read all records takes seconds on a busy machine, so that is done when markers are about to be there.
+        worker.wait_until(lambda: _high_water(types) >= end, "a high-water that covers the history")
         worker.wait_until(lambda: reader.covers(end), "a marker that covers the history")
         reader.read_rows()
     assert state.start is not None

@@ -9,6 +9,7 @@ import subprocess
 import sysconfig
 import venv
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 _SEED: Final = 20
 #: Each process of the cluster has a Java of its own.
 _EXECUTOR: Final = ("--conf", "spark.executor.memory=512m")
+_ROUNDS: Final = 10
 _CREATED: Final = "updated, resolved, initial_scan='no'"
 
 
@@ -54,16 +56,26 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.soak)])
-def test_an_executor_a_worker_and_a_driver_that_are_killed_lose_and_invent_nothing(
-    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster, python: Path, rounds: int
+def test_executors_get_the_code_from_the_command_and_one_that_is_killed_loses_and_invents_nothing(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster, python: Path
 ) -> None:
-    print("seed", _SEED)
+    with _loaded(broker, topic_prefix, tmp_path) as load, SparkProcess(
+        load, tmp_path / "checkpoint", _EXECUTOR, Cluster(workers.master, python)
+    ) as driver:
+        load.create_feed(_CREATED, Engine.SPARK)
+        os.kill(_executor_of(workers.workers[0]), signal.SIGKILL)
+        load.wait_past_now("a marker behind the executor's end")
+        _finish(load, driver)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_000)
+def test_executors_workers_and_drivers_that_are_killed_lose_and_invent_nothing(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster, python: Path
+) -> None:
     checkpoint, place = tmp_path / "checkpoint", Cluster(workers.master, python)
-    with live_load(
-        broker.bootstrap, topic_prefix, tmp_path, seed=_SEED, store={"split_every_ms": 10_000}, rows_per_s=200
-    ) as load:
-        for number in range(rounds):
+    with _loaded(broker, topic_prefix, tmp_path) as load:
+        for number in range(_ROUNDS):
             with SparkProcess(load, checkpoint, _EXECUTOR, place) as driver:
                 if not number:
                     load.create_feed(_CREATED, Engine.SPARK)
@@ -75,8 +87,28 @@ def test_an_executor_a_worker_and_a_driver_that_are_killed_lose_and_invent_nothi
                 workers.workers[0].start()
                 driver.kill()
         with SparkProcess(load, checkpoint, _EXECUTOR, place) as driver:
-            load.wait_past_now("a marker by the second driver")
+            load.wait_past_now("a marker by the last driver")
             _finish(load, driver)
+
+
+def test_a_package_that_executors_lack_is_named_in_one_sentence(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    place = Cluster(workers.master, tmp_path / "bare" / "bin" / "python")
+    with _loaded(broker, topic_prefix, tmp_path) as load:
+        with SparkProcess(load, tmp_path / "checkpoint", _EXECUTOR, place) as driver:
+            assert driver.wait() == 1, driver.text[-5_000:]
+            (sentence,) = [line for line in driver.text.splitlines() if line.startswith("Error: ")]
+    assert "cannot run tidegate: No module named" in sentence
+    assert "docs/spark-cluster.md" in sentence
+    assert "Traceback" not in driver.text
+
+
+def _loaded(broker: KafkaBroker, prefix: str, directory: Path) -> AbstractContextManager[LiveLoad]:
+    print("seed", _SEED)
+    splits = {"split_every_ms": 10_000}
+    return live_load(broker.bootstrap, prefix, directory, seed=_SEED, store=splits, rows_per_s=200)
 
 
 def _finish(load: LiveLoad, driver: SparkProcess) -> None:
