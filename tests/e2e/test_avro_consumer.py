@@ -196,7 +196,7 @@ def test_the_deserializer_reads_every_record_and_gives_the_committed_rows(types:
         types.append()
         end = max(version.timestamp for version in types.log.history)
         reader = _Reader(types, registry, state)
-        # To read all records takes seconds on a busy machine, so that is done when markers are about to be there.
+        # Reading all records takes seconds on a busy machine. It begins when markers are about to be there.
         worker.wait_until(lambda: _high_water(types) >= end, "a high-water that covers the history")
         worker.wait_until(lambda: reader.covers(end), "a marker that covers the history")
         reader.read_rows()

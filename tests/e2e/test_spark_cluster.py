@@ -59,9 +59,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_executors_get_the_code_from_the_command_and_one_that_is_killed_loses_and_invents_nothing(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster, python: Path
 ) -> None:
-    with _loaded(broker, topic_prefix, tmp_path) as load, SparkProcess(
-        load, tmp_path / "checkpoint", _EXECUTOR, Cluster(workers.master, python)
-    ) as driver:
+    with (
+        _loaded(broker, topic_prefix, tmp_path) as load,
+        SparkProcess(load, tmp_path / "checkpoint", _EXECUTOR, Cluster(workers.master, python)) as driver,
+    ):
         load.create_feed(_CREATED, Engine.SPARK)
         os.kill(_executor_of(workers.workers[0]), signal.SIGKILL)
         load.wait_past_now("a marker behind the executor's end")
@@ -96,10 +97,12 @@ def test_a_package_that_executors_lack_is_named_in_one_sentence(
 ) -> None:
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     place = Cluster(workers.master, tmp_path / "bare" / "bin" / "python")
-    with _loaded(broker, topic_prefix, tmp_path) as load:
-        with SparkProcess(load, tmp_path / "checkpoint", _EXECUTOR, place) as driver:
-            assert driver.wait() == 1, driver.text[-5_000:]
-            (sentence,) = [line for line in driver.text.splitlines() if line.startswith("Error: ")]
+    with (
+        _loaded(broker, topic_prefix, tmp_path) as load,
+        SparkProcess(load, tmp_path / "checkpoint", _EXECUTOR, place) as driver,
+    ):
+        assert driver.wait() == 1, driver.text[-5_000:]
+        (sentence,) = [line for line in driver.text.splitlines() if line.startswith("Error: ")]
     assert "cannot run tidegate: No module named" in sentence
     assert "docs/spark-cluster.md" in sentence
     assert "Traceback" not in driver.text

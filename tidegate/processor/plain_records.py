@@ -24,7 +24,7 @@ from tidegate.processor.feeds.log_kernel import (
     MovedRange,
     MovedTxn,
     Named,
-    OpenTxn,
+    NumberedTxn,
     PlainRange,
 )
 from tidegate.processor.feeds.partition_feed import PartitionFeed
@@ -103,13 +103,13 @@ class PlainRecords:
     def _state_for(self, named: Named) -> LogState:
         found = [self._plain(range_id) for range_id in named.range_ids]
         ids: list[set[TxnId]] = [set() for _ in found]
-        txns: list[OpenTxn] = []
+        txns: list[NumberedTxn] = []
         for number, (txn_id, place) in enumerate(zip(named.txn_ids, named.txn_ranges, strict=True)):
             state = found[place]
             txn = None if state is None else state.resolver.queue.get(txn_id)
             if txn is not None:
                 ids[place].add(txn_id)
-                txns.append(OpenTxn(number, txn.refs, txn.timestamp, bool(txn.anchor_key)))
+                txns.append(NumberedTxn(number, txn.refs, txn.timestamp, bool(txn.anchor_key)))
         ranges = [None if state is None else _given(state, ids[place]) for place, state in enumerate(found)]
         return LogState(self._table.clock.reading(), self._horizon.believed, ranges, txns)
 

@@ -49,7 +49,7 @@ class PlainRange(NamedTuple):
     span: Span
 
 
-class OpenTxn(NamedTuple):
+class NumberedTxn(NamedTuple):
     """A transaction that is open before a batch, by its number. ``has_anchor``: its anchor key is known."""
 
     number: int
@@ -64,7 +64,7 @@ class LogState(NamedTuple):
     clock: ClockReading
     believed: int
     ranges: Sequence[PlainRange | None]
-    txns: Sequence[OpenTxn]
+    txns: Sequence[NumberedTxn]
 
 
 class Closing(NamedTuple):
