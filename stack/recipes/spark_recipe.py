@@ -19,7 +19,8 @@ _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 
 #: What Spark's scripts set. Without the version of Scala a worker finds no jars for its executors.
-_ENVIRONMENT: Final = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_SCALA_VERSION": "2.13"}
+#: Executors find packages as on another machine: not by the path of who started the cluster.
+_ENVIRONMENT: Final = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": ""}
 
 #: What a worker may be told besides Spark's own properties: where its master is, and what it offers.
 MASTER: Final = "master"

@@ -265,7 +265,7 @@ class LiveLoad:
         for worker in self._workers:
             if worker.running:
                 worker.kill()
-        self.store.end()
+        self.store.kill()
 
 
 @contextmanager

@@ -49,7 +49,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages / "packages.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     found = home / "bin" / "python"
     lacks = subprocess.run(
-        [found, "-c", "import pyspark, tidegate"], capture_output=True, text=True, check=False, cwd=home
+        [found, "-c", "import pyspark, tidegate"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": ""},
     )
     assert "No module named 'tidegate'" in lacks.stderr
     return found
@@ -102,7 +107,7 @@ def test_a_package_that_executors_lack_is_named_in_one_sentence(
         SparkProcess(load, tmp_path / "checkpoint", _EXECUTOR, place) as driver,
     ):
         assert driver.wait() == 1, driver.text[-5_000:]
-        (sentence,) = [line for line in driver.text.splitlines() if line.startswith("Error: ")]
+        (sentence,) = [line for line in driver.text.splitlines() if line.startswith("The executor at ")]
     assert "cannot run tidegate: No module named" in sentence
     assert "docs/spark-cluster.md" in sentence
     assert "Traceback" not in driver.text
