@@ -1,0 +1,1 @@
+"""``spark.readStream.format("tidegate")``: rows of feeds as DataFrames, one closed cut a batch."""

@@ -1,0 +1,168 @@
+"""Finds closed cuts of a feed, for the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.client.kafka.cluster import Bounds, Cluster
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.kafka.watched_cluster import WatchedCluster
+from tidegate.client.last_markers import last_markers
+from tidegate.errors import HistoryLost, InputError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.spark.datasource.closed_cut import ClosedCut
+from tidegate.spark.datasource.source_feed import SourceFeed
+from tidegate.spark.warehouse.buckets import Buckets
+from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.verify import TopicPartition
+
+_ANEW: Final = "Begin with a new checkpoint"
+
+
+class CutFinder:
+    """Asks Kafka how far a feed is complete. Close it.
+
+    Every method raises ``BrokerUnavailable`` where Kafka does not answer, and ``HistoryLost`` for a topic
+    that was made anew.
+    """
+
+    def __init__(self, feed: SourceFeed) -> None:
+        self._feed = feed
+        self._connection = feed.reading.connection
+        self._decoder = feed.reading.decoder()
+        self._cluster = WatchedCluster(self._connection, feed.tables[0].topic)
+        self._asked = Cluster(self._connection)
+        self._admin = open_admin(self._connection, self._connection.timeout_s)
+
+    def close(self) -> None:
+        """Close the clients."""
+        self._cluster.close()
+
+    def newest(self, buckets: Buckets | None = None) -> Timestamp:
+        """Return the newest closed cut, with ``buckets`` the end of the last one that is closed.
+
+        It is zero where a partition has no marker yet.
+        """
+        found = last_markers(self._cluster, self._feed.topic_ids, self._decoder)
+        self._cluster.require_same()
+        closed = min((each or ZERO for each in found.values()), default=ZERO)
+        return closed if buckets is None else Timestamp(buckets.closed_by(closed))
+
+    def first(self, start: Timestamp | None, buckets: Buckets | None = None) -> ClosedCut:
+        """Return the cut at which a new stream begins: it reads the rows above it.
+
+        ``start`` is zero for the beginning of the topics, ``None`` for the newest cut. Raises ``InputError``
+        for a start that the topics do not reach back to.
+        """
+        bounds = self._bounds()
+        if start == ZERO:
+            self._require_whole(bounds, "start from latest, or from a timestamp behind what was deleted")
+            return self._cut(ZERO, {place: each.low for place, each in bounds.items()})
+        if start is None:
+            start = self.newest(buckets)
+        begin = self._feed.topics.start
+        if start < begin:
+            raise InputError(
+                f"Feed {self._feed.feed_id} began at {begin}, and the start {start} is before that: its rows "
+                "begin with the option start='earliest'."
+            )
+        return self._cut(start, self._positions(start, bounds))
+
+    def next(self, cut: ClosedCut, buckets: Buckets | None) -> ClosedCut:
+        """Return the newest cut above ``cut``, or ``cut`` itself where there is none.
+
+        Raises ``HistoryLost`` where records behind ``cut`` are deleted.
+        """
+        self._require_same_topics(cut)
+        bounds = self._bounds()
+        self._require_kept(cut, bounds)
+        closed = self.newest(buckets)
+        if closed <= cut.closed:
+            return cut
+        return self._cut(closed, self._positions(closed, bounds, cut))
+
+    def whole(self, as_of: Timestamp | None) -> ClosedCut:
+        """Return the cut of a batch query, with the beginnings of all partitions as positions.
+
+        Raises ``InputError`` for a timestamp that is not closed yet, or before the feed began, and
+        ``HistoryLost`` where the topics do not have all rows.
+        """
+        feed, newest = self._feed, self.newest()
+        if feed.topics.options.initial_scan is InitialScan.NO:
+            raise HistoryLost(
+                f"Feed {feed.feed_id} began without a scan, so its topics lack the rows that have not "
+                f"changed since {feed.topics.start}: they do not tell a table's state. Read a feed WITH "
+                "initial_scan"
+            )
+        bounds = self._bounds()
+        self._require_whole(bounds, "read a new feed WITH initial_scan whose topic keeps its records")
+        closed = newest if as_of is None else as_of
+        if closed > newest:
+            raise InputError(f"Not every row up to {closed} has come: the feed is complete up to {newest}.")
+        if closed < feed.topics.start:
+            raise InputError(
+                f"Feed {feed.feed_id} began at {feed.topics.start}: as_of {closed} is before that."
+            )
+        return self._cut(closed, {place: each.low for place, each in bounds.items()})
+
+    def _cut(self, closed: Timestamp, positions: Mapping[FeedPartition, int]) -> ClosedCut:
+        return ClosedCut(closed, positions, self._feed.topic_ids)
+
+    def _bounds(self) -> dict[FeedPartition, Bounds]:
+        asked = self._asked.bounds([TopicPartition(*place) for place in self._feed.places()])
+        return {FeedPartition(*place): each for place, each in asked.items()}
+
+    def _positions(
+        self, closed: Timestamp, bounds: Mapping[FeedPartition, Bounds], known: ClosedCut | None = None
+    ) -> dict[FeedPartition, int]:
+        """Return for each partition the first record whose time is at or above ``closed``.
+
+        A record's time is its row's commit. Where the broker stamps records it is not, and reading begins
+        where it began before.
+        """
+        stamped = self._asked.stamped_by_broker(list(self._feed.topic_ids))
+        places = [TopicPartition(*place) for place in bounds if place.topic not in stamped]
+        found = self._asked.offsets_at(places, closed.wall_ms) if places else {}
+        before = known.positions if known is not None else {place: each.low for place, each in bounds.items()}
+        return {
+            place: max(found.get(TopicPartition(*place), 0), before.get(place, bounds[place].low))
+            for place in bounds
+        }
+
+    def _require_same_topics(self, cut: ClosedCut) -> None:
+        now = self._admin.ids(list(self._feed.topic_ids))
+        if cut.topic_ids.keys() != now.keys():
+            raise InputError(
+                f"The checkpoint is of the topics {', '.join(sorted(cut.topic_ids))}, and the query reads "
+                f"{', '.join(sorted(now))}. {_ANEW}."
+            )
+        for topic, known in cut.topic_ids.items():
+            if now[topic] != known:
+                raise HistoryLost(
+                    f"Topic {topic} was deleted and created anew: its offsets start again. {_ANEW}", topic
+                )
+
+    def _require_kept(self, cut: ClosedCut, bounds: Mapping[FeedPartition, Bounds]) -> None:
+        for place, each in bounds.items():
+            position = cut.positions.get(place, 0)
+            if position < each.low:
+                raise HistoryLost(
+                    f"The query goes on at offset {position} of {place}, whose first record is at "
+                    f"{each.low}: those between them are deleted. {_ANEW}, and give the topic a longer "
+                    "retention",
+                    place.topic,
+                    place.partition,
+                    position,
+                )
+
+    def _require_whole(self, bounds: Mapping[FeedPartition, Bounds], advice: str) -> None:
+        for place, each in bounds.items():
+            if each.low > 0:
+                raise HistoryLost(
+                    f"The first {each.low} records of {place} are deleted: {advice}",
+                    place.topic,
+                    place.partition,
+                    0,
+                )

@@ -1,0 +1,72 @@
+"""The rows of one partition that are above one closed cut and at or below the next, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.changefeed.encoding.record import RecordDecoder, RowRecord
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
+from tidegate.subscribe.gate.row_chunk import RowChunk
+from tidegate.subscribe.gate.seen_versions import SeenVersions
+from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
+
+
+class CutRows:
+    """Takes the records of a partition in the order of their offsets, until it is ``complete``.
+
+    It is complete with the first marker at or above ``closed``: no new row at or below that follows.
+    ``above`` is the cut before.
+    """
+
+    def __init__(
+        self, place: FeedPartition, decoder: RecordDecoder, above: Timestamp, closed: Timestamp
+    ) -> None:
+        self.complete = False
+        self._place = place
+        self._reader = VersionReader({place.topic: decoder})
+        self._above, self._closed = above, closed
+        self._marker = ZERO
+        self._seen = SeenVersions(place)
+
+    def take(self, records: RecordColumns) -> Iterator[tuple[Timestamp, FeedRecord, RowRecord | None]]:
+        """Yield new rows: the timestamp, the record, and the decoded row if it had to be decoded for that.
+
+        Raises ``UnreadableRow`` and ``PromiseBroken``.
+        """
+        begin, end = 0, len(records.offsets)
+        while begin < end and not self.complete:
+            marker = records.keys.index(None, begin) if None in records.keys[begin:] else end
+            chunk = self._reader.chunk(self._place, records.part(begin, marker)) if begin < marker else None
+            if chunk is not None:
+                yield from self._new(chunk)
+            if marker < end:
+                self._take_marker(records.record(marker))
+            begin = marker + 1
+
+    def decoded(self, record: FeedRecord) -> RowRecord:
+        """Decode a row. Raises ``UnreadableRow``."""
+        return self._reader.row(self._place, record)
+
+    def _new(self, chunk: RowChunk) -> Iterator[tuple[Timestamp, FeedRecord, RowRecord | None]]:
+        mask = chunk.up_to(self._closed) & ~chunk.up_to(self._above)
+        wanted = chunk.where(mask)
+        columns = zip(
+            wanted.walls.tolist(),
+            wanted.logicals.tolist(),
+            wanted.offsets.tolist(),
+            wanted.keys,
+            wanted.values,
+            wanted.records,
+            strict=True,
+        )
+        for wall, logical, offset, key, value, row in columns:
+            updated, record = Timestamp(wall, logical), FeedRecord(offset, key, value)
+            if not self._seen.is_repeat(record, updated):
+                yield updated, record, row
+
+    def _take_marker(self, record: FeedRecord) -> None:
+        resolved = self._reader.marker(self._place, record).resolved
+        require_risen(self._place, record.offset, resolved, self._marker)
+        self._marker = resolved
+        self.complete = resolved >= self._closed

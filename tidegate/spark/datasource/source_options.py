@@ -1,0 +1,90 @@
+"""The options of ``format("tidegate")``, as one object that is checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.errors import SettingsError
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
+from tidegate.spark.warehouse.buckets import Buckets
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+_MARKER: Final = "marker"
+#: The options, with what their values are.
+_OPTIONS: Final = {
+    "bootstrap": "Kafka brokers as host:port, comma-separated; by default TIDEGATE_BOOTSTRAP_SERVERS",
+    "app_id": "the application of the workers; by default TIDEGATE_APP_ID, else tidegate",
+    "topic_prefix": "the prefix of the log topic; by default TIDEGATE_TOPIC_PREFIX, else none",
+    "feed": "the id of the feed; not needed where the application has one",
+    "tables": "some of the feed's tables, comma-separated; by default all",
+    "start": "earliest, latest, or an HLC timestamp: where a new stream begins; by default earliest",
+    "cut": "marker, or a duration such as 1m: where a batch may end; by default marker",
+    "as_of": "an HLC timestamp: what a batch query shows; by default the newest that is complete",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a user has asked for.
+
+    Attributes:
+        bootstrap, app_id, topic_prefix: where the feed is; empty for what the environment says.
+        feed: its id; empty for the only one.
+        tables: the tables to read; none for all.
+        start: ``None`` for the newest cut, zero for the beginning of the topics, else the rows above it.
+        buckets: where batches end; ``None`` for every marker.
+        as_of: what a batch query shows; ``None`` for the newest cut.
+    """
+
+    bootstrap: str = ""
+    app_id: str = ""
+    topic_prefix: str = ""
+    feed: str = ""
+    tables: tuple[str, ...] = ()
+    start: Timestamp | None = ZERO
+    buckets: Buckets | None = None
+    as_of: Timestamp | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Read Spark's options, whose names come in any case. Raises ``SettingsError``."""
+        given = {name.lower(): value.strip() for name, value in options.items()}
+        if unknown := sorted(given.keys() - _OPTIONS.keys()):
+            raise SettingsError(
+                f"format('tidegate') has no option {unknown[0]!r}. It has {', '.join(_OPTIONS)}."
+            )
+        start, cut, as_of = given.get("start", EARLIEST), given.get("cut", _MARKER), given.get("as_of")
+        return cls(
+            given.get("bootstrap", ""),
+            given.get("app_id", ""),
+            given.get("topic_prefix", ""),
+            given.get("feed", ""),
+            tables=tuple(filter(None, (each.strip() for each in given.get("tables", "").split(",")))),
+            start=_start(start),
+            buckets=None if cut == _MARKER else _buckets(cut),
+            as_of=None if as_of is None else _timestamp("as_of", as_of),
+        )
+
+
+def _start(text: str) -> Timestamp | None:
+    if text == LATEST:
+        return None
+    return ZERO if text == EARLIEST else _timestamp("start", text)
+
+
+def _timestamp(name: str, text: str) -> Timestamp:
+    try:
+        return parse_decimal(text)
+    except ValueError as error:
+        raise SettingsError(f"The option {name} cannot be used: {error}. It is {_OPTIONS[name]}.") from None
+
+
+def _buckets(text: str) -> Buckets:
+    try:
+        return Buckets(parse_duration(text))
+    except (ValueError, SettingsError) as error:
+        raise SettingsError(f"The option cut cannot be used: {error}. It is {_OPTIONS['cut']}.") from None
