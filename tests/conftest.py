@@ -26,6 +26,7 @@ from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
 from tests.shared_broker import BrokerHost, shared_broker
+from tidegate import redaction
 
 # No deadline: on a machine that also runs a broker, a slow example says nothing about the code.
 # The blob reproduces a failure anywhere with one line.
@@ -123,6 +124,14 @@ def broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
         return
     with KafkaBroker() as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_this_test_alone() -> Iterator[None]:
+    """Have a process forget the secrets of a test behind it: they are words in the texts of others."""
+    before = set(redaction._used)
+    yield
+    redaction._used.intersection_update(before)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from tests.contract.engine import Output, Task
@@ -86,11 +86,18 @@ class _Working:
         worker.wait_until(all_run, "all feeds to run", _START_S)
 
     def _log_is_processed(self) -> bool:
-        """Whether the worker's group has reported the end of the log: what it reports is durable."""
+        """Whether the worker's group has reported the end of the log: what it reports is durable.
+
+        A broker that is too busy to say so within 10 seconds is asked again.
+        """
         consumer = Consumer({"bootstrap.servers": self._run.bootstrap, "group.id": self._run.app_id})
         try:
             ends = [len(records) for records in self._run.task.log]
             places = [Place(f"{self._run.prefix}raftlog", number) for number in range(len(ends))]
             return [place.offset for place in consumer.committed(places, timeout=10)] == ends
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TIMED_OUT:
+                raise
+            return False
         finally:
             consumer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ def prefix(broker: KafkaBroker) -> str:
     first.apply(TABLE.put(2, 1, "one"), close=3)
     first.apply(TABLE.delete(60, 1)._replace(prev_value=TABLE.pair(1, "one")[1]), close=61)
     second.apply(CommitIntent(txn(1), *_swap(TABLE.pair(200, "two"), 62)), trigger=Trigger.SPLIT)
-    name = "debug-rangefeed-"
+    name = f"debug-rangefeed-{uuid.uuid4().hex[:8]}-"
     create_topic(broker.bootstrap, f"{name}{LOG}", 2)
     write(
         broker.bootstrap,
