@@ -66,9 +66,13 @@ class HandFeed:
         if side and (beside is None or beside.options.resolved_topic != side):
             create_topic(bootstrap, self.options.resolved_topic, partitions)
         for descriptor in descriptors:
-            entry = encode_entry(update_of(descriptor))
-            self.producer.produce(f"{prefix}raftlog", entry, encode_key(BROADCAST))
+            self.describe(descriptor)
         self.define("feed" if beside is None else self._table.name)
+
+    def describe(self, descriptor: TableDescriptor) -> None:
+        """Write a descriptor to the log."""
+        entry = encode_entry(update_of(descriptor))
+        self.producer.produce(f"{self.prefix}raftlog", entry, encode_key(BROADCAST))
 
     def define(self, feed_id: str, options: FeedOptions | None = None) -> None:
         """Store a feed that runs, on the same topic."""
