@@ -25,6 +25,7 @@ from stack.recipes.kafka_recipe import BOOTSTRAP_CHECKPOINT, CLASS_ARCHIVE
 from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
+from tests.kernel_everywhere import use_kernel_of_environment
 from tests.shared_broker import BrokerHost, shared_broker
 from tidegate import redaction
 
@@ -41,6 +42,8 @@ settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
 # threads beside the program takes 0.3 s more of each start, and 20 MiB.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+_WITH_KERNEL: Final = use_kernel_of_environment()
+
 _HOST: Final = pytest.StashKey[BrokerHost]()
 _ADDRESS: Final = "broker_host"
 #: What a test process is told by the one that shares the tests out, and the variable that tells brokers.
@@ -53,6 +56,12 @@ _TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
 @pytest.hookimpl(trylast=True)  # when the tests that are not asked for are gone
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Among several processes the tests are in an order that keeps all of them busy to the end."""
+    if _WITH_KERNEL:
+        for item in items:
+            if item.get_closest_marker("python_step"):
+                item.add_marker(
+                    pytest.mark.skip("it puts a defect into Python's step, which the kernel lacks")
+                )
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes > 1:
         items[:] = dealt(items, processes, _kept_together, _seconds)

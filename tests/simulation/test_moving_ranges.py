@@ -386,8 +386,8 @@ def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("defect", "troubles", "first"),
     [
-        (_clock_by_record, _WRONG_TIMES, 0),
-        (_heard_by_record_times, _HASTY, 44),
+        pytest.param(_clock_by_record, _WRONG_TIMES, 0, marks=pytest.mark.python_step),
+        pytest.param(_heard_by_record_times, _HASTY, 44, marks=pytest.mark.python_step),
         (_pauses_elapse, _PAUSES, 0),
         (_claimed_if_needed, _LOST_ENDS, 0),
     ],

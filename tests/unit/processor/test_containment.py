@@ -90,6 +90,7 @@ def _raise(*_: object, **__: object) -> Any:
     raise ArithmeticError("nobody foresaw it")
 
 
+@pytest.mark.python_step
 @pytest.mark.parametrize(
     ("part", "method"), [(TableCodec, "decode"), (_TableEmitter, "_encoded")], ids=["read", "written"]
 )
@@ -243,6 +244,7 @@ def test_a_descriptor_whose_reading_nobody_foresaw_is_kept_with_its_record(
     assert "ArithmeticError" in result.refused[0].exception
 
 
+@pytest.mark.python_step
 @pytest.mark.parametrize(
     ("part", "method"), [(TableCodec, "decode"), (_TableEmitter, "_encoded")], ids=["read", "written"]
 )
@@ -269,6 +271,7 @@ def test_a_row_that_nobody_can_deal_with_is_kept_with_what_reads_it(
     assert "odd" in row.values
 
 
+@pytest.mark.python_step
 def test_a_row_that_cannot_be_read_for_a_reason_that_is_known_is_not_kept() -> None:
     log, plain = opened()
     driven = active(activation([PLAIN.descriptor]))

@@ -79,6 +79,7 @@ def test_the_error_of_a_row_names_its_table_once(options: FeedOptions) -> None:
     assert options.diff or "table prices, column price" in str(error)
 
 
+@pytest.mark.python_step
 @pytest.mark.parametrize("batch", [1, 99])
 def test_a_row_that_cannot_be_encoded_fails_its_feed_by_name_and_other_feeds_go_on(
     batch: int, monkeypatch: pytest.MonkeyPatch
