@@ -53,7 +53,7 @@ class NoFaustServers(BootStrategy):
 
 
 class NoTables(TableManager):
-    """Faust's manager of tables, for an application without any."""
+    """Faust's manager of tables, for an application that has no tables."""
 
     async def on_start(self) -> None:
         """Subscribe at once; stock Faust first waits a second for agents to declare tables."""

@@ -366,7 +366,7 @@ class Run:
         if accepted is not None:
             definition = accepted.definition
             self._accepted[definition.id] = accepted
-            self._say(sink_name(number), f"goes on on another cluster from {plan.origin.value}")
+            self._say(sink_name(number), f"continues on another cluster from {plan.origin.value}")
             self._write_job(DefinitionRecord(definition))
 
     def _feed(self, number: int) -> FeedView:

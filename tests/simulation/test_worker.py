@@ -126,7 +126,7 @@ def test_each_kind_of_trouble_by_itself_breaks_no_promise(simulations: Simulatio
 
 
 @pytest.mark.slow
-def test_feeds_go_on_on_clusters_that_operators_accept(simulations: Simulations) -> None:
+def test_feeds_continue_on_clusters_that_operators_accept(simulations: Simulations) -> None:
     done = simulations.run("--profile", "fail-overs", "--seed", "0", "--runs", str(_RUNS))
     assert done.status == 0, done.output
 

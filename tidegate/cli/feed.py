@@ -192,7 +192,7 @@ def move(
     """
     id_, jobs = feed_id(feed_name), Jobs(connection, app_id)
     jobs.move(id_, Engine(engine))
-    click.echo(f"Feed {id_} goes on on {engine}.", err=True)
+    click.echo(f"Feed {id_} continues on {engine}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)
 
@@ -254,7 +254,7 @@ def accept_cluster(
             click.echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
             return
         go_on_there(jobs, found, begin)
-        click.echo(f"Feed {id_} goes on on the cluster {found.found}.", err=True)
+        click.echo(f"Feed {id_} continues on the cluster {found.found}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)
 

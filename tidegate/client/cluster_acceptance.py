@@ -293,4 +293,4 @@ def _require_fitting(found: FoundCluster) -> None:
         except (FeedError, TopologyError) as error:
             fault = str(error)
     if fault:
-        raise InputError(f"Feed {found.feed_id} cannot go on on {found.found}: {fault}.")
+        raise InputError(f"Feed {found.feed_id} cannot continue on {found.found}: {fault}.")

@@ -63,7 +63,7 @@ def running_status(feed: FeedView) -> str:
         accepted = feed.defined.accepted
         if accepted is not None and accepted.epoch == feed.defined.epoch:
             where = f"the cluster {accepted.cluster}" if accepted.cluster else "the workers' own cluster"
-            return f"going on on {where}"
+            return f"continuing on {where}"
         return f"moving to {feed.defined.engine.value}"
     if feed.status is not FeedState.RUNNING or feed.definition is None or feed.high_water is not None:
         return ""

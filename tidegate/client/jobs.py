@@ -153,8 +153,8 @@ class Jobs:
             producer.commit([Record(*self._place, record.key, record.to_bytes())])
         except DeliveryError as error:
             raise InputError(
-                f"Somebody else moves feed {feed_id}, or has it go on on another cluster, and this came too "
-                f"late: nothing was asked for. Look where it is with `tidegate feed show {feed_id}` "
+                f"Somebody else moves feed {feed_id}, or has it continue on another cluster, and this came "
+                f"too late: nothing was asked for. Look where it is with `tidegate feed show {feed_id}` "
                 f"({error})."
             ) from None
         finally:
@@ -228,7 +228,7 @@ def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
             f"--engine {engine.value}."
         )
     if fault := known_fault(defined.options, engine):
-        raise InputError(f"Feed {feed_id} cannot go on on {engine.value}: {fault}.")
+        raise InputError(f"Feed {feed_id} cannot continue on {engine.value}: {fault}.")
     return replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=engine)
 
 

@@ -49,7 +49,7 @@ def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
     return (
         f"feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at {servers} there is "
         f"the cluster {found} now. No row and no marker is written there, and nothing is lost. Let the "
-        f"address mean {stored} again; or, for good, have the feed go on on the cluster {found}: "
+        f"address mean {stored} again; or, for good, have the feed continue on the cluster {found}: "
         f"`tidegate feed accept-cluster {feed_id} --cluster {found}`"
     )
 

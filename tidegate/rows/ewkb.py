@@ -114,7 +114,7 @@ def read_ewkb(data: bytes) -> Shape:
 
 
 def write_ewkb(shape: Shape) -> bytes:
-    """Inverse of `read_ewkb`, little endian as CockroachDB writes it."""
+    """Undo `read_ewkb`, little endian as CockroachDB writes it."""
     code = shape.type | (HAS_Z if shape.has_z else 0) | (HAS_M if shape.has_m else 0)
     if shape.srid:
         head = struct.pack("<BII", _LITTLE_ENDIAN, code | HAS_SRID, shape.srid)

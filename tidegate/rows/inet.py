@@ -24,7 +24,7 @@ def encode_inet(address: Inet) -> bytes:
 
 
 def decode_inet(buffer: bytes, position: int) -> tuple[Inet, int]:
-    """Inverse of `encode_inet`; `EncodingError` for an unknown family, a bad mask, or truncation."""
+    """Undo `encode_inet`. Raises `EncodingError` for an unknown family, a bad mask, or truncation."""
     (family, mask), start = take(buffer, position, 2)
     if family not in (_V4, _V6):
         raise EncodingError(f"{family} is no address family (0 is IPv4, 1 is IPv6)")

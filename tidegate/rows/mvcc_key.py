@@ -48,7 +48,7 @@ def encode_mvcc_key(version: MvccKey) -> bytes:
 
 
 def decode_mvcc_key(stored: bytes) -> MvccKey:
-    """Inverse of `encode_mvcc_key`, for longer forms too; `EncodingError` for a malformed suffix."""
+    """Undo `encode_mvcc_key`, for longer forms too; `EncodingError` for a malformed suffix."""
     if not stored:
         raise EncodingError("an empty key has no MVCC suffix")
     size = stored[-1]

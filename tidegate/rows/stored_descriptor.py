@@ -47,7 +47,7 @@ def encode_descriptor(descriptor: TableDescriptor) -> bytes:
 
 
 def decode_descriptor(stored: bytes) -> TableDescriptor:
-    """Inverse of `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
+    """Undo `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
 
     The error's sentence is for the writer of the bytes: the source of a log.
     """

@@ -125,7 +125,11 @@ class TsOperator(enum.IntEnum):
 
 
 class TsOperand(NamedTuple):
-    """A lexeme to search for: with weights 1, 2, 4, 8 for D, C, B, A (0 = any), 16 for a prefix."""
+    """A lexeme to search for.
+
+    ``weights`` is a sum: 1 for D, 2 for C, 4 for B, 8 for A, and 16 if the lexeme is a prefix. Without any of
+    the letters, every weight fits.
+    """
 
     lexeme: str
     weights: int = 0

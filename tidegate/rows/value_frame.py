@@ -75,7 +75,7 @@ def ordinary(stored: bytes) -> bytes:
 
 
 def join_header(header: bytes, value: bytes) -> bytes:
-    """Inverse of `split_header` for a value with a header."""
+    """Undo `split_header` for a value with a header."""
     return len(header).to_bytes(CHECKSUM_SIZE, "big") + bytes((EXTENDED,)) + header + value
 
 

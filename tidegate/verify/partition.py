@@ -128,7 +128,10 @@ class PartitionAudit:
         return self.pass_marker(resolved)
 
     def pass_marker(self, resolved: Timestamp) -> bool:
-        """Go on above a marker, in whatever topic it stood. Returns whether it is above all earlier ones."""
+        """Take note of a marker, in whatever topic it stood: new rows have to be above it from here on.
+
+        Returns whether it is above all earlier markers.
+        """
         if resolved <= self.marker:
             return False
         self.marker = resolved

@@ -118,7 +118,7 @@ def test_a_feed_that_is_moved_says_where_to_and_who_has_to_run(
 ) -> None:
     tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition()), running(), progress())
     result = run("feed", "move", ID, "--to", "spark", "--wait-seconds", "0.5", *kafka)
-    assert f"Feed {ID} goes on on spark." in result.stderr
+    assert f"Feed {ID} continues on spark." in result.stderr
     assert (
         "is still pending after 0.5 s; it goes on as soon as the application's Spark query" in result.stderr
     )

@@ -162,7 +162,7 @@ def test_what_the_engine_would_wait_for_there_is_refused_before_it_is_asked_for(
     changed = DefinitionRecord(replace(held.definition, options=chosen, engine=engine))
     tell(held.bootstrap, held.app_id, changed)
     create_topic(held.bootstrap, held.topic, 2, **topic_config)
-    with pytest.raises(InputError, match=f"cannot go on on .*{sentence}"):
+    with pytest.raises(InputError, match=f"cannot continue on .*{sentence}"):
         held.find()
     assert held.jobs.feed(ID).epoch == FIRST_EPOCH
 
@@ -294,7 +294,7 @@ def test_the_command_shows_both_clusters_and_acts_once_the_right_one_is_named(he
     assert feed.defined.accepted is not None
     assert feed.defined.accepted.begin == Timestamp(2_600 * SECOND)
     listed = json.loads(run("feed", "show", ID, "--json", *arguments[3:7]).stdout)
-    assert listed["running_status"] == "going on on the workers' own cluster"
+    assert listed["running_status"] == "continuing on the workers' own cluster"
 
 
 def test_topics_come_to_be_with_the_partitions_that_the_feed_has_or_are_waited_for(held: Held) -> None:

@@ -140,7 +140,7 @@ def test_an_engine_that_cannot_take_its_rows_is_asked_for_no_feed(
             jobs.create(replace(made, engine=engine))
     jobs.create(made)
     tell(broker.bootstrap, app_id, running(), progress())
-    with pytest.raises(InputError, match=f"Feed {ID} cannot go on on spark: .*{sentence}"):
+    with pytest.raises(InputError, match=f"Feed {ID} cannot continue on spark: .*{sentence}"):
         jobs.move(ID, Engine.SPARK)
     assert jobs.feed(ID).epoch == FIRST_EPOCH
 

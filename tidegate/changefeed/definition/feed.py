@@ -105,7 +105,7 @@ class TableName(NamedTuple):
 
     @classmethod
     def from_json(cls, stored: list[str]) -> TableName:
-        """Read the stored form. Raises ``ValueError`` when it is none."""
+        """Read the stored form. Raises ``ValueError`` for anything else."""
         database, schema, name = (plain_text(each, "a table's name") for each in stored)
         return cls(name, schema, database)
 
@@ -141,7 +141,7 @@ class AcceptedCluster:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> AcceptedCluster:
-        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        """Read the stored form. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else."""
         begin = stored["begin"]
         return cls(
             FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
@@ -213,7 +213,7 @@ class FeedDefinition:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedDefinition:
-        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        """Read the stored form. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else."""
         accepted = stored.get("accepted")
         return cls(
             id=FeedId(id_of_feed(stored, "id")),
@@ -231,9 +231,9 @@ class FeedDefinition:
 
 @dataclass(frozen=True, slots=True)
 class FeedTarget:
-    """A table that a feed emits, resolved: its id, its topic, and the spans that it covers.
+    """A table of a feed as it was found when the feed began: id, topic, and the spans of its keys.
 
-    ``partitions`` is the topic's partition count, pinned for the epoch.
+    ``partitions`` is the topic's partition count, which stays the same for the epoch.
     """
 
     table: TableName
@@ -254,7 +254,7 @@ class FeedTarget:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedTarget:
-        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        """Read the stored form. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else."""
         return cls(
             table=TableName.from_json(stored["table"]),
             table_id=whole(stored, "table_id", 0),  # 0 stands for a survey of a log, which emits no rows

@@ -58,7 +58,10 @@ _SUPPORTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SinkUri:
-    """A Kafka sink. ``hosts`` are ``host:port``; certificates and the key are PEM, empty when absent."""
+    """The parsed URI of a Kafka sink.
+
+    ``hosts`` are ``host:port``. Certificates and the key are PEM, empty when absent.
+    """
 
     hosts: tuple[str, ...]
     topic_prefix: str = ""

@@ -144,7 +144,8 @@ def sql_timetz_text(value: TimeTz) -> str:
 def interval_text(value: Interval) -> str:
     """Return an INTERVAL: ``1 year 2 mons 3 days 04:05:06.5``.
 
-    A unit after a negative one shows its plus sign. Nanoseconds are cut to microseconds, as CockroachDB does.
+    A positive unit after a negative one has a plus sign: ``-1 years +1 day``. Nanoseconds are cut to
+    microseconds, as in CockroachDB.
     """
     if not (value.months or value.days or value.nanos):
         return "00:00:00"

@@ -27,10 +27,13 @@ _REFRESH_S: Final = 0.2
 
 
 class BatchOutput(Protocol):
-    """Takes the batches of one subscription, in their order."""
+    """A place where the batches of one subscription go: a terminal, a stream, or a command.
+
+    They come in their order.
+    """
 
     def shown(self) -> AbstractContextManager[object]:
-        """Return what is entered while batches come."""
+        """Return a context manager. It is entered as long as batches may come."""
 
     def take(self, batch: DeliveredBatch) -> None:
         """Take a batch. Raises ``InputError`` where it cannot be delivered: then it counts as not taken."""

@@ -107,7 +107,7 @@ class Cluster:
         return self._set_to(topics, "cleanup.policy", "compact")
 
     def stamped_by_broker(self, topics: Iterable[str]) -> frozenset[str]:
-        """Return those of the topics whose record times are the broker's, and not those of their rows."""
+        """Return the topics among these in which the broker sets record times: they are not those of rows."""
         return self._set_to(topics, "message.timestamp.type", "LogAppendTime")
 
     def _set_to(self, topics: Iterable[str], name: str, value: str) -> frozenset[str]:

@@ -43,7 +43,7 @@ class DurableKeyRows(KeyRows, Protocol):
         """Delete all rows, for a new snapshot."""
 
     def settle(self, frontier: Frontier) -> None:
-        """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to."""
+        """Take note that a token of ``frontier`` is stored: nobody goes back to an earlier frontier."""
 
     def snapshot(self) -> KeyRowsSnapshot:
         """Return all rows as of the frontier, to be read while the table goes on."""

@@ -129,8 +129,9 @@ class FeedCatalog:
 
 
 def relation_of(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> Relation:
-    """Return the relation of a feed's table: the columns of the newest of its descriptors, which are in
-    their order.
+    """Return the relation of a feed's table.
+
+    ``versions`` are the table's descriptors, the newest one last. The relation has the columns of that one.
     """
     shown = [{column.name for column in shown_columns(version, options)} for version in versions]
     newest = versions[-1]

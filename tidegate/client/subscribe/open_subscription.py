@@ -101,9 +101,10 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Call ``on_snapshot`` with the batch that completes the snapshot, ``on_update`` with each other one.
 
-        Returns at the end. When a callback has returned, the batch's token is stored in ``checkpoint``, and
-        the batch is settled. A callback that raises ends it; its batch counts as not delivered. Raises as
-        ``next``, and ``Fenced`` where another process has acquired the checkpoint.
+        Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
+        ``checkpoint``, and the batch is settled. If a callback raises an error, delivery ends with it, and
+        the batch counts as not delivered. Raises as ``next``, and ``Fenced`` if another process has acquired
+        the checkpoint.
         """
         for batch in self:
             (on_snapshot if batch.is_snapshot else on_update)(batch)

@@ -53,9 +53,10 @@ from tidegate.spans import Span
 
 
 class PartitionRanges:
-    """All ranges of log partition ``partition`` of ``partitions``, and what its ``feeds`` are given of them.
+    """All ranges of one log partition, and the versions that they commit for the partition's ``feeds``.
 
-    ``committed`` has the versions since they were last taken out.
+    It is partition number ``partition`` of ``partitions``. ``committed`` has the versions that were committed
+    since they were last taken out.
     """
 
     def __init__(

@@ -45,9 +45,10 @@ class Quarantines:
         self._report(state.range_id, offset, sentence)
 
     def begin_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
-        """Quarantine a range at the first chunk of a snapshot that it cannot go on with.
+        """Quarantine a range if it cannot go on with the snapshot that begins with ``head``.
 
-        Such a snapshot shows that entries before it are missing, or names too many parents.
+        Such a snapshot shows that entries before it are missing, begins within another one, or names too many
+        parents. For any other snapshot nothing is done.
         """
         try:
             require_replaceable(state, head)

@@ -35,7 +35,7 @@ def words_of(bits: str) -> list[int]:
 
 
 def bits_of(words: list[int], length: int) -> str:
-    """Inverse of `words_of`. Raises `EncodingError` unless exactly ``length`` bits are in use."""
+    """Undo `words_of`. Raises `EncodingError` unless exactly ``length`` bits are in use."""
     if len(words) != -(-length // WORD_BITS):
         raise EncodingError(f"{len(words)} words cannot hold a string of {length} bits")
     text = "".join(f"{word:064b}" for word in words)
@@ -55,12 +55,12 @@ def encode_bits_desc(bits: str) -> bytes:
 
 
 def decode_bits_asc(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_bits_asc`; `EncodingError` when malformed."""
+    """Undo `encode_bits_asc`. Raises `EncodingError` when malformed."""
     return _decode(buffer, position, ASC, _ASC_END, decode_uvarint_asc)
 
 
 def decode_bits_desc(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_bits_desc`; `EncodingError` when malformed."""
+    """Undo `encode_bits_desc`. Raises `EncodingError` when malformed."""
     return _decode(buffer, position, DESC, _DESC_END, decode_uvarint_desc)
 
 

@@ -28,7 +28,7 @@ def encode_box_asc(box: Box2D) -> bytes:
 
 
 def decode_box_asc(buffer: bytes, position: int) -> tuple[Box2D, int]:
-    """Inverse of `encode_box_asc`; `EncodingError` when truncated or no box."""
+    """Undo `encode_box_asc`. Raises `EncodingError` when truncated or no box."""
     return decode_sides_asc(buffer, _behind_marker(buffer, position))
 
 
@@ -38,7 +38,7 @@ def encode_box_desc(box: Box2D) -> bytes:
 
 
 def decode_box_desc(buffer: bytes, position: int) -> tuple[Box2D, int]:
-    """Inverse of `encode_box_desc`; errors as `decode_box_asc`."""
+    """Undo `encode_box_desc`. Raises as `decode_box_asc`."""
     return _decode_sides(buffer, _behind_marker(buffer, position), decode_float_desc)
 
 
@@ -48,7 +48,7 @@ def encode_sides_asc(box: Box2D) -> bytes:
 
 
 def decode_sides_asc(buffer: bytes, position: int) -> tuple[Box2D, int]:
-    """Inverse of `encode_sides_asc`; errors as `decode_box_asc`."""
+    """Undo `encode_sides_asc`. Raises as `decode_box_asc`."""
     return _decode_sides(buffer, position, decode_float_asc)
 
 

@@ -35,7 +35,7 @@ def encode_bytes_desc(data: bytes) -> bytes:
 
 
 def decode_bytes_asc(buffer: bytes, position: int) -> tuple[bytes, int]:
-    """Inverse of `encode_bytes_asc`; `EncodingError` for a wrong marker, escape, or missing terminator."""
+    """Undo `encode_bytes_asc`. Raises `EncodingError` for a wrong marker, escape, or missing terminator."""
     _expect(ASC, buffer, position)
     start = position + 1
     zero = buffer.find(_ESCAPE, start)
@@ -45,7 +45,7 @@ def decode_bytes_asc(buffer: bytes, position: int) -> tuple[bytes, int]:
 
 
 def decode_bytes_desc(buffer: bytes, position: int) -> tuple[bytes, int]:
-    """Inverse of `encode_bytes_desc`; errors as `decode_bytes_asc`."""
+    """Undo `encode_bytes_desc`. Raises as `decode_bytes_asc`."""
     _expect(DESC, buffer, position)
     data, end = _split_escapes(buffer, position + 1, _DESC_ESCAPE, _DESC_ESCAPED_ZERO, _DESC_TERMINATOR)
     return data.translate(COMPLEMENT), end
@@ -62,13 +62,13 @@ def encode_string_desc(text: str) -> bytes:
 
 
 def decode_string_asc(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_string_asc`; `EncodingError` also for bytes that are not UTF-8."""
+    """Undo `encode_string_asc`; `EncodingError` also for bytes that are not UTF-8."""
     data, end = decode_bytes_asc(buffer, position)
     return utf8(data, position), end
 
 
 def decode_string_desc(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_string_desc`; errors as `decode_string_asc`."""
+    """Undo `encode_string_desc`. Raises as `decode_string_asc`."""
     data, end = decode_bytes_desc(buffer, position)
     return utf8(data, position), end
 

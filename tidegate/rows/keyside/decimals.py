@@ -55,7 +55,7 @@ def encode_decimal_desc(value: Decimal) -> bytes:
 
 
 def decode_decimal_asc(buffer: bytes, position: int) -> tuple[Decimal, int]:
-    """Inverse of `encode_decimal_asc`, without trailing zeros; `EncodingError` when malformed."""
+    """Undo `encode_decimal_asc`, without trailing zeros; `EncodingError` when malformed."""
     marker = marker_at(buffer, position)
     special = _SPECIAL.get(marker)
     if special is not None:
@@ -71,7 +71,7 @@ def decode_decimal_asc(buffer: bytes, position: int) -> tuple[Decimal, int]:
 
 
 def decode_decimal_desc(buffer: bytes, position: int) -> tuple[Decimal, int]:
-    """Inverse of `encode_decimal_desc`; errors as `decode_decimal_asc`."""
+    """Undo `encode_decimal_desc`. Raises as `decode_decimal_asc`."""
     value, end = decode_decimal_asc(buffer, position)
     unsigned = not value or value.is_nan()
     return (value if unsigned else value.copy_negate()), end
@@ -96,7 +96,7 @@ def mantissa_of(value: Decimal) -> tuple[int, bytes]:
 
 
 def number_of(sign: str, exponent: int, mantissa: bytes) -> Decimal:
-    """Inverse of `mantissa_of`; ``sign`` is empty or a minus. `EncodingError` for malformed digits."""
+    """Undo `mantissa_of`; ``sign`` is empty or a minus. `EncodingError` for malformed digits."""
     if not mantissa or not mantissa[-1] or mantissa[-1] % 2 or any(byte % 2 == 0 for byte in mantissa[:-1]):
         raise EncodingError(f"a decimal's digits are malformed ({mantissa.hex()})")
     if max(mantissa) > 2 * 99 + 1 or abs(exponent) > MAX_EXPONENT // 2:

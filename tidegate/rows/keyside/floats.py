@@ -34,7 +34,7 @@ def encode_float_desc(value: float) -> bytes:
 
 
 def decode_float_asc(buffer: bytes, position: int) -> tuple[float, int]:
-    """Inverse of `encode_float_asc`; `EncodingError` when truncated or no float."""
+    """Undo `encode_float_asc`. Raises `EncodingError` when truncated or no float."""
     marker = marker_at(buffer, position)
     if marker == ZERO:
         return 0.0, position + 1
@@ -49,7 +49,7 @@ def decode_float_asc(buffer: bytes, position: int) -> tuple[float, int]:
 
 
 def decode_float_desc(buffer: bytes, position: int) -> tuple[float, int]:
-    """Inverse of `encode_float_desc`; errors as `decode_float_asc`."""
+    """Undo `encode_float_desc`. Raises as `decode_float_asc`."""
     value, end = decode_float_asc(buffer, position)
     return 0.0 - value, end  # subtracted, so that zero stays positive
 

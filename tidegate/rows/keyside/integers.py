@@ -33,7 +33,7 @@ def encode_uvarint_asc(value: int) -> bytes:
 
 
 def decode_uvarint_asc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uvarint_asc`; `EncodingError` for a truncated or signed integer."""
+    """Undo `encode_uvarint_asc`. Raises `EncodingError` for a truncated or signed integer."""
     marker = marker_at(buffer, position)
     if ZERO <= marker <= SMALL_END:
         return marker - ZERO, position + 1
@@ -54,7 +54,7 @@ def encode_uvarint_desc(value: int) -> bytes:
 
 
 def decode_uvarint_desc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uvarint_desc`; `EncodingError` for a truncated or ascending integer."""
+    """Undo `encode_uvarint_desc`. Raises `EncodingError` for a truncated or ascending integer."""
     marker = marker_at(buffer, position)
     size = ZERO - marker
     if not 0 <= size <= _MAX_BYTES:
@@ -76,7 +76,7 @@ def encode_varint_asc(value: int) -> bytes:
 
 
 def decode_varint_asc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_varint_asc`; `EncodingError` when truncated, no integer, or beyond 64 bits."""
+    """Undo `encode_varint_asc`. Raises `EncodingError` when truncated, no integer, or beyond 64 bits."""
     marker = marker_at(buffer, position)
     if ZERO <= marker <= SMALL_END:
         return marker - ZERO, position + 1
@@ -95,7 +95,7 @@ def encode_varint_desc(value: int) -> bytes:
 
 
 def decode_varint_desc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_varint_desc`; errors as `decode_varint_asc`."""
+    """Undo `encode_varint_desc`. Raises as `decode_varint_asc`."""
     value, end = decode_varint_asc(buffer, position)
     return ~value, end
 
@@ -121,25 +121,25 @@ def encode_uint64_desc(value: int) -> bytes:
 
 
 def decode_uint32_asc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uint32_asc`."""
+    """Undo `encode_uint32_asc`."""
     body, end = take(buffer, position, 4)
     return int.from_bytes(body, "big"), end
 
 
 def decode_uint32_desc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uint32_desc`."""
+    """Undo `encode_uint32_desc`."""
     value, end = decode_uint32_asc(buffer, position)
     return 2**32 - 1 - value, end
 
 
 def decode_uint64_asc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uint64_asc`."""
+    """Undo `encode_uint64_asc`."""
     body, end = take(buffer, position, 8)
     return int.from_bytes(body, "big"), end
 
 
 def decode_uint64_desc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uint64_desc`."""
+    """Undo `encode_uint64_desc`."""
     value, end = decode_uint64_asc(buffer, position)
     return _MAX_UINT64 - value, end
 

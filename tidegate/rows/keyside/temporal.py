@@ -43,12 +43,12 @@ def encode_timestamp_desc(nanos: int) -> bytes:
 
 
 def decode_timestamp_asc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_timestamp_asc`; `EncodingError` when malformed."""
+    """Undo `encode_timestamp_asc`. Raises `EncodingError` when malformed."""
     return _decode_timestamp(buffer, position, decode_varint_asc)
 
 
 def decode_timestamp_desc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_timestamp_desc`; `EncodingError` when malformed."""
+    """Undo `encode_timestamp_desc`. Raises `EncodingError` when malformed."""
     return _decode_timestamp(buffer, position, decode_varint_desc)
 
 
@@ -65,12 +65,12 @@ def encode_timetz_desc(time: TimeTz) -> bytes:
 
 
 def decode_timetz_asc(buffer: bytes, position: int) -> tuple[TimeTz, int]:
-    """Inverse of `encode_timetz_asc`; `EncodingError` when malformed."""
+    """Undo `encode_timetz_asc`. Raises `EncodingError` when malformed."""
     return _decode_timetz(buffer, position, decode_varint_asc)
 
 
 def decode_timetz_desc(buffer: bytes, position: int) -> tuple[TimeTz, int]:
-    """Inverse of `encode_timetz_desc`; `EncodingError` when malformed."""
+    """Undo `encode_timetz_desc`. Raises `EncodingError` when malformed."""
     return _decode_timetz(buffer, position, decode_varint_desc)
 
 
@@ -87,12 +87,12 @@ def encode_interval_desc(interval: Interval) -> bytes:
 
 
 def decode_interval_asc(buffer: bytes, position: int) -> tuple[Interval, int]:
-    """Inverse of `encode_interval_asc`; `EncodingError` when malformed or beyond 64 bits."""
+    """Undo `encode_interval_asc`. Raises `EncodingError` when malformed or beyond 64 bits."""
     return _decode_interval(buffer, position, decode_varint_asc)
 
 
 def decode_interval_desc(buffer: bytes, position: int) -> tuple[Interval, int]:
-    """Inverse of `encode_interval_desc`; `EncodingError` when malformed or beyond 64 bits."""
+    """Undo `encode_interval_desc`. Raises `EncodingError` when malformed or beyond 64 bits."""
     return _decode_interval(buffer, position, decode_varint_desc)
 
 

@@ -32,7 +32,7 @@ def encode_array(elements: Sequence[Any], wire_type: WireType, encode: Encode) -
 
 
 def decode_array(payload: bytes, wire_type: WireType, decode: Decode) -> tuple[Any, ...]:
-    """Inverse of `encode_array`; `EncodingError` when malformed, of another element type, or too long."""
+    """Undo `encode_array`. Raises `EncodingError` when malformed, of another element type, or too long."""
     (header,), position = take(payload, 0, 1)
     if header & _DIMENSIONS != 1 or header & ~(_DIMENSIONS | _HAS_NULLS):
         raise EncodingError(f"an array's header 0x{header:02x} is not that of one dimension")

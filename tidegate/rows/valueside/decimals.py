@@ -65,7 +65,7 @@ def encode_decimal_body(value: Decimal) -> bytes:
 
 
 def decode_decimal_body(body: bytes) -> Decimal:
-    """Inverse of `encode_decimal_body`; ``body`` holds nothing else.
+    """Undo `encode_decimal_body`; ``body`` holds nothing else.
 
     Raises `EncodingError` when malformed.
     """
@@ -90,7 +90,7 @@ def encode_decimal(value: Decimal) -> bytes:
 
 
 def decode_decimal(buffer: bytes, position: int) -> tuple[Decimal, int]:
-    """Inverse of `encode_decimal`; `EncodingError` when truncated or malformed."""
+    """Undo `encode_decimal`. Raises `EncodingError` when truncated or malformed."""
     size, start = decode_uvarint(buffer, position)
     body, end = take(buffer, start, size)
     return decode_decimal_body(body), end

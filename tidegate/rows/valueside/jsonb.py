@@ -62,7 +62,7 @@ def encode_jsonb(value: JsonValue) -> bytes:
 
 
 def decode_jsonb(payload: bytes) -> JsonValue:
-    """Inverse of `encode_jsonb`, for older payloads too.
+    """Undo `encode_jsonb`, for older payloads too.
 
     Raises `EncodingError` when the payload is malformed, nested beyond `MAX_NESTING`, or has zeros of more
     than `MAX_ZERO_PLACES` decimal places altogether.

@@ -28,18 +28,21 @@ _LONG: Final = 0x80  # lengths below it are a single byte
 
 
 def encode_sized(data: bytes) -> bytes:
-    """Encode bytes behind their length."""
+    """Encode the length of the bytes, and then the bytes."""
     return encode_length(len(data)) + data
 
 
 def decode_sized(buffer: bytes, position: int) -> tuple[bytes, int]:
-    """Inverse of `encode_sized`; `EncodingError` when truncated."""
+    """Return the bytes that `encode_sized` encoded, and the position behind them.
+
+    Raises `EncodingError` when they are cut off.
+    """
     size, start = decode_length(buffer, position)
     return take(buffer, start, size)
 
 
 def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_string`, in one step, since most of a row is strings."""
+    """Undo `encode_string`, in one step, since most of a row is strings."""
     if position < len(buffer) and (size := buffer[position]) < _LONG:
         start = position + 1
     else:
@@ -54,7 +57,7 @@ def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
 
 
 def encode_string(text: str) -> bytes:
-    """Encode UTF-8 bytes behind their length."""
+    """Encode the length of the text in UTF-8, and then its bytes."""
     return encode_sized(text.encode())
 
 
@@ -64,7 +67,7 @@ def encode_float(value: float) -> bytes:
 
 
 def decode_float(buffer: bytes, position: int) -> tuple[float, int]:
-    """Inverse of `encode_float`; `EncodingError` when malformed."""
+    """Undo `encode_float`. Raises `EncodingError` when malformed."""
     bits, end = take(buffer, position, 8)
     return _DOUBLE.unpack(bits)[0], end
 
@@ -75,7 +78,7 @@ def encode_uuid(value: uuid.UUID) -> bytes:
 
 
 def decode_uuid(buffer: bytes, position: int) -> tuple[uuid.UUID, int]:
-    """Inverse of `encode_uuid`; `EncodingError` when malformed."""
+    """Undo `encode_uuid`. Raises `EncodingError` when malformed."""
     data, end = take(buffer, position, 16)
     return uuid.UUID(bytes=data), end
 
@@ -87,7 +90,7 @@ def encode_timestamp(nanos: int) -> bytes:
 
 
 def decode_timestamp(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_timestamp`; `EncodingError` when malformed."""
+    """Undo `encode_timestamp`. Raises `EncodingError` when malformed."""
     seconds, middle = decode_zigzag(buffer, position)
     rest, end = decode_zigzag(buffer, middle)
     return seconds * NANOS_PER_SECOND + second_fraction(rest), end
@@ -99,7 +102,7 @@ def encode_timetz(time: TimeTz) -> bytes:
 
 
 def decode_timetz(buffer: bytes, position: int) -> tuple[TimeTz, int]:
-    """Inverse of `encode_timetz`; `EncodingError` when malformed."""
+    """Undo `encode_timetz`. Raises `EncodingError` when malformed."""
     micros, middle = decode_zigzag(buffer, position)
     offset, end = decode_zigzag(buffer, middle)
     return TimeTz(micros, offset), end
@@ -111,7 +114,7 @@ def encode_interval(interval: Interval) -> bytes:
 
 
 def decode_interval(buffer: bytes, position: int) -> tuple[Interval, int]:
-    """Inverse of `encode_interval`; `EncodingError` when malformed."""
+    """Undo `encode_interval`. Raises `EncodingError` when malformed."""
     months, position = decode_zigzag(buffer, position)
     days, position = decode_zigzag(buffer, position)
     nanos, end = decode_zigzag(buffer, position)
@@ -124,7 +127,7 @@ def encode_bits(bits: str) -> bytes:
 
 
 def decode_bits(buffer: bytes, position: int) -> tuple[str, int]:
-    """Inverse of `encode_bits`; `EncodingError` when malformed."""
+    """Undo `encode_bits`. Raises `EncodingError` when malformed."""
     length, start = decode_length(buffer, position)
     if not length:
         return "", start
@@ -141,7 +144,7 @@ def encode_lsn(lsn: int) -> bytes:
 
 
 def decode_lsn(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_lsn`; `EncodingError` when malformed."""
+    """Undo `encode_lsn`. Raises `EncodingError` when malformed."""
     value, end = decode_zigzag(buffer, position)
     return value % _TWO_TO_64, end
 
@@ -152,7 +155,7 @@ def encode_json(datum: Json) -> bytes:
 
 
 def decode_json(buffer: bytes, position: int) -> tuple[Json, int]:
-    """Inverse of `encode_json`; `EncodingError` when malformed."""
+    """Undo `encode_json`. Raises `EncodingError` when malformed."""
     data, end = decode_sized(buffer, position)
     return Json(decode_jsonb(data)), end
 
@@ -163,7 +166,7 @@ def encode_bool_element(value: bool) -> bytes:
 
 
 def decode_bool_element(buffer: bytes, position: int) -> tuple[bool, int]:
-    """Inverse of `encode_bool_element`; `EncodingError` when malformed."""
+    """Undo `encode_bool_element`. Raises `EncodingError` when malformed."""
     byte = marker_at(buffer, position)
     if byte == _TRUE:
         return True, position + 1

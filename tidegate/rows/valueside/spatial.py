@@ -60,7 +60,7 @@ def encode_bare_box(box: Box2D) -> bytes:
 
 
 def bare_box_of(data: bytes) -> Box2D:
-    """Inverse of `encode_bare_box`; `EncodingError` for another length."""
+    """Undo `encode_bare_box`. Raises `EncodingError` for another length."""
     if len(data) != _SIDES.size:
         raise EncodingError(f"a bare box has {len(data)} bytes instead of {_SIDES.size}")
     return Box2D(*_SIDES.unpack(data))

@@ -36,7 +36,7 @@ def encode_tsvector(vector: TsVector) -> bytes:
 
 
 def tsvector_of(data: bytes) -> TsVector:
-    """Inverse of `encode_tsvector`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
+    """Undo `encode_tsvector`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
     count, position = _uint(data, 0, 4)
     if count * _LEAST_TERM_BYTES > len(data):
         raise EncodingError(f"a TSVECTOR of {len(data)} bytes announces {count} lexemes")
@@ -55,7 +55,7 @@ def encode_tsquery(query: TsQuery) -> bytes:
 
 
 def tsquery_of(data: bytes) -> TsQuery:
-    """Inverse of `encode_tsquery`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
+    """Undo `encode_tsquery`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
     count, position = _uint(data, 0, 4)
     if count * 2 > len(data):
         raise EncodingError(f"a TSQUERY of {len(data)} bytes announces {count} tokens")

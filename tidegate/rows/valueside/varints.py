@@ -37,7 +37,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uvarint`; `EncodingError` when truncated, or beyond 64 bits or ten bytes."""
+    """Undo `encode_uvarint`. Raises `EncodingError` when truncated, or beyond 64 bits or ten bytes."""
     try:
         value = buffer[position]
         position += 1
@@ -68,7 +68,7 @@ def encode_zigzag(value: int) -> bytes:
 
 
 def decode_zigzag(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_zigzag`; errors as `decode_uvarint`."""
+    """Undo `encode_zigzag`. Raises as `decode_uvarint`."""
     if position < len(buffer) and (byte := buffer[position]) < _LONG:
         return (byte >> 1) ^ -(byte & 1), position + 1
     value, end = decode_uvarint(buffer, position)
@@ -86,7 +86,7 @@ def encode_length(value: int) -> bytes:
 
 
 def decode_length(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_length`; `EncodingError` when truncated, or beyond 64 bits or ten bytes."""
+    """Undo `encode_length`. Raises `EncodingError` when truncated, or beyond 64 bits or ten bytes."""
     try:
         value = buffer[position]
         position += 1

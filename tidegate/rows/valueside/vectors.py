@@ -24,7 +24,7 @@ def encode_vector(values: Sequence[float]) -> bytes:
 
 
 def vector_of(data: bytes) -> tuple[float, ...]:
-    """Inverse of `encode_vector`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
+    """Undo `encode_vector`; ``data`` holds nothing else. Raises `EncodingError` when malformed."""
     count, start = take(data, 0, 4)
     dimensions = int.from_bytes(count, "big")
     if dimensions * _FLOAT_BYTES != len(data) - start:

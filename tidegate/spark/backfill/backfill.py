@@ -206,7 +206,7 @@ class Backfill:
             self._say(f"Feed {self._feed_id} has succeeded.")
             return
         Jobs(self._options.connection, self._options.app_id).move(self._feed_id, self._options.then)
-        self._say(f"Feed {self._feed_id} goes on on {self._options.then.value}.")
+        self._say(f"Feed {self._feed_id} continues on {self._options.then.value}.")
 
     @property
     def _feed(self) -> FeedView:

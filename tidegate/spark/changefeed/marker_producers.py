@@ -81,8 +81,10 @@ class OwnMarkerProducer:
         """Do nothing: one producer writes progress and markers, so a fenced one writes neither."""
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
-        """See ``MarkerProducer``. Raises ``DeliveryError`` when fenced, and whatever the call
-        ``marking()``, which makes the records, raises."""
+        """Write a marker as ``MarkerProducer`` says.
+
+        Raises ``DeliveryError`` when fenced. Raises what ``marking`` raises, which makes the records.
+        """
         self._producer.commit(marking(), insist=False)
         done()
 

@@ -70,8 +70,9 @@ class QuerySinks:
         return self._clusters.learn(definition.sink, cluster_id, self._own())
 
     def require_begun(self, definition: FeedDefinition, feed: FeedView) -> None:
-        """Raise ``SinkHeld`` when the feed began, in an earlier epoch, on another cluster than its sink
-        means now.
+        """Require that the feed's sink is the cluster on which the feed began in an earlier epoch.
+
+        Raises ``SinkHeld`` if it is another one.
         """
         self.cluster_of(definition)
         other = self._clusters.other_than(begun_on(feed), definition.sink)

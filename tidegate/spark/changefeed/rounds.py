@@ -19,7 +19,10 @@ from tidegate.spark.platform.state_files import BUILD_ANEW
 
 
 class RoundId(NamedTuple):
-    """The place of a round among all rounds of a query; ``batch`` is Spark's batch id."""
+    """The place of a round among all rounds of a query.
+
+    ``batch`` is the id of Spark's batch, ``number`` counts the rounds of that batch.
+    """
 
     batch: int
     number: int

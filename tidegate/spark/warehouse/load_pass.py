@@ -68,7 +68,7 @@ class SourceTable(NamedTuple):
 
 
 class LoadSource(Protocol):
-    """The feeds that are loaded."""
+    """What a pass of the loader asks about the feeds that it loads."""
 
     def tables(self) -> Sequence[SourceTable]:
         """Return the topics of the feeds. Raises ``InputError`` for a feed that cannot be loaded."""

@@ -68,7 +68,7 @@ class Warehouse:
     def files(self, topic: str, at: Timestamp | None = None) -> list[str]:
         """Return the URIs of the files with all changes of a topic up to ``at``, the end of a closed bucket.
 
-        Without ``at`` it is the end of the last closed bucket.
+        Without ``at`` they have all changes up to the end of the last closed bucket.
         """
         return [f"{self._root}/{file.path}" for file in self._read(lambda head: self._files(head, topic, at))]
 

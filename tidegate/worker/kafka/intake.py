@@ -106,7 +106,10 @@ class Intake:
             self._settle()
 
     async def read_to(self, offset: int) -> bool:
-        """Wait until all below ``offset`` was taken. Returns ``False`` if the intake is closed before."""
+        """Wait until every record below ``offset`` was taken.
+
+        Returns ``False`` if the intake is closed before that.
+        """
         while not self._closed and self._next < offset:
             self._moved.clear()
             await self._moved.wait()

@@ -63,8 +63,8 @@ class SharedRowWriter(Protocol):
     def cluster_id(self) -> str:
         """The id that the sink at the address has answered with; empty while that is not certain.
 
-        It distinguishes the sink from any other that the address may come to mean. An id that never changes
-        will do where an address cannot.
+        It distinguishes the sink from any other that the address may come to mean. A kind of sink whose
+        address always means the same sink may give one constant id.
         """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:

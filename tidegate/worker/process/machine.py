@@ -60,7 +60,7 @@ class RealMachine:
         return DataDirectory(home)
 
     def executor(self, threads: int, name: str) -> Executor:
-        """Return a pool of so many threads."""
+        """Return a pool of ``threads`` threads, whose names begin with ``name``."""
         return ThreadPoolExecutor(threads, name)
 
     def background(self, work: Callable[[], None], name: str) -> Background:

@@ -45,8 +45,9 @@ def nullable_field(name: str, branches: Iterable[AvroType]) -> AvroField:
 
 
 def column_field(column: Column, branches: Iterable[AvroType]) -> AvroField:
-    """Return a column's field: nullable whatever the column is, so that old and new schemas read each
-    other.
+    """Return a column's field.
+
+    It may be null even if the column may not. So a reader with an older or a newer schema can read it.
     """
     return {**nullable_field(avro_name(column.name), branches), "__crdb__": column_definition(column)}
 

@@ -71,7 +71,7 @@ def read_span(db: Rdict, start: bytes, end: bytes, limit: int) -> list[tuple[byt
 
 
 def span_of(rows: RdictIter, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-    """Read the same as of the moment in which this iterator was made."""
+    """Do the same as `read_span`, by an iterator: it reads the rows of the moment in which it was made."""
     found = list[tuple[bytes, bytes]]()
     rows.seek(start)
     while len(found) < limit and rows.valid() and (key := rows.key()) < end:

@@ -147,7 +147,7 @@ def read_undo(key: bytes, stored: bytes) -> UndoRecord:
 
 
 def undo_key(after: Frontier) -> bytes:
-    """Return the key of the record that goes back from ``after``; keys sort as frontiers do."""
+    """Return the key of the undo record that goes back from frontier ``after``. Keys sort as frontiers do."""
     return UNDO + _FRONTIER.pack(*after)
 
 
