@@ -20,6 +20,7 @@ from bench.endtoend import end_to_end
 from bench.formats import formats
 from bench.frontier import forward_costs, frontier_costs
 from bench.idle_ranges import idle_ranges
+from bench.kernel_worker import kernel_workers
 from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
 from bench.rangefeed import range_feed_costs
@@ -113,6 +114,11 @@ class Bench:
             for result in end_to_end(log, self.topics, self._directory(name), self.sizes.faust_s):
                 self.report.throughput.append(result)
 
+    def kernel(self) -> None:
+        """A whole worker with the kernel and without it, beside a raw copy."""
+        log = orders_log(self.sizes.rows, 4, self.seed)
+        self.report.kernel += kernel_workers(log, self.topics, self._directory("kernel"))
+
     def formats(self) -> None:
         """Every format and envelope beside a raw copy."""
         log = updates_log(self.sizes.format_rows, 4, self.seed)
@@ -179,6 +185,7 @@ class Bench:
 _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "stages": Bench.stages,
     "endtoend": Bench.endtoend,
+    "kernel": Bench.kernel,
     "formats": Bench.formats,
     "markers": Bench.markers,
     "splits": Bench.splits,

@@ -18,6 +18,7 @@ from bench.topics import BenchTopics, Written
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS, BenchLog
 from tidegate.errors import RetryError
+from tidegate.kernel.kernel_mode import KernelMode
 
 LOG_PARTITIONS: Final = 4
 _TIMEOUT_S: Final = 300.0
@@ -75,6 +76,7 @@ def run_worker(
     topics: BenchTopics,
     *,
     contender: str = "tidegate worker",
+    kernel: KernelMode = KernelMode.OFF,
     done: Callable[[], None] = lambda: None,
 ) -> Throughput:
     """The worker over the whole log: its feed is made on the log's head, the rest is written while it is off.
@@ -82,12 +84,12 @@ def run_worker(
     ``done`` is called before the worker is stopped. Raises ``RetryError`` when it does not write exactly the
     rows of the log.
     """
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         application.write(log.records[: log.head])
         application.create_feed(worker)
     application.write(log.records[log.head :])
     before = topics.size(application.outputs)
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         watch = _CpuWatch(worker)
         worker.wait_for("partition restored")
         cpu_s = worker.cpu_s

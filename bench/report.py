@@ -21,6 +21,7 @@ from bench.endtoend import Throughput
 from bench.formats import FormatResult
 from bench.frontier import ForwardCost, FrontierCost
 from bench.idle_ranges import IdleRanges
+from bench.kernel_worker import KernelWorker
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
@@ -43,6 +44,7 @@ class Report:
     stages: dict[str, list[StageTime]] = field(default_factory=dict)
     commits: dict[str, CommitTime] = field(default_factory=dict)
     throughput: list[Throughput] = field(default_factory=list)
+    kernel: list[KernelWorker] = field(default_factory=list)
     formats: list[FormatResult] = field(default_factory=list)
     marker_lag: MarkerLag | None = None
     split_lag: SplitLag | None = None
@@ -83,6 +85,7 @@ class Report:
             "commits": {name: time._asdict() for name, time in self.commits.items()},
             "throughput": [done._asdict() for done in self.throughput],
             "ratios": self.ratios(),
+            "kernel": [done._asdict() for done in self.kernel],
             "formats": [done._asdict() for done in self.formats],
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
             "split_lag": self.split_lag and self.split_lag._asdict(),
@@ -132,6 +135,9 @@ class Report:
             console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
 
     def _print_costs(self, console: Console) -> None:
+        if self.kernel:
+            title = "a whole worker over a raw copy of its rows, by mode of the kernel"
+            console.print(_table(title, KernelWorker._fields, self.kernel))
         if self.range_feed is not None:
             _print_range_feed(console, self.range_feed)
         if self.catch_up is not None:

@@ -11,7 +11,6 @@ from tidegate.errors import StateError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.kernel.instance import RawFollowed, RawNamed
 from tidegate.kernel.message import column, read_output
-from tidegate.kernel.plan import LaneOf
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.feeds.log_kernel import (
     Anchor,
@@ -25,6 +24,7 @@ from tidegate.processor.feeds.log_kernel import (
 )
 from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.processor.log_clock import ClockReading, ClockState, Voice
+from tidegate.processor.written_records import LaneOf
 from tidegate.raftlog.entry import RaftIndex, RangeId, TxnId
 
 _KEY_BYTES: Final = 8

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from struct import Struct, unpack
 from typing import Final
 
-from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
+from tidegate.errors import StateError
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.kernel.instance import RawOutput
-from tidegate.kernel.plan import LaneOf
-from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
-from tidegate.processor.feeds.row_kernel import Taken
+from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
+from tidegate.processor.written_records import LaneOf, WrittenPart, WrittenRecords, joined
 from tidegate.ranges.version import Version
 
 _REFUSED: Final = 2
@@ -20,7 +20,6 @@ _REFUSED: Final = 2
 _NO_PREVIOUS: Final = 2**32 - 1
 _HIGH: Final = Struct("<Qqq")
 _FIELDS: Final = 6
-_new: Final = tuple.__new__
 
 
 def write_versions(versions: Sequence[Version], *, with_previous: bool) -> bytes:
@@ -58,19 +57,15 @@ def read_output(
 
     ``walls`` are their wall times.
     """
-    fields = iter(unpack(f"<{len(output.records) // 4}I", output.records))
-    text, begin = output.text, 0
-    for number, lane, key_end, value_end, header_end, partition in zip(*[fields] * _FIELDS, strict=True):
-        feed, topic, constants, empty = lanes[lane]
-        into = taken.feeds[feed]
-        headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
-        if constants:
-            headers += constants
-        wall_ms = walls[number] // NANOS_PER_MS
-        record = (topic, partition, text[begin:key_end], text[key_end:value_end] or empty, wall_ms, headers)
-        into.records.append(_new(OutputRecord, record))
-        into.numbers.append(first + number)
-        begin = header_end
+    fields = unpack(f"<{len(output.records) // 4}I", output.records)
+    numbers, feeds = fields[::_FIELDS], [lanes[lane].feed for lane in fields[1::_FIELDS]]
+    if numbers and max(numbers) >= len(walls):
+        raise StateError("the kernel names a version outside its batch, which is a defect: please report it")
+    for feed in set(feeds):
+        records, before = taken.feeds[feed]
+        ours = [first + number for number, of in zip(numbers, feeds, strict=True) if of == feed]
+        part = WrittenPart(feed, len(ours), output.records, output.text, walls, lanes)
+        taken.feeds[feed] = FeedRecords(joined(records, WrittenRecords([part])), before + ours)
     taken.refused.extend(first + number for number in _refused(output.fates))
     for table_id, wall, logical in _HIGH.iter_unpack(output.highs):
         taken.highs[table_id] = max(taken.highs.get(table_id, ZERO), Timestamp(wall, logical))

@@ -23,6 +23,7 @@ from tidegate.changefeed.encoding.json.template import (
 from tidegate.changefeed.text.json_text import text_encoder, utf8
 from tidegate.hlc import Timestamp
 from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, VersionPlan
+from tidegate.processor.written_records import LaneOf
 from tidegate.rows import Column, TableCodec, TableDescriptor
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.rows.row_layout import RowLayout
@@ -79,18 +80,6 @@ class _Placed(NamedTuple):
 
     slot: Slot
     parts: tuple[TextPart, ...]
-
-
-class LaneOf(NamedTuple):
-    """Which feed of the plan a lane is for, and what all of its records have.
-
-    ``empty`` is the value of a record whose value has no text.
-    """
-
-    feed: int
-    topic: str
-    headers: tuple[tuple[str, bytes], ...]
-    empty: bytes | None
 
 
 class Plan(NamedTuple):

@@ -163,7 +163,7 @@ class StepResult:
     """
 
     offset: Offset | None
-    outputs: dict[FeedId, list[OutputRecord]] = field(default_factory=dict)
+    outputs: dict[FeedId, Sequence[OutputRecord]] = field(default_factory=dict)
     unframed: dict[FeedId, list[UnframedRecord]] = field(default_factory=dict)
     changes: list[StateChange] = field(default_factory=list)
     checkpoint: PartitionCheckpoint | None = None
@@ -173,6 +173,13 @@ class StepResult:
     incidents: list[Incident] = field(default_factory=list)
     refused: list[RefusedRecord] = field(default_factory=list)
     serial: int = 0
+
+    def records_of(self, feed_id: FeedId) -> list[OutputRecord]:
+        """Return the list of a feed's rows in ``outputs``, to add others behind them."""
+        records = self.outputs.get(feed_id, ())
+        if not isinstance(records, list):
+            records = self.outputs[feed_id] = [*records]
+        return records
 
     def keep_aside(self, records: Sequence[RefusedRecord]) -> None:
         """Add refused records for the engine to keep aside.

@@ -14,6 +14,7 @@ from tidegate.processor.feeds.kernel_rows import BatchEmission
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.processor_state import ProcessorState
+from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
 
 
@@ -91,9 +92,8 @@ class Deliveries:
     def _put(self, emitted: BatchEmission, result: StepResult) -> None:
         """Put what a kernel and Python have made together into ``result``."""
         for feed, records, unframed, error in emitted.feeds:
-            into = _emission(feed, result)
-            into.records.extend(records)
-            into.unframed.extend(unframed)
+            result.outputs[feed.id] = joined(result.outputs.get(feed.id, ()), records)
+            result.unframed.setdefault(feed.id, []).extend(unframed)
             self._fail_at_row(feed, error, result)
         emitted.raise_highs(self._rows)
 
@@ -150,4 +150,4 @@ class Deliveries:
 
 def _emission(feed: PartitionFeed, result: StepResult) -> Emission:
     """Return where a step's records of a feed go."""
-    return Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
+    return Emission(result.records_of(feed.id), result.unframed.setdefault(feed.id, []))

@@ -123,7 +123,7 @@ class ReferenceEngine:
             except FeedError as refusal:
                 processor.refuse(feed_id, refusal, result)
             else:
-                result.outputs[feed_id] += frame(unframed, ids)
+                result.records_of(feed_id).extend(frame(unframed, ids))
         for records in result.outputs.values():
             for record in records:
                 self.output[OutputPartition(record.topic, record.partition)].append(

@@ -27,6 +27,7 @@ from tidegate.processor.feeds.row_kernel import (
 )
 from tidegate.processor.feeds.version_rows import Decoded, PartitionRows
 from tidegate.processor.feeds.written_versions import WrittenVersions
+from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
 from tidegate.rows import TableDescriptor
 
@@ -35,7 +36,7 @@ class FeedEmission(NamedTuple):
     """What a feed emits of a batch, and the error at which it stopped."""
 
     feed: PartitionFeed
-    records: list[OutputRecord]
+    records: Sequence[OutputRecord]
     unframed: list[UnframedRecord]
     error: FeedError | None
 
@@ -197,9 +198,8 @@ def _continued(before: FeedEmission, more: FeedEmission) -> FeedEmission:
     """Return the emission of a feed with what follows, unless the feed has failed before that."""
     if before.error is not None:
         return before
-    before.records.extend(more.records)
     before.unframed.extend(more.unframed)
-    return before._replace(error=more.error)
+    return before._replace(records=joined(before.records, more.records), error=more.error)
 
 
 def _merged(

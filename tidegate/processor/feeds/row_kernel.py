@@ -49,7 +49,7 @@ class TablePlan(NamedTuple):
 class FeedRecords(NamedTuple):
     """A feed's records of a batch, in log order. ``numbers`` has the version of each by its place."""
 
-    records: list[OutputRecord]
+    records: Sequence[OutputRecord]
     numbers: list[int]
 
 

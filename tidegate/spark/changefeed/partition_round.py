@@ -372,7 +372,7 @@ class PartitionTask:
         except Exception as refusal:
             self._processor.refuse(feed_id, feed_error(refusal), result)
         else:
-            result.outputs.setdefault(feed_id, []).extend(frame(rows, ids))
+            result.records_of(feed_id).extend(frame(rows, ids))
 
     def _store(self) -> str:
         state = self._held.state

@@ -92,4 +92,4 @@ class Framing:
         if isinstance(answer, FeedError):
             self._processor.refuse(feed_id, answer, result)
         else:
-            result.outputs.setdefault(feed_id, []).extend(frame(result.unframed.pop(feed_id), answer))
+            result.records_of(feed_id).extend(frame(result.unframed.pop(feed_id), answer))

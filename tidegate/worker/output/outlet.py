@@ -21,6 +21,7 @@ import structlog
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RowRefused, SpoolLost
 from tidegate.processor.batch import OutputRecord
+from tidegate.processor.written_records import WrittenRecords
 from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.resume_pause import ResumePause
 from tidegate.worker.output.row_writer import OpenRowWriter
@@ -338,4 +339,6 @@ class Outlet:
 
 
 def _size(rows: Sequence[OutputRecord]) -> int:
+    if isinstance(rows, WrittenRecords):
+        return rows.bytes
     return sum(len(row.key) + len(row.value or b"") for row in rows)

@@ -25,6 +25,7 @@ from tidegate.client.kafka.row_delivery import ROW_DELIVERY
 from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
 from tidegate.client.kafka.transaction import is_fatal
 from tidegate.processor.batch import OutputRecord
+from tidegate.processor.written_records import starting_at
 from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config
 from tidegate.worker.operations.metrics import SINK_ENDS, SINK_TROUBLES
 from tidegate.worker.output.barrier import Barrier, Unconfirmed
@@ -120,8 +121,8 @@ class SharedRowProducer:
 
     def _give(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int) -> int:
         produce, delivered = self._producer.produce, partial(self._delivered, barrier)
-        for index in range(first, len(rows)):
-            topic, partition, key, value, timestamp_ms, headers = rows[index]
+        for index, row in enumerate(starting_at(rows, first), first):
+            topic, partition, key, value, timestamp_ms, headers = row
             try:
                 produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
             except BufferError:

@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 import tidegate.worker.output.row_producer
 from tidegate.processor.batch import OutputRecord
+from tidegate.processor.written_records import PLACES, LaneOf, WrittenPart, WrittenRecords
 from tidegate.worker.operations.metrics import SINK_ENDS
 from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.row_producer import SharedRowProducer
@@ -440,6 +441,41 @@ def test_no_row_comes_behind_the_purge_of_its_producer(watched: Watched) -> None
     assert watched.sink.is_over
     assert producer.queue == []
     assert watched.send(watched.barrier()) == 0
+
+
+def _written(values: Sequence[bytes]) -> WrittenRecords:
+    """Rows as a kernel gives them, all with the key ``key``."""
+    text, places = b"", b""
+    for number, value in enumerate(values):
+        ends = len(text) + 3, len(text) + 3 + len(value)
+        text += b"key" + value
+        places += PLACES.pack(number, 0, *ends, ends[1], 0)
+    lanes = [LaneOf(0, "topic", (), None)]
+    return WrittenRecords([WrittenPart(0, len(values), places, text, [0] * len(values), lanes)])
+
+
+@pytest.mark.parametrize("half", [1, 2, 4])
+def test_rows_of_a_kernel_go_out_once_each_and_in_order_however_often_there_is_no_room(
+    watched: Watched, half: int
+) -> None:
+    watched.known()
+    (producer,), values = watched.world.producers, [b"%d" % number for number in range(5)]
+    rows, barrier, first = _written(values[:half]) + _written(values[half:]), watched.barrier(5), 0
+
+    def no_room() -> None:
+        if producer.queue:
+            raise BufferError
+
+    producer.while_producing = no_room
+    while first < len(rows):
+        given = watched.send(barrier, rows, first)
+        assert given == first + 1
+        first = given
+        producer.deliver()
+        watched.turn()
+    assert watched.world.clusters["home"] == values
+    watched.turn()
+    assert barrier.counts
 
 
 def test_a_sink_that_is_over_holds_on_to_no_producer(watched: Watched) -> None:

@@ -1,0 +1,53 @@
+"""An answer of the kernel is looked at as a whole before any record of it is believed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tidegate.errors import StateError
+from tidegate.kernel.instance import RawOutput
+from tidegate.kernel.message import read_output
+from tidegate.processor.batch import OutputRecord
+from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
+from tidegate.processor.written_records import PLACES, LaneOf, WrittenRecords
+
+_LANES: Final = (LaneOf(0, "t", (), None), LaneOf(1, "u", (), None))
+
+
+def _nothing() -> Taken:
+    return Taken([FeedRecords([], []), FeedRecords([], [])], [], {})
+
+
+def _answer(*places: tuple[int, int]) -> RawOutput:
+    """A record with the key ``k`` of each version and lane."""
+    records = b"".join(
+        PLACES.pack(number, lane, end, end, end, 0) for end, (number, lane) in enumerate(places, 1)
+    )
+    return RawOutput(records, b"k" * len(places), b"", b"")
+
+
+def test_each_feed_gets_its_records_with_the_places_of_their_versions() -> None:
+    taken = _nothing()
+    read_output(_answer((0, 0), (0, 1), (1, 0)), [1_000_000, 2_000_000], 0, _LANES, taken)
+    read_output(_answer((0, 1)), [3_000_000], 2, _LANES, taken)
+    assert taken.feeds[0] == (
+        [OutputRecord("t", 0, b"k", None, 1, []), OutputRecord("t", 0, b"k", None, 2, [])],
+        [0, 1],
+    )
+    assert taken.feeds[1] == (
+        [OutputRecord("u", 0, b"k", None, 1, []), OutputRecord("u", 0, b"k", None, 3, [])],
+        [0, 2],
+    )
+    assert all(isinstance(records, WrittenRecords) for records, _ in taken.feeds)
+
+
+def test_a_version_that_the_batch_does_not_have_is_an_error_before_anybody_asks_for_a_record() -> None:
+    with pytest.raises(StateError, match="outside its batch"):
+        read_output(_answer((0, 0), (2, 0)), [1, 2], 0, _LANES, _nothing())
+
+
+def test_so_is_a_lane_that_the_plan_does_not_have() -> None:
+    with pytest.raises(IndexError):
+        read_output(_answer((0, 2)), [1], 0, _LANES, _nothing())

@@ -1,0 +1,133 @@
+"""Output records in the bytes in which a kernel has written them.
+
+A record becomes an object when somebody asks for it, and nobody keeps it: the producer of rows takes each
+one apart at once. A batch of 5,000 records is three objects instead of 35,000, so the garbage collector has
+nothing to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from struct import Struct
+from typing import Final, NamedTuple, SupportsIndex, overload
+
+from tidegate.hlc import NANOS_PER_MS
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
+
+#: A record's version, its lane, the ends of key, value and header in the text, and its partition.
+PLACES: Final = Struct("<6I")
+_new: Final = tuple.__new__
+
+
+class LaneOf(NamedTuple):
+    """Which feed of a plan a lane is for, and what all of its records have.
+
+    ``empty`` is the value of a record whose value has no text.
+    """
+
+    feed: int
+    topic: str
+    headers: tuple[tuple[str, bytes], ...]
+    empty: bytes | None
+
+
+class WrittenPart(NamedTuple):
+    """The records of one feed in one answer of a kernel.
+
+    ``places`` has ``PLACES`` of each record, also of other feeds' records; ``text`` has their bytes, one
+    behind the other. ``walls`` are the wall times of the versions. ``size`` is the number of the feed's
+    records.
+    """
+
+    feed: int
+    size: int
+    places: bytes
+    text: bytes
+    walls: Sequence[int]
+    lanes: Sequence[LaneOf]
+
+    def records(self, first: int) -> Iterator[OutputRecord]:
+        """Yield the feed's records from index ``first`` on."""
+        text, walls, lanes, ours = self.text, self.walls, self.lanes, self.feed
+        begin = 0
+        for number, lane, key_end, value_end, header_end, partition in PLACES.iter_unpack(self.places):
+            feed, topic, constants, empty = lanes[lane]
+            if feed == ours:
+                if first:
+                    first -= 1
+                else:
+                    headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
+                    if constants:
+                        headers += constants
+                    value = text[key_end:value_end] or empty
+                    wall_ms = walls[number] // NANOS_PER_MS
+                    yield _new(OutputRecord, (topic, partition, text[begin:key_end], value, wall_ms, headers))
+            begin = header_end
+
+
+class WrittenRecords(Sequence[OutputRecord]):
+    """Records of one feed, in log order. It equals any sequence of the same records, and never changes."""
+
+    __slots__ = ("_parts", "_size")
+    __hash__ = None  # type: ignore[assignment]  # it equals lists
+
+    def __init__(self, parts: Sequence[WrittenPart]) -> None:
+        self._parts = tuple(parts)
+        self._size = sum(part.size for part in parts)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes their texts have in memory."""
+        return sum(len(part.text) for part in self._parts)
+
+    def starting_at(self, first: int) -> Iterator[OutputRecord]:
+        """Yield the records from index ``first`` on, without those before it."""
+        for part in self._parts:
+            if first < part.size:
+                yield from part.records(first)
+            first = max(0, first - part.size)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[OutputRecord]:
+        return self.starting_at(0)
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> OutputRecord: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[OutputRecord]: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> OutputRecord | list[OutputRecord]:
+        if isinstance(at, slice):
+            return [*self][at]
+        return next(self.starting_at(range(self._size)[at]))
+
+    def __add__(self, more: WrittenRecords) -> WrittenRecords:
+        return WrittenRecords((*self._parts, *more._parts))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(ours == its for ours, its in zip(self, other, strict=True))
+
+    def __repr__(self) -> str:
+        return repr([*self])
+
+
+def joined(records: Sequence[OutputRecord], more: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
+    """Return both, one behind the other. Neither is changed."""
+    if isinstance(records, WrittenRecords) and isinstance(more, WrittenRecords):
+        return records + more
+    if not records:
+        return more
+    return [*records, *more] if more else records
+
+
+def starting_at(records: Sequence[OutputRecord], first: int) -> Iterator[OutputRecord]:
+    """Yield records of any sequence from index ``first`` on."""
+    return (
+        records.starting_at(first)
+        if isinstance(records, WrittenRecords)
+        else islice(iter(records), first, None)
+    )
