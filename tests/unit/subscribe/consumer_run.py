@@ -101,7 +101,7 @@ class _Run:
             token: ResumeToken = read_token(target.token, self._subscription.fingerprint)
             self._subscription, start = resumed(plan, token, source)
         self._offsets = dict(start.offsets)
-        spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes)
+        spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self._gate = RowGate(DECODERS, history.partitions, start, spill=spill)
         self._state = ConsumerState(
             self._subscription.header, resumed=bool(target.token) or not plan.snapshot

@@ -8,8 +8,9 @@
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
    dropped. Everything up to M is complete: the frontier is ``M.next()``.
 4. If the rows that wait take more memory than they may, all rows of the partition that has most of them are
-   moved to a store. They are taken back in step 3. If more of them are complete than fit into the memory,
-   the gate opens in several steps, each up to a timestamp below M.
+   moved to a store. They are taken back in step 3. If more rows are complete, in memory and out of it, than
+   an eighth of that memory holds, the gate opens in several steps, each up to a timestamp below M: rows that
+   are delivered are decoded, and take several times their bytes.
 
 Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a higher watermark had lost data.
 """
@@ -20,12 +21,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.errors import UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns, RowVersion
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows, opened_rows
 from tidegate.subscribe.gate.recent_versions import VERSIONS_KEPT, RecentVersions
+from tidegate.subscribe.gate.row_chunk import int_column
 from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
 from tidegate.subscribe.gate.waiting_rows import WaitingRows
@@ -163,7 +167,7 @@ class RowGate:
     def open(self) -> GateOpening | None:
         """Return what is complete since the last call; ``None`` if the minimum did not rise.
 
-        Call it until it gives ``None``: what was moved out of memory may come in several steps. Raises
+        Call it until it gives ``None``: with a spill many rows come in several steps. Raises
         ``RepeatDiffers``, and ``SpillLost`` where rows do not come back.
         """
         with self._first_error:
@@ -173,7 +177,7 @@ class RowGate:
         minimum = self.minimum
         if minimum <= self.delivered:
             return None
-        up_to = minimum if self._spill is None else self._step_towards(minimum, self._spill.budget_bytes)
+        up_to = minimum if self._spill is None else self._step_towards(minimum, self._spill.opening_bytes)
         rows, copies = opened_rows(
             [(place, chunk) for place, wait in self._waits.items() for chunk in wait.take_up_to(up_to)]
         )
@@ -184,18 +188,32 @@ class RowGate:
         return GateOpening(frontier_after(up_to), rows, self._reader.row)
 
     def _step_towards(self, minimum: Timestamp, budget_bytes: int) -> Timestamp:
-        """Return the highest timestamp up to a minimum whose rows fit into memory when they are taken back.
+        """Return the highest timestamp up to a minimum whose rows take at most so much memory.
 
         Rows of one timestamp are never parted, so these may be more than fit.
         """
         blocks = [block for wait in self._waits.values() for block in wait.spilled_up_to(minimum)]
-        blocks.sort(key=lambda each: each.lowest)
-        taken = 0
-        for block in blocks:
-            taken += block.memory_bytes
-            if taken > budget_bytes and block.lowest > blocks[0].lowest:
-                return resume_as_of(Frontier(block.lowest))
-        return minimum
+        if not blocks and sum(wait.memory_bytes for wait in self._waits.values()) <= budget_bytes:
+            return minimum
+        chunks = [chunk for wait in self._waits.values() for chunk in wait.in_memory_up_to(minimum)]
+        # A block counts where it begins, since it is taken back whole; a row counts where it is. Rows with
+        # one wall stay together: that they differ in their logical parts alone is rare.
+        walls = np.concatenate(
+            [int_column([block.lowest.wall for block in blocks]), *(each.walls for each in chunks)]
+        )
+        sizes = np.concatenate(
+            [
+                int_column([block.memory_bytes for block in blocks]),
+                *(np.full(each.rows, each.memory_bytes // max(each.rows, 1)) for each in chunks),
+            ]
+        )
+        order = np.argsort(walls)
+        walls, taken = walls[order], np.cumsum(sizes[order])
+        over = walls[taken > budget_bytes]
+        later = over[over > walls[0]] if len(over) else over
+        if not len(later):
+            return minimum
+        return min(minimum, resume_as_of(Frontier(Timestamp(int(later[0])))))
 
     def _move_out_of_memory(self) -> None:
         if self._spill is None or self._counted_bytes <= self._spill.budget_bytes:

@@ -54,6 +54,10 @@ class SegmentQueue:
         self.rows -= sum(chunk.rows for chunk in taken)
         return taken
 
+    def below(self, minimum: Timestamp) -> list[RowChunk]:
+        """Return the rows that ``take_below`` would take, and leave them here."""
+        return [chunk for segment in self._ended if segment.after < minimum for chunk in segment.chunks]
+
     def take_all(self) -> list[RowChunk]:
         """Remove all rows, those of the open segment as well, and return them in their order."""
         taken = self.chunks()

@@ -24,6 +24,9 @@ from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, memory_of
 #: Rows of a block take about so much memory: reading one back must not fill the memory again.
 BLOCK_BYTES: Final = 2 << 20
 BUDGET_BYTES: Final = 64 << 20
+#: An opening of the gate has at most this part of the budget: its rows are decoded, and take several times
+#: their bytes then.
+_OPENINGS: Final = 8
 _LITTLE: Final = "<i4"
 _LONG: Final = "<i8"
 
@@ -42,10 +45,20 @@ class BlockStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """Where rows beyond ``budget_bytes`` of memory go. The budget is of all partitions of a gate together."""
+    """Where rows beyond ``budget_bytes`` of memory go. The budget is of all partitions of a gate together.
+
+    An opening of the gate is not made smaller than ``least_opening_bytes``: each one looks at all rows that
+    are complete, so many small ones would take long.
+    """
 
     store: BlockStore
     budget_bytes: int = BUDGET_BYTES
+    least_opening_bytes: int = BLOCK_BYTES
+
+    @property
+    def opening_bytes(self) -> int:
+        """About how many bytes of memory the rows of an opening may take before they are decoded."""
+        return max(self.budget_bytes // _OPENINGS, self.least_opening_bytes)
 
 
 class SpilledBlock(NamedTuple):

@@ -94,6 +94,10 @@ class WaitingRows:
         """Return the blocks outside of memory that have rows at or below a minimum."""
         return [block for block in self._spilled if block.lowest <= minimum]
 
+    def in_memory_up_to(self, minimum: Timestamp) -> list[RowChunk]:
+        """Return the rows in memory that ``take_up_to`` looks at; some of them may be above the minimum."""
+        return self._carried + self._segments.below(minimum)
+
     def take_up_to(self, minimum: Timestamp) -> list[RowChunk]:
         """Take out the rows at or below a minimum, which is not above ``bound``. Raises ``SpillLost``."""
         looked_at = self._carried + self._segments.take_below(minimum)

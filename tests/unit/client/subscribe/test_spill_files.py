@@ -128,6 +128,7 @@ def test_rows_behind_a_partition_that_stands_still_take_bounded_memory(
     print(told)
     assert told["waiting"] == told["delivered"] == rows
     assert told["while_waiting"] < more_mib * _MIB
+    assert told["in_all"] < more_mib * _MIB  # when they are let go, too
     assert told["disk"] > 0
 
 

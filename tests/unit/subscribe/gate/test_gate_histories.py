@@ -50,7 +50,7 @@ class _Reader:
 
     def __init__(self, history: TopicHistory, start: GateStart, budget_bytes: int | None) -> None:
         rows = [place for place in history.partitions if place.topic != SIDE]
-        spill = None if budget_bytes is None else Spill(MemorySpill(), budget_bytes)
+        spill = None if budget_bytes is None else Spill(MemorySpill(), budget_bytes, least_opening_bytes=0)
         self._gate = RowGate(DECODERS, rows, start, spill=spill)
         self._side = SideMarkers(SIDE, rows, self._gate)
         self._rows = {place: [r.offset for p, r in history.records if p == place] for place in rows}

@@ -17,6 +17,7 @@ from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, Recor
 from tidegate.subscribe.gate.row_chunk import RowChunk, int_column, memory_of
 from tidegate.subscribe.gate.row_gate import RowGate
 from tidegate.subscribe.gate.spilled_rows import BLOCK_BYTES, Spill, move_out, packed, take_back, unpacked
+from tidegate.subscribe.updates.frontier import frontier_after
 
 _VALUE_BYTES = 10_000
 _numbers = st.integers(0, 2**63 - 1)
@@ -96,7 +97,7 @@ def test_blocks_are_small_whatever_the_chunks_are() -> None:
 
 def full_gate(store: MemorySpill, budget_bytes: int, rows: int) -> RowGate:
     """A gate whose first partition has read so many large rows, and whose second one none."""
-    gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE, OTHER), spill=Spill(store, budget_bytes))
+    gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE, OTHER), spill=Spill(store, budget_bytes, 0))
     padding = "x" * _VALUE_BYTES
     for at in range(rows):
         value = f'{{"after": {{"id": {at}, "pad": "{padding}"}}, "updated": "{at + 1}.0000000000"}}'.encode()
@@ -169,6 +170,62 @@ def test_a_row_that_was_decoded_waits_as_its_bytes() -> None:
     opening = gate.open()
     assert opening is not None
     assert [version.record.row for version in opening.versions] == [{"id": 1}]
+
+
+def test_rows_that_wait_in_memory_come_in_steps_of_a_part_of_the_budget_too() -> None:
+    budget, rows = 64 * 11 * _VALUE_BYTES, 50  # these are decoded when they come: eleven times their bytes
+    store = MemorySpill()
+    gate = full_gate(store, budget, rows)
+    for place, offset in ((ONE, rows), (OTHER, 0)):
+        gate.take(place, marker(offset, rows))
+    assert store.puts == 0
+    frontiers, seen = [], []
+    while (opening := gate.open()) is not None:
+        assert len(opening.rows) * 11 * _VALUE_BYTES <= budget // 8
+        frontiers.append(opening.frontier)
+        seen += shown(opening) or []
+        assert gate.offsets()[ONE] == (len(seen) if len(seen) < rows else rows + 1)  # a resume has the rest
+    assert seen == [(at + 1, b"[%d]" % at) for at in range(rows)]
+    assert frontiers == sorted(set(frontiers))
+    assert len(frontiers) >= rows // 8
+    assert frontiers[-1] == frontier_after(Timestamp(rows))
+
+
+def test_a_gate_that_keeps_nothing_in_memory_does_not_open_for_each_row() -> None:
+    gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE,), spill=Spill(MemorySpill(), 0))
+    for at in range(50):
+        gate.take(ONE, row(at, at, at + 1))
+    gate.take(ONE, marker(50, 50))
+    opening = gate.open()
+    assert opening is not None
+    assert len(opening.rows) == 50
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=30),
+    st.integers(1, 20_000),
+)
+def test_whatever_the_budget_the_rows_are_the_same_and_no_timestamp_is_parted(
+    times: list[tuple[int, int]], budget: int
+) -> None:
+    """Timestamps that differ in their logical parts alone, too."""
+    found = []
+    for spill in (None, Spill(MemorySpill(), budget, 0)):
+        gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE, OTHER), spill=spill)
+        for at, (wall, logical) in enumerate(times):
+            value = f'{{"after": {{"id": {at}}}, "updated": "{wall}.{logical:010}"}}'.encode()
+            gate.take((ONE, OTHER)[at % 2], FeedRecord(at, b"[%d]" % at, value))
+        for place in (ONE, OTHER):
+            gate.take(place, marker(len(times), 10))
+        openings = []
+        while (opening := gate.open()) is not None:
+            openings.append((opening.frontier, [(each.updated, each.key) for each in opening.versions]))
+        below = Timestamp(0)
+        for frontier, rows in openings:
+            assert all(below <= updated < frontier for updated, _ in rows)
+            below = frontier
+        found.append([row for _, rows in openings for row in rows])
+    assert found[0] == found[1]
 
 
 class _Lost(MemorySpill):
