@@ -10,6 +10,7 @@ It gives the same rows as `RowUpdates` and `Outputs` do, which take any query.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues
+
+#: A snapshot is decoded in pieces of so many rows: what its decoder makes takes more memory than the rows.
+_DECODED_ROWS: Final = 20_000
 
 
 class PlainPath:
@@ -66,11 +70,15 @@ class PlainPath:
 
         The table of rows by key takes the snapshot's rows in any case.
         """
-        rows = self._changes.begin(self._newest.rows(), opening.decode)
-        self._newest = NewestRows()
+        newest, self._newest = self._newest.rows(), NewestRows()
+        pieces = [newest.part(at, at + _DECODED_ROWS) for at in range(0, len(newest), _DECODED_ROWS)]
+        del newest  # so that the bytes of each piece go when it is decoded
+        pieces.reverse()
+        shown: list[RowValues | None] = []
+        while pieces:
+            shown += [row for row in self._changes.begin(pieces.pop(), opening.decode) if row is not None]
         if not self._bounds.snapshot:
             return []
-        shown: list[RowValues | None] = [row for row in rows if row is not None]
         return self._show([(self._head(self._bounds.as_of), 0, len(shown))], [None] * len(shown), shown)
 
     def _later_rows(self, opened: OpenedRows, opening: GateOpening) -> list[RowValues]:
