@@ -47,6 +47,7 @@ class Target:
     frontiers: list[Timestamp] = field(default_factory=list)
     states: list[list[tuple[Any, ...]]] = field(default_factory=list)
     snapshots: int = 0
+    batches: list[SubscriptionBatch] = field(default_factory=list)
 
 
 def plan_of(text: str, dialect: Dialect = Dialect.TIDEGATE) -> SubscribePlan:
@@ -130,6 +131,7 @@ class _Run:
 
     def _store(self, batch: SubscriptionBatch) -> None:
         target = self._target
+        target.batches.append(batch)
         for row in batch.rows:
             released = self._state.push(row)
             if released is None:
