@@ -103,7 +103,8 @@ class _Run:
             self._subscription, start = resumed(plan, token, source)
         self._offsets = dict(start.offsets)
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes)
-        self._gate = RowGate(DECODERS, history.partitions, start, spill=spill)
+        decoders = {place.topic: JsonDecoder(Envelope.WRAPPED) for place in history.partitions}
+        self._gate = RowGate(decoders, history.partitions, start, spill=spill)
         self._state = ConsumerState(
             self._subscription.header, resumed=bool(target.token) or not plan.snapshot
         )
