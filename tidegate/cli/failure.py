@@ -7,7 +7,7 @@ from typing import Any
 import click
 from confluent_kafka import KafkaException
 
-from tidegate.errors import TidegateError
+from tidegate.errors import SubscribeStatementError, TidegateError
 from tidegate.redaction import redacted
 
 
@@ -19,7 +19,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except TidegateError as error:
-            sentence = str(error)
+            hint = error.hint if isinstance(error, SubscribeStatementError) else ""
+            sentence = f"{error}\nHint: {hint}." if hint else str(error)
         except KafkaException as error:
             sentence = f"Kafka: {error.args[0].str()}."
         show_failure(sentence)

@@ -6,6 +6,7 @@ text --parser--> SubscribeStatement --plan--> SubscribePlan --Subscription--> ba
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.outputs.dialect import Dialect
@@ -21,6 +22,9 @@ from tidegate.subscribe.statement.statement import (
 )
 from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
+
+#: How many tables an error names.
+_SHOWN_NAMES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,13 @@ def plan_subscribe(
     )
 
 
+def _known(relations: Relations) -> str:
+    """Say which tables there are, for whoever named another one."""
+    names = sorted(str(each.name) for each in relations if each.kind == TABLE)
+    more = f", and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return f"feeds write {', '.join(names[:_SHOWN_NAMES])}{more}" if names else "no feed writes a table"
+
+
 def find_relation(named: NamedRelation, relations: Relations) -> Relation:
     """Return the relation that a statement names.
 
@@ -93,7 +104,9 @@ def find_relation(named: NamedRelation, relations: Relations) -> Relation:
     shown = ".".join(named.parts)
     found = relations.named(named.parts)
     if not found:
-        raise StatementFault.UNKNOWN_RELATION.error(f"unknown catalog item '{shown}'", named.position)
+        raise StatementFault.UNKNOWN_RELATION.error(
+            f"unknown catalog item '{shown}'", named.position, _known(relations)
+        )
     if len(found) > 1:
         raise StatementFault.UNKNOWN_RELATION.error(
             f"catalog item '{shown}' is ambiguous: {', '.join(str(each.name) for each in found)}",

@@ -47,6 +47,7 @@ class Target:
     frontiers: list[Timestamp] = field(default_factory=list)
     states: list[list[tuple[Any, ...]]] = field(default_factory=list)
     snapshots: int = 0
+    batches: list[SubscriptionBatch] = field(default_factory=list)
 
 
 def plan_of(text: str, dialect: Dialect = Dialect.TIDEGATE) -> SubscribePlan:
@@ -102,7 +103,8 @@ class _Run:
             self._subscription, start = resumed(plan, token, source)
         self._offsets = dict(start.offsets)
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
-        self._gate = RowGate(DECODERS, history.partitions, start, spill=spill)
+        decoders = {place.topic: JsonDecoder(Envelope.WRAPPED) for place in history.partitions}
+        self._gate = RowGate(decoders, history.partitions, start, spill=spill)
         self._state = ConsumerState(
             self._subscription.header, resumed=bool(target.token) or not plan.snapshot
         )
@@ -130,6 +132,7 @@ class _Run:
 
     def _store(self, batch: SubscriptionBatch) -> None:
         target = self._target
+        target.batches.append(batch)
         for row in batch.rows:
             released = self._state.push(row)
             if released is None:

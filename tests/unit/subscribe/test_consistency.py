@@ -3,6 +3,7 @@ crash."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,9 +19,13 @@ from tests.unit.subscribe.topic_histories import (
     times,
     topic_histories,
 )
+from tidegate.changefeed.definition.options import Format
+from tidegate.client.subscribe.forms.batch_columns import BatchColumns
+from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
 from tidegate.hlc import Timestamp
+from tidegate.rows.sql_type import parse_sql_type
 from tidegate.subscribe.changes.row_updates import RowBefore
-from tidegate.subscribe.client.consumer_state import ReleasedBatch
+from tidegate.subscribe.client.consumer_state import ConsumerState, ReleasedBatch
 from tidegate.subscribe.client.received_row import ReceivedRow
 from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.outputs.dialect import Dialect
@@ -36,6 +41,7 @@ MODES = (
 )
 SOURCES = pytest.mark.parametrize("tells_before", [True, False], ids=["before-in-record", "key-rows"])
 ALL_MODES = pytest.mark.parametrize("mode", MODES, ids=["diffs", "ordered", "upsert", "debezium"])
+TYPES = tuple(parse_sql_type(each) for each in ("INT8", "INT8", "STRING"))
 crashes = st.lists(st.integers(0, 60), max_size=3)
 
 
@@ -108,17 +114,86 @@ def test_rows_that_do_not_fit_into_memory_change_nothing(
     assert target.rows == consume(history, plan, tells_before=tells_before).rows
 
 
+@ALL_MODES
+@SOURCES
 @given(history=topic_histories(), as_of=times(), up_to=times(), crash_at=crashes)
 def test_a_bounded_subscription_ends_at_its_bound(
-    history: TopicHistory, as_of: Timestamp, up_to: Timestamp, crash_at: list[int]
+    mode: str,
+    tells_before: bool,
+    history: TopicHistory,
+    as_of: Timestamp,
+    up_to: Timestamp,
+    crash_at: list[int],
 ) -> None:
     as_of, up_to = sorted((as_of, up_to))
-    plan = plan_of(statement("", f"AS OF {as_of} UP TO {up_to}"))
+    plan = plan_of(statement(mode, f"AS OF {as_of} UP TO {up_to}"))
     within = [at for at in crash_at if at < len(history.records)]
-    target = consume(history, plan, crashes=within)
+    target = consume(history, plan, tells_before=tells_before, crashes=within)
     require_true_states(history, target)
     assert all(row[0] < up_to for row in target.rows)
     assert not target.frontiers or target.frontiers[-1] == up_to
+    assert target.rows == consume(history, plan, tells_before=tells_before).rows
+
+
+@ALL_MODES
+@SOURCES
+@given(history=topic_histories(), as_of=times(), up_to=st.none() | times(), crash_at=crashes)
+def test_whoever_holds_the_table_needs_no_snapshot_in_any_mode(
+    mode: str,
+    tells_before: bool,
+    history: TopicHistory,
+    as_of: Timestamp,
+    up_to: Timestamp | None,
+    crash_at: list[int],
+) -> None:
+    if up_to is not None:
+        as_of, up_to = sorted((as_of, up_to))
+    bounds = f"AS OF {as_of}" + ("" if up_to is None else f" UP TO {up_to}")
+    plan = plan_of(statement(mode, bounds, "PROGRESS, SNAPSHOT = false"))
+    within = [at for at in crash_at if at < len(history.records)]
+
+    def consumed(*crashed: int) -> Target:
+        contents = TableContents(len(plan.shape.key), len(plan.shape.rest))
+        contents.restore(by_value(history.rows_at(as_of.next())))
+        return consume(history, plan, tells_before=tells_before, crashes=crashed, contents=contents)
+
+    target = consumed(*within)
+    require_true_states(history, target)
+    assert target.snapshots == 0
+    assert all(row[0] > as_of for row in target.rows)
+    assert target.rows == consumed().rows
+    if up_to != as_of:
+        assert target.frontiers[-1] == (END.next() if up_to is None else up_to)
+
+
+@ALL_MODES
+@SOURCES
+@given(history=topic_histories(), as_of=times(), crash_at=crashes)
+def test_arrow_tables_have_the_same_states(
+    mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
+) -> None:
+    pytest.importorskip("pyarrow")
+    plan = plan_of(statement(mode, f"AS OF {as_of}"))
+    typed = replace(plan, relation=replace(RELATION, types=TYPES))
+    within = [at for at in crash_at if at < len(history.records)]
+    target = consume(history, plan, tells_before=tells_before, crashes=within)
+    state = ConsumerState(plan.shape.header)
+    contents = TableContents(len(plan.shape.key), len(plan.shape.rest))
+    state.push((as_of, True, *(None for _ in plan.shape.header[2:])))
+    schemas = set()
+    for batch in target.batches:
+        columns = BatchColumns.of(typed, Format.JSON)
+        table = DeliveredBatch(batch.frontier, batch.rows, batch.is_snapshot, None, False, columns).arrow()
+        schemas.add(str(table.schema))
+        for told in table.to_pylist():
+            wall = int(told["mz_timestamp"])
+            time = Timestamp(wall, int((told["mz_timestamp"] - wall) * 10**10))
+            released = state.push((time, *list(told.values())[1:]))
+            if released is not None:
+                contents.fold(released)
+                assert released.frontier == batch.frontier
+                assert contents.rows() == by_value(history.rows_at(batch.frontier))
+    assert len(schemas) == 1
 
 
 @given(history=topic_histories(), as_of=times(), up_to=times())

@@ -148,3 +148,15 @@ def test_the_fingerprint_of_a_statement_stays() -> None:
         "SUBSCRIBE (SELECT id, v + 1 AS w FROM t WHERE v IS NOT NULL AND id <> 3) ENVELOPE UPSERT (KEY (id))"
     )
     assert fingerprint(plan(text), "feed") == "991f8815e586e805b6968df6a016e478"
+
+
+def test_a_table_that_is_not_there_is_answered_with_those_that_are() -> None:
+    many = [Relation(TableName(f"t{at:02}"), ("id",)) for at in range(12)]
+    for relations, hint in (
+        (many[:2], "feeds write defaultdb.public.t00, defaultdb.public.t01"),
+        (many, f"feeds write {', '.join(str(each.name) for each in many[:10])}, and 2 more"),
+        ([], "no feed writes a table"),
+    ):
+        with pytest.raises(SubscribeStatementError) as caught:
+            plan_subscribe(parse_subscribe("SUBSCRIBE u"), Relations(relations), now_ns=0)
+        assert caught.value.hint == hint

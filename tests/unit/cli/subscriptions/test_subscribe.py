@@ -144,6 +144,7 @@ def test_the_feed_has_to_be_named_where_several_have_the_table(feed: HandFeed) -
 def test_what_cannot_be_subscribed_to_is_refused_with_a_sentence(feed: HandFeed) -> None:
     unknown = subscribed(feed, "SUBSCRIBE nothing")
     assert (unknown.exit_code, "unknown catalog item 'nothing'" in unknown.stderr) == (1, True)
+    assert "Hint: feeds write defaultdb.public.accounts." in unknown.stderr
     feed.drop()
     dropped = subscribed(feed, "SUBSCRIBE accounts", "--feed", "feed")
     assert (dropped.exit_code, "was dropped" in dropped.stderr) == (1, True)

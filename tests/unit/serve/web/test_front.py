@@ -317,12 +317,20 @@ BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,
 )
+DRIVER = shutil.which("chromedriver")
+MISSING = [
+    name
+    for name, found in (
+        ("chromium", BROWSER),
+        ("chromedriver", DRIVER),
+        ("selenium", importlib.util.find_spec("selenium")),
+    )
+    if not found
+]
+IN_A_BROWSER = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
-@pytest.mark.skipif(
-    BROWSER is None or shutil.which("chromedriver") is None or importlib.util.find_spec("selenium") is None,
-    reason="chromium, chromedriver and selenium are not installed",
-)
+@IN_A_BROWSER
 def test_the_page_shows_a_live_table_in_a_browser() -> None:
     async def test() -> None:
         source = MemorySubscriptions()
@@ -341,10 +349,7 @@ def test_the_page_shows_a_live_table_in_a_browser() -> None:
     run(test)
 
 
-@pytest.mark.skipif(
-    BROWSER is None or shutil.which("chromedriver") is None or importlib.util.find_spec("selenium") is None,
-    reason="chromium, chromedriver and selenium are not installed",
-)
+@IN_A_BROWSER
 def test_the_page_of_feeds_draws_what_it_is_told_and_goes_on() -> None:
     async def test() -> None:
         async with serving_web(feeds=WatchedFeeds(look_at_feeds, interval_s=0.05)) as served:
@@ -383,7 +388,7 @@ def _browser() -> Any:
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.binary_location = str(BROWSER)
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
 
 
 def _look(address: str) -> set[int]:
