@@ -11,7 +11,7 @@ from typing import Final
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.kernel.instance import RawOutput
 from tidegate.kernel.plan import LaneOf
-from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, UnframedRecord
 from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.ranges.version import Version
 
@@ -61,14 +61,17 @@ def read_output(
     fields = iter(unpack(f"<{len(output.records) // 4}I", output.records))
     text, begin = output.text, 0
     for number, lane, key_end, value_end, header_end, partition in zip(*[fields] * _FIELDS, strict=True):
-        feed, topic, constants, empty = lanes[lane]
+        feed, topic, to, constants, empty = lanes[lane]
         into = taken.feeds[feed]
         headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
         if constants:
             headers += constants
         wall_ms = walls[number] // NANOS_PER_MS
-        record = (topic, partition, text[begin:key_end], text[key_end:value_end] or empty, wall_ms, headers)
-        into.records.append(_new(OutputRecord, record))
+        key, value = text[begin:key_end], text[key_end:value_end] or empty
+        if to is None:
+            into.records.append(_new(OutputRecord, (topic, partition, key, value, wall_ms, headers)))
+        else:
+            into.unframed.append(_new(UnframedRecord, (to, key, value, wall_ms, headers)))
         into.numbers.append(first + number)
         begin = header_end
     taken.refused.extend(first + number for number in _refused(output.fates))

@@ -10,7 +10,7 @@ import ipaddress
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -153,12 +153,18 @@ _IN_KEYS: Final[list[Kind]] = [
 def _type_of(random: Random, kind: Kind) -> SqlType:
     """The type of a kind; now and then an array of it."""
     of = _ENUM if kind is Kind.ENUM else SqlType(kind)
+    if kind is Kind.DECIMAL and random.random() < 0.7:
+        precision = random.choice((1, 9, 30, 90))
+        of = SqlType(kind, width=precision, scale=random.choice((0, min(precision, 7), precision)))
     if kind in _ELEMENTS and random.random() < 0.2:
         return SqlType(Kind.ARRAY, element=of)
     return of
 
 
 def _datum(random: Random, of: SqlType) -> Any:
+    if of.kind is Kind.DECIMAL and of.width and random.random() < 0.97:
+        unscaled = random.randrange(-(10**of.width), 10**of.width)
+        return Decimal(unscaled).scaleb(-of.scale, Context(prec=100))
     if of.element is None:
         return _DATUMS[of.kind](random)
     size = random.choice((0, 1, 3, 9, 20))
@@ -183,11 +189,18 @@ _OPTIONS: Final = (
     FeedOptions(envelope=Envelope.DEBEZIUM),
     FeedOptions(envelope=Envelope.DEBEZIUM, extra_headers='{"team": "blue"}'),
     FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=300),
+    FeedOptions(format=Format.AVRO, updated=True),
+    FeedOptions(format=Format.AVRO, diff=True, mvcc_timestamp=True, avro_schema_prefix="p"),
+    FeedOptions(format=Format.AVRO, envelope=Envelope.BARE, updated=True),
+    FeedOptions(format=Format.AVRO, envelope=Envelope.KEY_ONLY),
+    FeedOptions(format=Format.AVRO, envelope=Envelope.ENRICHED, updated=True, enriched_properties="source"),
+    FeedOptions(format=Format.AVRO, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=200),
     FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=250, extra_headers='{"team": "blue"}'),
 )
 #: Options that the kernel leaves to Python.
 _ODD_OPTIONS: Final = (
     FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
+    FeedOptions(envelope=Envelope.DEBEZIUM, format=Format.AVRO),
     FeedOptions(encode_json_value_null_as_object=True),
     FeedOptions(format=Format.CSV),
 )
@@ -261,6 +274,7 @@ class Lockstep:
         assert native.changes == python.changes
         assert native == python
         self.rows += sum(map(len, python.outputs.values()))
+        self.rows += sum(map(len, python.unframed.values()))
 
 
 class Table:

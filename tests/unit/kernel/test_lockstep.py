@@ -11,7 +11,8 @@ import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
 from tests.unit.kernel.log_histories import log_history
-from tidegate.changefeed.encoding.json.template import ReplacedTemplates, RowTemplates, literals
+from tidegate.changefeed.encoding.json.template import literals
+from tidegate.changefeed.encoding.row_templates import ReplacedTemplates, RowTemplates, Stamp
 from tidegate.errors import StateError
 from tidegate.hlc import ZERO
 from tidegate.kernel import log_message, message, partition_kernel, plan
@@ -194,6 +195,9 @@ _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "the limit of a row's bytes": _templates(lambda each: each._replace(max_bytes=None)),
     "the headers of a feed": lambda monkeypatch: _other_lane_of(monkeypatch, headers=()),
     "a value without text": lambda monkeypatch: _other_lane_of(monkeypatch, empty=b""),
+    "a datum of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_AVRO", plan._JSON),
+    "a time of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_STAMPS", dict.fromkeys(Stamp, 6)),
+    "the schemas of a record": lambda monkeypatch: _other_lane_of(monkeypatch, to=None),
     "the version of a table": _other_version,
     "the time of a row": _with_versions(lambda version: version._replace(timestamp=version.timestamp.next())),
     "where a row came from": _with_versions(lambda version: version._replace(ordinal=version.ordinal + 1)),
