@@ -296,14 +296,14 @@ class Table:
     def __init__(self, random: Random, table_id: int) -> None:
         #: Whether every row has a form in Avro, so that no feed in Avro fails at it.
         self.has_avro = random.random() < 0.4
-        self._kinds = [kind for kind in _DATUMS if not (self.has_avro and kind in _WITHOUT_AVRO)]
-        kinds = random.choices(
+        self._kinds: list[Kind] = [kind for kind in _DATUMS if not (self.has_avro and kind in _WITHOUT_AVRO)]
+        kinds: list[Kind] = random.choices(
             [kind for kind in self._kinds if kind not in _OF_PYTHON], k=random.randint(1, 8)
         )
         if random.random() < 0.2 and not self.has_avro:
             kinds.append(random.choice(_OF_PYTHON))
         odd_key = random.random() < 0.1 and not self.has_avro
-        key_kinds = _ODD_KEYS if odd_key else [kind for kind in _IN_KEYS if kind in self._kinds]
+        key_kinds: list[Kind] = _ODD_KEYS if odd_key else [kind for kind in _IN_KEYS if kind in self._kinds]
         if self.has_avro:  # a key's decimal has no digits
             key_kinds = [kind for kind in key_kinds if kind is not Kind.DECIMAL]
         keys = random.choices(key_kinds, k=random.randint(1, 2))
