@@ -11,13 +11,16 @@ from struct import pack
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.encoding.json.metadata import wall_ms_text, wall_ns_text
-from tidegate.changefeed.encoding.json.template import (
-    KEY,
-    MemberText,
+from tidegate.changefeed.encoding.json.template import KEY, MemberText, literals
+from tidegate.changefeed.encoding.row_templates import (
+    Body,
+    DatumPlace,
+    Filling,
+    RowPart,
+    RowTemplates,
     Slot,
-    literals,
+    Stamp,
 )
-from tidegate.changefeed.encoding.row_templates import Body, DatumPlace, Filling, RowPart, RowTemplates, Stamp
 from tidegate.changefeed.text.json_text import text_encoder, utf8
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import SchemedTopic

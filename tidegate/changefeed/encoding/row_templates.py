@@ -10,8 +10,23 @@ import enum
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.confluent import RecordSchemas
-from tidegate.changefeed.encoding.json.template import Member
+from tidegate.changefeed.text.json_text import TextEncoder
 from tidegate.rows.types import SqlType
+
+
+class Slot(NamedTuple):
+    """A place in a template: which of a row's datums goes there, and how it prints."""
+
+    position: int
+    text: TextEncoder
+
+
+class Member(NamedTuple):
+    """A member of a JSON object: a %-template of its value, and the slots in it from left to right."""
+
+    name: str
+    template: str
+    slots: tuple[Slot, ...] = ()
 
 
 class RowPart(enum.Enum):

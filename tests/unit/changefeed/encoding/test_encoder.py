@@ -12,13 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.rows.strategies import tables_with_rows
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, OnOversize
 from tidegate.changefeed.encoding.encoder import compile_encoder, row_templates
-from tidegate.changefeed.encoding.json.template import (
-    NULL,
-    Member,
-    beside,
-    literals,
-)
-from tidegate.changefeed.encoding.row_templates import Filling, RowPart
+from tidegate.changefeed.encoding.json.template import NULL, beside, literals
+from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row, TableDescriptor
@@ -75,6 +70,8 @@ def test_templates_give_the_bytes_of_the_encoder(
         replaced = templates.replaced if previous else None
         row, deletion = replaced or (templates.row, templates.deletion)
         for now, key, value in ((values, templates.key, row), (None, templates.deleted_key, deletion)):
+            assert isinstance(key, Filling)
+            assert isinstance(value, Filling)
             written = Row(table, row_key, now, previous)
             assert encode(written, _AT) == (_filled(key, written), _filled(value, written) or templates.empty)
 

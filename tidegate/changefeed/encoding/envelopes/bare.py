@@ -38,16 +38,11 @@ from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, place_members, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import (
-    Member,
-    beside,
-    compile_template,
-    json_object,
-)
+from tidegate.changefeed.encoding.json.template import beside, compile_template, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.changefeed.encoding.row_templates import ChangeShape, Filling, RowPart, RowTemplates
+from tidegate.changefeed.encoding.row_templates import ChangeShape, Filling, Member, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import (
     ANY_ROW,
     ROW_ALONE,

@@ -23,16 +23,11 @@ from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import (
-    Member,
-    beside,
-    compile_template,
-    json_object,
-)
+from tidegate.changefeed.encoding.json.template import beside, compile_template, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.changefeed.encoding.row_templates import NO_TEXT, Filling, RowPart, RowTemplates
+from tidegate.changefeed.encoding.row_templates import NO_TEXT, Filling, Member, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import (
     ANY_ROW,
     ROW_ALONE,

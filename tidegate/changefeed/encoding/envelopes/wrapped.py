@@ -37,7 +37,6 @@ from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import place_members, stamp_members
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Member,
     beside,
     compile_template,
     constant,
@@ -48,7 +47,7 @@ from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.record_members import nullable_row, stamps_of
 from tidegate.changefeed.encoding.replaced import CHANGES
-from tidegate.changefeed.encoding.row_templates import Filling, RowPart, RowTemplates
+from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import (
     Members,
     ValueMembers,

@@ -13,7 +13,6 @@ from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Member,
     beside,
     compile_template,
     constant,
@@ -21,7 +20,13 @@ from tidegate.changefeed.encoding.json.template import (
 )
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, ChangeForm, require_previous
-from tidegate.changefeed.encoding.row_templates import Filling, ReplacedTemplates, RowPart, RowTemplates
+from tidegate.changefeed.encoding.row_templates import (
+    Filling,
+    Member,
+    ReplacedTemplates,
+    RowPart,
+    RowTemplates,
+)
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor

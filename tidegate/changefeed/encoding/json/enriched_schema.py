@@ -23,14 +23,13 @@ from tidegate.changefeed.encoding.enriched_source import (
     source_stamps,
 )
 from tidegate.changefeed.encoding.json.template import (
-    Member,
     compile_template,
     constant,
     enclosed,
     json_object,
 )
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.changefeed.encoding.row_templates import Body, Filling, ReplacedTemplates, RowTemplates
+from tidegate.changefeed.encoding.row_templates import Body, Filling, Member, ReplacedTemplates, RowTemplates
 from tidegate.changefeed.text.json_text import json_string, utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, TableDescriptor

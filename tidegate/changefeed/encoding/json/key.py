@@ -20,8 +20,6 @@ from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.json.members import column_text
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Member,
-    Slot,
     compile_template,
     constant,
     datum,
@@ -30,7 +28,7 @@ from tidegate.changefeed.encoding.json.template import (
 )
 from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
 from tidegate.changefeed.encoding.key_form import KeyForm
-from tidegate.changefeed.encoding.row_templates import Filling, RowPart
+from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, utf8
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row

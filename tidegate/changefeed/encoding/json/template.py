@@ -7,8 +7,9 @@ key's datums and its timestamps. So every slot is a position in that tuple.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from tidegate.changefeed.encoding.row_templates import Member, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, json_string
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
@@ -29,21 +30,6 @@ NULL: Final = "null"
 def beside(row: Row, timestamp: Timestamp) -> Datums:
     """Return what follows a row's datums; ``timestamp`` is the version's own."""
     return row.key, timestamp, row.updated(timestamp)
-
-
-class Slot(NamedTuple):
-    """A place in a template: which of a row's datums goes there, and how it prints."""
-
-    position: int
-    text: TextEncoder
-
-
-class Member(NamedTuple):
-    """A member of a JSON object: a %-template of its value, and the slots in it from left to right."""
-
-    name: str
-    template: str
-    slots: tuple[Slot, ...] = ()
 
 
 class MemberText:
