@@ -24,7 +24,7 @@ from bench.workload import (
     updates_log,
 )
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
@@ -88,6 +88,13 @@ _CASES: Final = (
     _Case("updates with the row before", updates_log, (replace(BENCH_OPTIONS, diff=True),)),
     _Case("updates, debezium", updates_log, (FeedOptions(envelope=Envelope.DEBEZIUM),)),
     _Case("flights", flights_log),
+    _Case("orders, Avro", orders_log, (replace(BENCH_OPTIONS, format=Format.AVRO),)),
+    _Case(
+        "updates with the row before, Avro",
+        updates_log,
+        (replace(BENCH_OPTIONS, diff=True, format=Format.AVRO),),
+    ),
+    _Case("flights, Avro", flights_log, (replace(BENCH_OPTIONS, format=Format.AVRO),)),
 )
 
 
@@ -97,7 +104,7 @@ def main() -> None:
     for name, make, feeds in _CASES:
         times = step_times(make(rows, 1, 1), options=feeds)
         ratio = times.kernel_us / times.python_us
-        print(f"{name:28} {times.python_us:6.1f} us, {times.kernel_us:6.1f} us with the kernel: {ratio:.2f}")
+        print(f"{name:34} {times.python_us:6.1f} us, {times.kernel_us:6.1f} us with the kernel: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-//! Arrays in values as JSON, as `tidegate/rows/valueside/arrays.py` reads them and
-//! `tidegate/changefeed/text/json_text.py` prints them.
+//! Arrays in values, as `tidegate/rows/valueside/arrays.py` reads them, and as JSON.
 
 use crate::cursor::Cursor;
 use crate::datum::{element_wire_type, plain_datum, wire, Datum};
@@ -13,34 +12,68 @@ const ONE_DIMENSION: u8 = 1;
 const HAS_NULLS: u8 = 0x10;
 const EXTENDED: u8 = 15;
 
+/// The elements of an array.
+pub struct Elements<'a> {
+    pub count: usize,
+    cursor: Cursor<'a>,
+    of: &'a Type,
+    wire_type: u8,
+    nulls: &'a [u8],
+    number: usize,
+}
+
+impl<'a> Elements<'a> {
+    pub fn new(payload: &'a [u8], of: &'a Type) -> Option<Self> {
+        let mut cursor = Cursor::new(payload);
+        let header = cursor.byte()?;
+        if header & !HAS_NULLS != ONE_DIMENSION {
+            return None;
+        }
+        let expected = element_wire_type(of.element)?;
+        if !is_of(wire_type(&mut cursor)?, expected) {
+            return None;
+        }
+        let count = length(&mut cursor)?;
+        if count > ELEMENTS_MAX {
+            return None;
+        }
+        let nulls = if header & HAS_NULLS == 0 { &[][..] } else { cursor.take(count.div_ceil(8))? };
+        Some(Elements { count, cursor, of, wire_type: expected, nulls, number: 0 })
+    }
+
+    pub fn next(&mut self) -> Option<Datum<'a>> {
+        let number = self.number;
+        self.number += 1;
+        let is_null = self.nulls.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
+        if is_null {
+            return Some(Datum::Null);
+        }
+        element_datum(&mut self.cursor, self.of, self.wire_type)
+    }
+
+    /// Requires that nothing follows the elements.
+    pub fn finish(&self) -> Option<()> {
+        (!self.cursor.more()).then_some(())
+    }
+}
+
+/// The type of an array's elements.
+pub fn element_type(of: &Type) -> Type {
+    Type { kind: of.element, element: Kind::Other, precision: of.precision, scale: of.scale, labels: vec![] }
+}
+
 /// Appends the JSON text of an array.
 pub fn array_json(out: &mut Vec<u8>, payload: &[u8], of: &Type) -> Option<()> {
-    let mut cursor = Cursor::new(payload);
-    let header = cursor.byte()?;
-    if header & !HAS_NULLS != ONE_DIMENSION {
-        return None;
-    }
-    let expected = element_wire_type(of.element)?;
-    if !is_of(wire_type(&mut cursor)?, expected) {
-        return None;
-    }
-    let count = length(&mut cursor)?;
-    if count > ELEMENTS_MAX {
-        return None;
-    }
-    let nulls = if header & HAS_NULLS == 0 { &[][..] } else { cursor.take(count.div_ceil(8))? };
-    let element = Type::from(of.element);
+    let (mut elements, element) = (Elements::new(payload, of)?, element_type(of));
     out.push(b'[');
-    for number in 0..count {
+    for number in 0..elements.count {
         if number > 0 {
             out.extend_from_slice(b", ");
         }
-        let is_null = nulls.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
-        let datum = if is_null { Datum::Null } else { element_datum(&mut cursor, of, expected)? };
-        datum_json(out, &datum, &element, &[])?;
+        datum_json(out, &elements.next()?, &element, &[])?;
     }
     out.push(b']');
-    (!cursor.more()).then_some(())
+    elements.finish()
 }
 
 fn wire_type(cursor: &mut Cursor) -> Option<u8> {
@@ -72,7 +105,7 @@ mod tests {
 
     fn text(element: Kind, payload: &[u8]) -> Option<String> {
         let mut out = vec![];
-        array_json(&mut out, payload, &Type { kind: Kind::Array, element, labels: vec![] })?;
+        array_json(&mut out, payload, &Type { kind: Kind::Array, element, ..Type::default() })?;
         String::from_utf8(out).ok()
     }
 

@@ -38,8 +38,10 @@ pub enum Datum<'a> {
     },
     /// How many bits, and the words that have them.
     Bits(usize, &'a [u8]),
-    /// A JSONB or an array: where its JSON text is in the row's scratch.
-    Printed(usize, usize),
+    /// A JSONB: where its text is in the row's scratch.
+    Json(usize, usize),
+    /// An array: its payload, and where its JSON text is in the row's scratch.
+    Array(&'a [u8], usize, usize),
 }
 
 /// Types of the bytes behind a tag (`tidegate/rows/valueside/tags.py`).
@@ -72,12 +74,18 @@ pub fn value_datum<'a>(
     scratch: &mut Vec<u8>,
 ) -> Option<Datum<'a>> {
     let start = scratch.len();
-    match (of.kind, wire_type) {
-        (Kind::Json, wire::JSON) => json_value(scratch, sized(cursor)?)?,
-        (Kind::Array, wire::ARRAY) => array_json(scratch, sized(cursor)?, of)?,
-        (kind, wire_type) => return plain_datum(cursor, kind, wire_type, &of.labels),
-    }
-    Some(Datum::Printed(start, scratch.len()))
+    Some(match (of.kind, wire_type) {
+        (Kind::Json, wire::JSON) => {
+            json_value(scratch, sized(cursor)?)?;
+            Datum::Json(start, scratch.len())
+        }
+        (Kind::Array, wire::ARRAY) => {
+            let payload = sized(cursor)?;
+            array_json(scratch, payload, of)?;
+            Datum::Array(payload, start, scratch.len())
+        }
+        (kind, wire_type) => plain_datum(cursor, kind, wire_type, &of.labels)?,
+    })
 }
 
 /// The same for types whose datums have a form here.
@@ -246,7 +254,7 @@ mod tests {
         let (of, mut scratch) = (Type::from(Kind::Json), b"x".to_vec());
         let document = b"\x08\x20\0\0\0\x40\0\0\0";
         let datum = value_datum(&mut Cursor::new(document), &of, wire::JSON, &mut scratch);
-        assert_eq!((datum, &scratch[..]), (Some(Datum::Printed(1, 5)), &b"xtrue"[..]));
+        assert_eq!((datum, &scratch[..]), (Some(Datum::Json(1, 5)), &b"xtrue"[..]));
     }
 
     #[test]

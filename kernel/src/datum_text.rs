@@ -11,7 +11,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const DAYS_MAX: i64 = 3_000_000;
 /// Offsets of a time zone that have two digits of hours.
 const OFFSET_MAX: u32 = 99 * 3600;
-const MICROS_MAX: i64 = SECONDS_PER_DAY * MICROS_PER_SECOND;
+pub const MICROS_MAX: i64 = SECONDS_PER_DAY * MICROS_PER_SECOND;
 
 /// Year, month and day of a day since 1970, in the proleptic Gregorian calendar.
 fn civil_date(days: i64) -> (i64, u32, u32) {
@@ -129,6 +129,48 @@ fn unit_text(out: &mut Vec<u8>, start: usize, count: i64, unit: &[u8], plus: boo
     }
 }
 
+/// An INTERVAL in ISO 8601, as `tidegate/changefeed/text/interval_text.py` prints it.
+pub fn iso_interval(out: &mut Vec<u8>, months: i64, days: i64, nanos: i64) {
+    let start = out.len();
+    out.push(b'P');
+    for (count, unit) in [(months / 12, b'Y'), (months % 12, b'M'), (days, b'D')] {
+        if count != 0 {
+            decimal(out, count);
+            out.push(unit);
+        }
+    }
+    let micros = nanos.unsigned_abs() / 1000;
+    if micros != 0 {
+        out.push(b'T');
+        iso_time(out, micros, nanos < 0);
+    }
+    if out.len() == start + 1 {
+        out.extend_from_slice(b"T0S");
+    }
+}
+
+fn iso_time(out: &mut Vec<u8>, micros: u64, negative: bool) {
+    let sign = |out: &mut Vec<u8>| {
+        if negative {
+            out.push(b'-');
+        }
+    };
+    let (seconds, fraction) = (micros / MICROS_PER_SECOND as u64, micros % MICROS_PER_SECOND as u64);
+    for (count, unit) in [(seconds / 3600, b'H'), (seconds / 60 % 60, b'M')] {
+        if count != 0 {
+            sign(out);
+            padded(out, count, 1);
+            out.push(unit);
+        }
+    }
+    if seconds % 60 != 0 || fraction != 0 {
+        sign(out);
+        padded(out, seconds % 60, 1);
+        fraction_text(out, fraction, 6);
+        out.push(b'S');
+    }
+}
+
 /// An INET, without a mask that covers the whole address.
 pub fn inet_text(out: &mut Vec<u8>, v6: bool, mask: u8, address: [u8; 16]) {
     let [a, b, c, d, ..] = address;
@@ -209,6 +251,11 @@ mod tests {
         assert_eq!(interval(-13, 1, -1_000), "-1 years -1 mons +1 day -00:00:00.000001");
         assert_eq!(interval(0, -1, 999), "-1 days +00:00:00");
         assert_eq!(interval(0, 0, 360_000_000_000_000), "100:00:00");
+        let iso = |months, days, nanos| text(|out| iso_interval(out, months, days, nanos));
+        assert_eq!(iso(14, 3, 14_706_500_000_000), "P1Y2M3DT4H5M6.5S");
+        assert_eq!(iso(-12, 0, -6_000_000), "P-1YT-0.006S");
+        assert_eq!((iso(0, 0, 0), iso(0, 0, 999)), ("PT0S".to_string(), "PT0S".to_string()));
+        assert_eq!(iso(0, 1, 3_600_000_000_000), "P1DT1H");
         assert_eq!(text(|out| timetz_text(out, 0, -7200).unwrap()), "00:00:00+02:00:00");
         assert_eq!(timetz_text(&mut vec![], 0, i64::MIN), None);
     }

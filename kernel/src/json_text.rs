@@ -32,7 +32,7 @@ pub fn datum_json(out: &mut Vec<u8>, datum: &Datum, of: &Type, scratch: &[u8]) -
             hex(out, bytes);
             out.push(b'"');
         }
-        Datum::Uuid(bytes) => uuid_json(out, &bytes),
+        Datum::Uuid(bytes) => in_quotes(out, |out| uuid_text(out, &bytes)),
         Datum::Timestamp(seconds, nanos) => {
             out.push(b'"');
             timestamp_text(out, seconds, nanos);
@@ -44,7 +44,9 @@ pub fn datum_json(out: &mut Vec<u8>, datum: &Datum, of: &Type, scratch: &[u8]) -
         }
         Datum::Inet { v6, mask, address } => in_quotes(out, |out| inet_text(out, v6, mask, address)),
         Datum::Bits(count, words) => in_quotes(out, |out| bits_text(out, count, words)),
-        Datum::Printed(start, end) => out.extend_from_slice(scratch.get(start..end)?),
+        Datum::Json(start, end) | Datum::Array(_, start, end) => {
+            out.extend_from_slice(scratch.get(start..end)?)
+        }
     }
     Some(())
 }
@@ -62,15 +64,14 @@ fn quoted(out: &mut Vec<u8>, print: impl Fn(&mut Vec<u8>) -> Option<()>) -> Opti
     Some(())
 }
 
-fn uuid_json(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'"');
+/// A UUID in its groups.
+pub fn uuid_text(out: &mut Vec<u8>, bytes: &[u8]) {
     for (start, end) in UUID_GROUPS {
         if start > 0 {
             out.push(b'-');
         }
         hex(out, &bytes[start..end]);
     }
-    out.push(b'"');
 }
 
 /// A string literal: only `"`, `\` and control characters are escaped.
@@ -144,6 +145,6 @@ mod tests {
         assert_eq!(text(Datum::NotFinite("NaN"), Kind::Decimal), "\"NaN\"");
         assert_eq!(text(Datum::Int(7), Kind::Oid), "\"7\"");
         assert_eq!(text(Datum::Int(0x16_b374_d848), Kind::Lsn), "\"16/B374D848\"");
-        assert_eq!(text(Datum::Printed(0, 3), Kind::Array), "[1]");
+        assert_eq!(text(Datum::Array(b"", 0, 3), Kind::Array), "[1]");
     }
 }

@@ -72,7 +72,8 @@ fn float<'a>(cursor: &mut Cursor, descending: bool) -> Option<Datum<'a>> {
         0x05 => f64::from_be_bytes(cursor.take(8)?.try_into().ok()?),
         _ => return None,
     };
-    Some(Datum::Float(if descending { 0.0 - value } else { value }))
+    // Without arithmetic on what is no number, which may change its bits.
+    Some(Datum::Float(if descending && !value.is_nan() { 0.0 - value } else { value }))
 }
 
 /// A byte string without a zero in it: one with an escape is refused, since its bytes stand nowhere as they are.

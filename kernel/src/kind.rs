@@ -64,6 +64,9 @@ pub struct Type {
     pub kind: Kind,
     /// The kind of an array's elements.
     pub element: Kind,
+    /// Digits of a DECIMAL, and places behind its point; those of an array's elements.
+    pub precision: i64,
+    pub scale: i64,
     /// The bytes and the label of each member of an enum.
     pub labels: Vec<(Vec<u8>, String)>,
 }

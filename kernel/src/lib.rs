@@ -6,6 +6,7 @@
 //! Numbers are little endian. There is one instance for each log partition.
 
 mod arrays;
+mod avro;
 mod command;
 mod crc32;
 mod cursor;
@@ -42,7 +43,7 @@ use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 #[derive(Default)]
 struct Kernel {

@@ -127,6 +127,8 @@ impl Reader<'_> {
         Some(Type {
             kind: self.kind()?,
             element: self.kind()?,
+            precision: self.number()?,
+            scale: self.number()?,
             labels: self.list(|reader| Some((reader.bytes()?, String::from_utf8(reader.bytes()?).ok()?)))?,
         })
     }
@@ -209,6 +211,9 @@ impl Reader<'_> {
             1 => Print::Hlc,
             2 => Print::WallNanos,
             3 => Print::WallMillis,
+            4 => Print::Avro(of),
+            5 => Print::AvroHlc,
+            6 => Print::AvroWallNanos,
             _ => return None,
         };
         Some(Slot { part, at, print })

@@ -1,6 +1,7 @@
-//! Values and keys as templates that are filled for each row, as `tidegate/changefeed/encoding/json/template.py` has
+//! Values and keys as templates that are filled for each row, as `tidegate/changefeed/encoding/row_templates.py` has
 //! them. Python makes them: no option is known here.
 
+use crate::avro::{datum_avro, hlc_avro, long};
 use crate::datum::Datum;
 use crate::datum_text::hlc_text;
 use crate::json_text::datum_json;
@@ -29,6 +30,12 @@ pub enum Print {
     WallNanos,
     /// The same in milliseconds.
     WallMillis,
+    /// A datum as Avro, with the branch of its union.
+    Avro(Type),
+    /// The row's commit timestamp as a decimal in a string of Avro.
+    AvroHlc,
+    /// Its wall time in nanoseconds as a long of Avro.
+    AvroWallNanos,
 }
 
 /// A place in a template: which of the datums goes there, and how it prints.
@@ -72,6 +79,9 @@ impl Template {
                 Print::Json(as_type) => datum_json(out, of.get(slot.at)?, as_type, scratch)?,
                 Print::Hlc => hlc_text(out, datums.time.0, datums.time.1),
                 Print::WallNanos => decimal(out, datums.time.0),
+                Print::Avro(as_type) => datum_avro(out, of.get(slot.at)?, as_type, scratch)?,
+                Print::AvroHlc => hlc_avro(out, datums.time.0, datums.time.1),
+                Print::AvroWallNanos => long(out, datums.time.0),
                 Print::WallMillis => decimal(out, datums.time.0.div_euclid(NANOS_PER_MS)),
             }
         }
@@ -121,8 +131,9 @@ mod tests {
             (b"", Part::Key, 0, Print::Hlc),
             (b" ", Part::Key, 0, Print::WallNanos),
             (b" ", Part::Key, 0, Print::WallMillis),
+            (b" ", Part::Key, 0, Print::AvroHlc),
         ];
-        assert_eq!(filled(slots, b"").unwrap(), "-5000001.0000000001 -5000001 -6");
+        assert_eq!(filled(slots, b"").unwrap(), "-5000001.0000000001 -5000001 -6 &-5000001.0000000001");
     }
 
     #[test]

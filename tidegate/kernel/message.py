@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct, unpack
 from typing import Final
 
 from tidegate.errors import StateError
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.kernel.instance import RawOutput
+from tidegate.processor.batch import SOURCE_HEADER, UnframedRecord
 from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
-from tidegate.processor.written_records import LaneOf, WrittenPart, WrittenRecords, joined
+from tidegate.processor.written_records import PLACES, LaneOf, WrittenPart, WrittenRecords, joined
 from tidegate.ranges.version import Version
 
 _REFUSED: Final = 2
@@ -61,14 +62,36 @@ def read_output(
     numbers, feeds = fields[::_FIELDS], [lanes[lane].feed for lane in fields[1::_FIELDS]]
     if numbers and max(numbers) >= len(walls):
         raise StateError("the kernel names a version outside its batch, which is a defect: please report it")
+    schemed = {lane.feed for lane in lanes if lane.to is not None}
     for feed in set(feeds):
-        records, before = taken.feeds[feed]
+        records, unframed, before = taken.feeds[feed]
         ours = [first + number for number, of in zip(numbers, feeds, strict=True) if of == feed]
-        part = WrittenPart(feed, len(ours), output.records, output.text, walls, lanes)
-        taken.feeds[feed] = FeedRecords(joined(records, WrittenRecords([part])), before + ours)
+        if feed in schemed:
+            unframed += _unframed(feed, output, walls, lanes)
+        else:
+            part = WrittenPart(feed, len(ours), output.records, output.text, walls, lanes)
+            records = joined(records, WrittenRecords([part]))
+        taken.feeds[feed] = FeedRecords(records, unframed, before + ours)
     taken.refused.extend(first + number for number in _refused(output.fates))
     for table_id, wall, logical in _HIGH.iter_unpack(output.highs):
         taken.highs[table_id] = max(taken.highs.get(table_id, ZERO), Timestamp(wall, logical))
+
+
+def _unframed(
+    feed: int, output: RawOutput, walls: Sequence[int], lanes: Sequence[LaneOf]
+) -> Iterator[UnframedRecord]:
+    """Yield a feed's records that are to be framed with the ids of schemas."""
+    text, begin = output.text, 0
+    for number, lane, key_end, value_end, header_end, _ in PLACES.iter_unpack(output.records):
+        of, _, to, constants, empty = lanes[lane]
+        if of == feed:
+            assert to is not None
+            headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
+            if constants:
+                headers += constants
+            value = text[key_end:value_end] or empty
+            yield UnframedRecord(to, text[begin:key_end], value, walls[number] // NANOS_PER_MS, headers)
+        begin = header_end
 
 
 def _refused(fates: bytes) -> list[int]:

@@ -110,7 +110,7 @@ class PartitionKernel:
         return followed
 
     def _nothing(self) -> Taken:
-        return Taken([FeedRecords([], []) for _ in range(self._feeds)], [], {})
+        return Taken([FeedRecords([], [], []) for _ in range(self._feeds)], [], {})
 
     def _broke(self, error: Exception) -> None:
         self._instance = None

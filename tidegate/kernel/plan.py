@@ -11,17 +11,19 @@ from struct import pack
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.encoding.json.metadata import wall_ms_text, wall_ns_text
-from tidegate.changefeed.encoding.json.template import (
-    KEY,
+from tidegate.changefeed.encoding.json.template import KEY, MemberText, literals
+from tidegate.changefeed.encoding.row_templates import (
+    Body,
+    DatumPlace,
     Filling,
-    MemberText,
+    RowPart,
     RowTemplates,
     Slot,
-    TextPart,
-    literals,
+    Stamp,
 )
 from tidegate.changefeed.text.json_text import text_encoder, utf8
 from tidegate.hlc import Timestamp
+from tidegate.processor.batch import SchemedTopic
 from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, VersionPlan
 from tidegate.processor.written_records import LaneOf
 from tidegate.rows import Column, TableCodec, TableDescriptor
@@ -58,6 +60,8 @@ _NUMBERS: Final = {
 #: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON, or the time of a live row,
 #: which is its version's own.
 _JSON: Final = 0
+_AVRO: Final = 4
+_STAMPS: Final = {Stamp.DECIMAL: 5, Stamp.WALL_NS: 6}
 _TIMES: Final[dict[object, int]] = {Timestamp.decimal: 1, wall_ns_text: 2, wall_ms_text: 3}
 #: The templates of `RowTemplates` that each encoder has are its first fields.
 _VALUES: Final = 4
@@ -79,7 +83,7 @@ class _Placed(NamedTuple):
     """A slot, and what its position is among."""
 
     slot: Slot
-    parts: tuple[TextPart, ...]
+    parts: tuple[RowPart, ...]
 
 
 class Plan(NamedTuple):
@@ -127,9 +131,10 @@ def _version(version: VersionPlan, lanes: list[LaneOf]) -> bytes:
 
 def _lane_of(lane: LanePlan) -> LaneOf:
     templates = lane.templates
+    to = None if templates.schemas is None else SchemedTopic(*lane.to, templates.schemas)
     # A tombstone has no value either, and values of lanes with tombstones have text.
     empty = None if templates.tombstones else templates.empty
-    return LaneOf(lane.feed, lane.to.topic, templates.headers, empty)
+    return LaneOf(lane.feed, lane.to.topic, to, templates.headers, empty)
 
 
 def _rows(version: VersionPlan, first_lane: int) -> bytes:
@@ -174,14 +179,18 @@ def _key_part(column: Column, slot: int, descending: bool) -> bytes:
 
 
 def _type(column: Column) -> bytes:
-    """Return a column's type: its kind, the kind of an array's elements, and the labels of an enum."""
+    """Return a column's type: its kind, and of it or of an array's elements the kind, digits and labels."""
     kind = column.type.kind
-    if kind is Kind.ARRAY:
-        element = column.type.element
-        if element is None or element.kind in _NO_ELEMENTS or element.kind not in _NUMBERS:
-            return _numbers(_OTHER, _OTHER) + _list(())
-        return _numbers(_NUMBERS[kind], _NUMBERS[element.kind]) + _labels(element)
-    return _numbers(_NUMBERS.get(kind, _OTHER), _OTHER) + _labels(column.type)
+    if kind is not Kind.ARRAY:
+        return _numbers(_NUMBERS.get(kind, _OTHER), _OTHER) + _parameters(column.type)
+    element = column.type.element
+    if element is None or element.kind in _NO_ELEMENTS or element.kind not in _NUMBERS:
+        return _NO_TYPE
+    return _numbers(_NUMBERS[kind], _NUMBERS[element.kind]) + _parameters(element)
+
+
+def _parameters(of: SqlType) -> bytes:
+    return _numbers(of.width, of.scale) + _labels(of)
 
 
 def _labels(of: SqlType) -> bytes:
@@ -213,40 +222,59 @@ def _replaced(templates: RowTemplates, layout: RowLayout) -> bytes:
     return _numbers(1) + b"".join(_template(filling, layout) for filling in templates.replaced)
 
 
-def _template(filling: Filling, layout: RowLayout) -> bytes:
+def _template(template: Filling | Body, layout: RowLayout) -> bytes:
     slots: list[bytes] = []
     before = b""
-    for literal, slot in _pieces(filling):
-        before += utf8(literal)
-        if slot is not None:
-            slots.append(_bytes(before) + _slot(slot, layout))
+    for piece in _pieces(template):
+        if isinstance(piece, bytes):
+            before += piece
+        else:
+            slots.append(_bytes(before) + _written(piece, layout))
             before = b""
     return _list(slots) + _bytes(before)
 
 
-def _pieces(filling: Filling) -> Iterator[tuple[str, _Placed | None]]:
-    """Yield the text before each slot with the slot, and the last text without one.
+def _pieces(template: Filling | Body) -> Iterator[bytes | _Placed | DatumPlace | Stamp]:
+    """Yield what is the same for every row, and the slots between.
 
     A slot that has templates of its own is taken apart: its slots are positions among the key's datums.
     """
-    *before, last = literals(filling.member)
-    for literal, slot in zip(before, filling.member.slots, strict=True):
+    if isinstance(template, Body):
+        yield from template.pieces
+        return
+    *before, last = map(utf8, literals(template.member))
+    for literal, slot in zip(before, template.member.slots, strict=True):
+        yield literal
         if slot.position == KEY and isinstance(slot.text, MemberText):
-            yield literal, None
-            yield from _pieces(Filling(slot.text.member, (TextPart.KEY,)))
+            yield from _pieces(Filling(slot.text.member, (RowPart.KEY,)))
         else:
-            yield literal, _Placed(slot, filling.parts)
-    yield last, None
+            yield _Placed(slot, template.parts)
+    yield last
+
+
+def _written(piece: _Placed | DatumPlace | Stamp, layout: RowLayout) -> bytes:
+    if isinstance(piece, Stamp):
+        return _numbers(0, 0, _STAMPS[piece]) + _NO_TYPE
+    if isinstance(piece, DatumPlace):
+        column = _columns(piece.part, layout)[piece.position]
+        if column.type != piece.sql_type:
+            raise _Unknown
+        return _numbers(piece.part.value, piece.position, _AVRO) + _type(column)
+    return _slot(piece, layout)
+
+
+def _columns(part: RowPart, layout: RowLayout) -> Sequence[Column]:
+    return layout.key_columns if part is RowPart.KEY else layout.columns[: layout.in_rows]
 
 
 def _slot(placed: _Placed, layout: RowLayout) -> bytes:
     (position, text), parts = placed
     if KEY < position < 0 and text in _TIMES:
-        return _numbers(0, 0, _TIMES[text], _OTHER, _OTHER) + _list(())
+        return _numbers(0, 0, _TIMES[text]) + _NO_TYPE
     if position < 0:
         raise _Unknown
     for part in parts:
-        columns = layout.key_columns if part is TextPart.KEY else layout.columns[: layout.in_rows]
+        columns = _columns(part, layout)
         if position < len(columns):
             column = columns[position]
             if text is not text_encoder(column.type):
@@ -271,3 +299,7 @@ def _list(items: Iterable[bytes]) -> bytes:
     if len(written) > _COUNT_MAX:
         raise _Unknown
     return _numbers(len(written)) + b"".join(written)
+
+
+#: The type of a slot that is no datum, and of a column that only Python reads.
+_NO_TYPE: Final = _numbers(_OTHER, _OTHER, 0, 0) + _list(())

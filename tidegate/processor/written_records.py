@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple, SupportsIndex, overload
 
 from tidegate.hlc import NANOS_PER_MS
-from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic
 
 #: A record's version, its lane, the ends of key, value and header in the text, and its partition.
 PLACES: Final = Struct("<6I")
@@ -23,11 +23,13 @@ _new: Final = tuple.__new__
 class LaneOf(NamedTuple):
     """Which feed of a plan a lane is for, and what all of its records have.
 
-    ``empty`` is the value of a record whose value has no text.
+    ``to`` is where they go, if they have to be framed with the ids of schemas first: all lanes of a feed are
+    alike in that. ``empty`` is the value of a record whose value has no text.
     """
 
     feed: int
     topic: str
+    to: SchemedTopic | None
     headers: tuple[tuple[str, bytes], ...]
     empty: bytes | None
 
@@ -52,7 +54,7 @@ class WrittenPart(NamedTuple):
         text, walls, lanes, ours = self.text, self.walls, self.lanes, self.feed
         begin = 0
         for number, lane, key_end, value_end, header_end, partition in PLACES.iter_unpack(self.places):
-            feed, topic, constants, empty = lanes[lane]
+            feed, topic, _, constants, empty = lanes[lane]
             if feed == ours:
                 if first:
                     first -= 1

@@ -10,7 +10,7 @@ import ipaddress
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -141,6 +141,8 @@ _DATUMS: Final[dict[Kind, Callable[[Random], Any]]] = {
 _OF_PYTHON: Final = (Kind.VECTOR, Kind.BOX2D)
 #: Kinds that an array may have.
 _ELEMENTS: Final[list[Kind]] = [kind for kind in _DATUMS if kind not in (Kind.BOX2D, Kind.VECTOR)]
+#: Kinds without a form in Avro.
+_WITHOUT_AVRO: Final = (Kind.OID, Kind.VECTOR)
 #: Kinds of keys that the kernel leaves to Python.
 _ODD_KEYS: Final[list[Kind]] = [Kind.BIT, Kind.BOX2D]
 _IN_KEYS: Final[list[Kind]] = [
@@ -150,19 +152,36 @@ _IN_KEYS: Final[list[Kind]] = [
 ]  # fmt: skip
 
 
-def _type_of(random: Random, kind: Kind) -> SqlType:
-    """The type of a kind; now and then an array of it."""
+def _type_of(random: Random, kind: Kind, *, has_avro: bool) -> SqlType:
+    """The type of a kind, which has a form in Avro; now and then an array of it."""
     of = _ENUM if kind is Kind.ENUM else SqlType(kind)
+    if kind is Kind.DECIMAL and (has_avro or random.random() < 0.7):
+        precision = random.choice((1, 9, 30, 90))
+        of = SqlType(kind, width=precision, scale=random.choice((0, min(precision, 7), precision)))
     if kind in _ELEMENTS and random.random() < 0.2:
         return SqlType(Kind.ARRAY, element=of)
     return of
 
 
-def _datum(random: Random, of: SqlType) -> Any:
+def _datum(random: Random, of: SqlType, *, has_avro: bool) -> Any:
+    """A datum of a type, which has a form in Avro."""
+    if has_avro and of.kind is Kind.DATE:
+        return (
+            random.randrange(-(2**31), 2**31)
+            if random.random() < 0.1
+            else random.randrange(-700_000, 900_000)
+        )
+    if has_avro and of.kind is Kind.DECIMAL and random.random() < 0.1:
+        return random.choice((Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity"), Decimal(0)))
+    if of.kind is Kind.DECIMAL and of.width and (has_avro or random.random() < 0.97):
+        unscaled = random.randrange(-(10**of.width), 10**of.width)
+        return Decimal(unscaled).scaleb(-of.scale, Context(prec=100))
     if of.element is None:
         return _DATUMS[of.kind](random)
     size = random.choice((0, 1, 3, 9, 20))
-    return tuple(None if random.random() < 0.2 else _datum(random, of.element) for _ in range(size))
+    return tuple(
+        None if random.random() < 0.2 else _datum(random, of.element, has_avro=has_avro) for _ in range(size)
+    )
 
 
 _OPTIONS: Final = (
@@ -183,11 +202,18 @@ _OPTIONS: Final = (
     FeedOptions(envelope=Envelope.DEBEZIUM),
     FeedOptions(envelope=Envelope.DEBEZIUM, extra_headers='{"team": "blue"}'),
     FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=300),
+    FeedOptions(format=Format.AVRO, updated=True),
+    FeedOptions(format=Format.AVRO, diff=True, mvcc_timestamp=True, avro_schema_prefix="p"),
+    FeedOptions(format=Format.AVRO, envelope=Envelope.BARE, updated=True),
+    FeedOptions(format=Format.AVRO, envelope=Envelope.KEY_ONLY),
+    FeedOptions(format=Format.AVRO, envelope=Envelope.ENRICHED, updated=True, enriched_properties="source"),
+    FeedOptions(format=Format.AVRO, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=200),
     FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=250, extra_headers='{"team": "blue"}'),
 )
 #: Options that the kernel leaves to Python.
 _ODD_OPTIONS: Final = (
     FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
+    FeedOptions(envelope=Envelope.DEBEZIUM, format=Format.AVRO),
     FeedOptions(encode_json_value_null_as_object=True),
     FeedOptions(format=Format.CSV),
 )
@@ -261,24 +287,31 @@ class Lockstep:
         assert native.changes == python.changes
         assert native == python
         self.rows += sum(map(len, python.outputs.values()))
+        self.rows += sum(map(len, python.unframed.values()))
 
 
 class Table:
     """A table that changes now and then."""
 
     def __init__(self, random: Random, table_id: int) -> None:
-        known: list[Kind] = [kind for kind in _DATUMS if kind not in _OF_PYTHON]
-        kinds = random.choices(known, k=random.randint(1, 8))
-        if random.random() < 0.2:
+        #: Whether every row has a form in Avro, so that no feed in Avro fails at it.
+        self.has_avro = random.random() < 0.4
+        self._kinds: list[Kind] = [kind for kind in _DATUMS if not (self.has_avro and kind in _WITHOUT_AVRO)]
+        kinds: list[Kind] = random.choices(
+            [kind for kind in self._kinds if kind not in _OF_PYTHON], k=random.randint(1, 8)
+        )
+        if random.random() < 0.2 and not self.has_avro:
             kinds.append(random.choice(_OF_PYTHON))
-        odd_key = random.random() < 0.1
-        key_kinds: list[Kind] = _ODD_KEYS if odd_key else _IN_KEYS
+        odd_key = random.random() < 0.1 and not self.has_avro
+        key_kinds: list[Kind] = _ODD_KEYS if odd_key else [kind for kind in _IN_KEYS if kind in self._kinds]
+        if self.has_avro:  # a key's decimal has no digits
+            key_kinds = [kind for kind in key_kinds if kind is not Kind.DECIMAL]
         keys = random.choices(key_kinds, k=random.randint(1, 2))
         columns = tuple(
             Column(
                 number + 1,
                 random.choice(("c", "%s", 'q"', "ü")) + str(number),
-                _type_of(random, kind)
+                _type_of(random, kind, has_avro=self.has_avro)
                 if number >= len(keys)
                 else _ENUM
                 if kind is Kind.ENUM
@@ -305,7 +338,11 @@ class Table:
         columns = list(before.columns)
         if random.random() < 0.5:
             number = len(columns) + random.randint(1, 20)
-            columns.append(Column(number, f"n{number}", _type_of(random, random.choice([*_DATUMS]))))
+            columns.append(
+                Column(
+                    number, f"n{number}", _type_of(random, random.choice(self._kinds), has_avro=self.has_avro)
+                )
+            )
         elif len(columns) > len(before.primary_key):
             columns[-1] = replace(columns[-1], public=False)
         families = (Family(0, "primary", tuple(column.id for column in columns)),)
@@ -340,7 +377,9 @@ class Table:
     def _datums(self, random: Random) -> list[Any]:
         in_key = {part.column_id for part in self.hand.descriptor.primary_key}
         return [
-            None if column.id not in in_key and random.random() < 0.15 else _datum(random, column.type)
+            None
+            if column.id not in in_key and random.random() < 0.15
+            else _datum(random, column.type, has_avro=self.has_avro)
             for column in self.hand.descriptor.columns
             if column.in_rows
         ]

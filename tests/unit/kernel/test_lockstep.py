@@ -11,7 +11,8 @@ import pytest
 
 from tests.unit.kernel.histories import Lockstep, history
 from tests.unit.kernel.log_histories import log_history
-from tidegate.changefeed.encoding.json.template import ReplacedTemplates, RowTemplates, literals
+from tidegate.changefeed.encoding.json.template import literals
+from tidegate.changefeed.encoding.row_templates import ReplacedTemplates, RowTemplates, Stamp
 from tidegate.errors import StateError
 from tidegate.hlc import ZERO
 from tidegate.kernel import log_message, message, partition_kernel, plan
@@ -169,6 +170,11 @@ def _without_previous(templates: RowTemplates) -> RowTemplates:
     return templates._replace(replaced=replaced and ReplacedTemplates(templates.row, templates.deletion))
 
 
+def _other_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = plan._parameters
+    monkeypatch.setattr(plan, "_parameters", lambda of: parameters(replace(of, scale=of.scale + 1)))
+
+
 def _other_lane_of(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     lane_of = plan._lane_of
     monkeypatch.setattr(plan, "_lane_of", lambda lane: lane_of(lane)._replace(**changed))
@@ -194,6 +200,10 @@ _PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "the limit of a row's bytes": _templates(lambda each: each._replace(max_bytes=None)),
     "the headers of a feed": lambda monkeypatch: _other_lane_of(monkeypatch, headers=()),
     "a value without text": lambda monkeypatch: _other_lane_of(monkeypatch, empty=b""),
+    "a datum of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_AVRO", plan._JSON),
+    "a time of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_STAMPS", dict.fromkeys(Stamp, 6)),
+    "the digits of a decimal": _other_scale,
+    "the schemas of a record": lambda monkeypatch: _other_lane_of(monkeypatch, to=None),
     "the version of a table": _other_version,
     "the time of a row": _with_versions(lambda version: version._replace(timestamp=version.timestamp.next())),
     "where a row came from": _with_versions(lambda version: version._replace(ordinal=version.ordinal + 1)),

@@ -6,18 +6,19 @@ from typing import Final
 
 import pytest
 
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.errors import StateError
 from tidegate.kernel.instance import RawOutput
 from tidegate.kernel.message import read_output
-from tidegate.processor.batch import OutputRecord
+from tidegate.processor.batch import OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
 from tidegate.processor.written_records import PLACES, LaneOf, WrittenRecords
 
-_LANES: Final = (LaneOf(0, "t", (), None), LaneOf(1, "u", (), None))
+_LANES: Final = (LaneOf(0, "t", None, (), None), LaneOf(1, "u", None, (), None))
 
 
 def _nothing() -> Taken:
-    return Taken([FeedRecords([], []), FeedRecords([], [])], [], {})
+    return Taken([FeedRecords([], [], []), FeedRecords([], [], [])], [], {})
 
 
 def _answer(*places: tuple[int, int]) -> RawOutput:
@@ -32,15 +33,24 @@ def test_each_feed_gets_its_records_with_the_places_of_their_versions() -> None:
     taken = _nothing()
     read_output(_answer((0, 0), (0, 1), (1, 0)), [1_000_000, 2_000_000], 0, _LANES, taken)
     read_output(_answer((0, 1)), [3_000_000], 2, _LANES, taken)
-    assert taken.feeds[0] == (
-        [OutputRecord("t", 0, b"k", None, 1, []), OutputRecord("t", 0, b"k", None, 2, [])],
-        [0, 1],
-    )
-    assert taken.feeds[1] == (
-        [OutputRecord("u", 0, b"k", None, 1, []), OutputRecord("u", 0, b"k", None, 3, [])],
-        [0, 2],
-    )
-    assert all(isinstance(records, WrittenRecords) for records, _ in taken.feeds)
+    first = [OutputRecord("t", 0, b"k", None, 1, []), OutputRecord("t", 0, b"k", None, 2, [])]
+    other = [OutputRecord("u", 0, b"k", None, 1, []), OutputRecord("u", 0, b"k", None, 3, [])]
+    assert [list(feed.records) for feed in taken.feeds] == [first, other]
+    assert [feed.numbers for feed in taken.feeds] == [[0, 1], [0, 2]]
+    assert all(isinstance(feed.records, WrittenRecords) for feed in taken.feeds)
+
+
+def test_records_of_a_feed_with_schemas_go_out_without_their_ids() -> None:
+    to = SchemedTopic("u", 3, RecordSchemas(SubjectSchema("u-key", "{}"), SubjectSchema("u-value", "{}")))
+    lanes = (_LANES[0], LaneOf(1, "u", to, (("extra", b"x"),), b""))
+    taken = _nothing()
+    read_output(_answer((0, 1), (0, 0), (1, 1)), [1_000_000, 2_000_000], 0, lanes, taken)
+    read_output(_answer((0, 1)), [3_000_000], 2, lanes, taken)
+    assert taken.feeds[1].unframed == [
+        UnframedRecord(to, b"k", b"", at, [("extra", b"x")]) for at in (1, 2, 3)
+    ]
+    assert (list(taken.feeds[1].records), taken.feeds[1].numbers) == ([], [0, 1, 2])
+    assert (len(taken.feeds[0].records), taken.feeds[0].unframed) == (1, [])
 
 
 def test_a_version_that_the_batch_does_not_have_is_an_error_before_anybody_asks_for_a_record() -> None:

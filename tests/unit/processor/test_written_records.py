@@ -20,9 +20,9 @@ from tidegate.processor.written_records import (
 )
 
 _LANES = (
-    LaneOf(0, "t", (), None),
-    LaneOf(1, "u", (("extra", b"x"),), b""),
-    LaneOf(0, "v", (("extra", b"y"),), b""),
+    LaneOf(0, "t", None, (), None),
+    LaneOf(1, "u", None, (("extra", b"x"),), b""),
+    LaneOf(0, "v", None, (("extra", b"y"),), b""),
 )
 #: The records of an answer: lane, key, value, source and partition of each.
 _ANSWERS = st.lists(

@@ -9,11 +9,11 @@ from tidegate.changefeed.definition.oversize import RowLimit
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.csv_records import compile_csv
-from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm
+from tidegate.changefeed.encoding.envelopes.envelope_form import Codec, EnvelopeForm
 from tidegate.changefeed.encoding.envelopes.registry import FORMS, form_of
-from tidegate.changefeed.encoding.json.template import RowTemplates
 from tidegate.changefeed.encoding.marker import json_marker
 from tidegate.changefeed.encoding.record_encoder import Headers, MarkerEncoder, RecordEncoder
+from tidegate.changefeed.encoding.row_templates import RowTemplates
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import TableDescriptor
 
@@ -38,17 +38,18 @@ def row_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates 
 
     Raises ``UnsupportedTable`` as that does.
     """
-    form = form_of(options.envelope)
-    if options.format is not Format.JSON or options.headers_json_column_name or form.json.templates is None:
-        return None
-    templates = form.json.templates(table, options)
-    if templates is None:
+    codec = None if options.format is Format.CSV else _codec(form_of(options.envelope), options)
+    if codec is None or codec.templates is None or options.headers_json_column_name:
         return None
     encoder = compile_encoder(table, options)
+    templates = codec.templates(table, options)
+    if templates is None:
+        return None
     return templates._replace(
         tombstones=encoder.tombstones,
         max_bytes=None if encoder.limit is None else encoder.limit.room_for_row,
         headers=tuple(constant_headers(options.extra_headers)),
+        schemas=encoder.schemas,
     )
 
 
@@ -56,10 +57,14 @@ def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     if options.format is Format.CSV:
         return compile_csv(table, options)
     form = form_of(options.envelope)
-    codec = form.json if options.format is Format.JSON else form.avro
+    codec = _codec(form, options)
     if codec is None:
         raise UnsupportedTable(_without_avro(table, form))
     return codec.compile(table, options)._replace(tombstones=form.tombstones)
+
+
+def _codec(form: EnvelopeForm, options: FeedOptions) -> Codec | None:
+    return form.json if options.format is Format.JSON else form.avro
 
 
 def _without_avro(table: TableDescriptor, form: EnvelopeForm) -> str:

@@ -212,20 +212,27 @@ def _merged(
     """Return a feed's records: those of the kernel, and Python's of the refused versions in their places."""
     emitter = feed.emitter
     if emitter is None or not refused:
-        return FeedEmission(feed, given.records, [], None)
+        return FeedEmission(feed, given.records, given.unframed, None)
     into = Emission([], [])
+    given = given._replace(records=list(given.records))  # parts are cut out of it: each record is made once
     begin = 0
     for number, version, row in zip(taken.refused, refused, rows, strict=True):
         end = begin
         while end < len(given.numbers) and given.numbers[end] < number:
             end += 1
-        into.records.extend(given.records[begin:end])
+        _extend(into, given, begin, end)
         begin = end
         error = emitter.emit([version], [row], into)
         if error is not None:
             return FeedEmission(feed, into.records, into.unframed, error)
-    into.records.extend(given.records[begin:])
+    _extend(into, given, begin, len(given.numbers))
     return FeedEmission(feed, into.records, into.unframed, None)
+
+
+def _extend(into: Emission, given: FeedRecords, begin: int, end: int) -> None:
+    """Append records of a kernel; a feed has them in one of the two forms."""
+    into.records.extend(given.records[begin:end])
+    into.unframed.extend(given.unframed[begin:end])
 
 
 def _require_equal(feed_id: str, what: str, ours: Sequence[object], reference: Sequence[object]) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tidegate.changefeed.encoding.json.template import RowTemplates
+from tidegate.changefeed.encoding.row_templates import RowTemplates
 from tidegate.hlc import Timestamp
-from tidegate.processor.batch import OutputRecord
+from tidegate.processor.batch import OutputRecord, UnframedRecord
 from tidegate.processor.feeds.emitter import Destination
 from tidegate.ranges.version import Version
 from tidegate.rows import TableDescriptor
@@ -47,9 +47,13 @@ class TablePlan(NamedTuple):
 
 
 class FeedRecords(NamedTuple):
-    """A feed's records of a batch, in log order. ``numbers`` has the version of each by its place."""
+    """A feed's records of a batch, in log order. ``numbers`` has the version of each by its place.
+
+    They are ``unframed`` if the feed's format has schemas, else ``records``.
+    """
 
     records: Sequence[OutputRecord]
+    unframed: list[UnframedRecord]
     numbers: list[int]
 
 

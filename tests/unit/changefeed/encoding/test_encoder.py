@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.rows.strategies import tables_with_rows
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, OnOversize
 from tidegate.changefeed.encoding.encoder import compile_encoder, row_templates
-from tidegate.changefeed.encoding.json.template import NULL, Filling, Member, TextPart, beside, literals
+from tidegate.changefeed.encoding.json.template import NULL, beside, literals
+from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row, TableDescriptor
@@ -21,10 +22,10 @@ _AT = Timestamp(1_700_000_000_000_000_000, 3)
 
 
 def _filled(filling: Filling, row: Row) -> bytes:
-    parts: dict[TextPart, Any] = {
-        TextPart.KEY: row.key,
-        TextPart.VALUES: row.values,
-        TextPart.PREVIOUS: row.previous,
+    parts: dict[RowPart, Any] = {
+        RowPart.KEY: row.key,
+        RowPart.VALUES: row.values,
+        RowPart.PREVIOUS: row.previous,
     }
     datums: tuple[Any, ...] = sum((parts[part] for part in filling.parts), ()) + beside(row, _AT)
     member = filling.member
@@ -69,6 +70,8 @@ def test_templates_give_the_bytes_of_the_encoder(
         replaced = templates.replaced if previous else None
         row, deletion = replaced or (templates.row, templates.deletion)
         for now, key, value in ((values, templates.key, row), (None, templates.deleted_key, deletion)):
+            assert isinstance(key, Filling)
+            assert isinstance(value, Filling)
             written = Row(table, row_key, now, previous)
             assert encode(written, _AT) == (_filled(key, written), _filled(value, written) or templates.empty)
 

@@ -37,7 +37,7 @@ class _OddKernel:
     def take(self, versions: Sequence[Version]) -> Taken | None:
         odd = range(1, len(versions), 2)
         records = [OutputRecord("t", 0, b"odd", None, 0, []) for _ in odd]
-        feeds = [FeedRecords([*records], [*odd]) for _ in range(self._feeds)]
+        feeds = [FeedRecords([*records], [], [*odd]) for _ in range(self._feeds)]
         return Taken(feeds, [*range(0, len(versions), 2)], {104: versions[-1].timestamp})
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:

@@ -450,7 +450,7 @@ def _written(values: Sequence[bytes]) -> WrittenRecords:
         ends = len(text) + 3, len(text) + 3 + len(value)
         text += b"key" + value
         places += PLACES.pack(number, 0, *ends, ends[1], 0)
-    lanes = [LaneOf(0, "topic", (), None)]
+    lanes = [LaneOf(0, "topic", None, (), None)]
     return WrittenRecords([WrittenPart(0, len(values), places, text, [0] * len(values), lanes)])
 
 

@@ -25,6 +25,9 @@ Fields: TypeAlias = dict[str, Any]
 WriteBody: TypeAlias = Callable[[Fields], bytes]
 
 NULL: Final[Branch] = ("null", None)
+#: What is written before a datum of a union with null: its branch.
+NULL_BYTES: Final = b"\x00"
+FIRST_BYTES: Final = b"\x02"
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 

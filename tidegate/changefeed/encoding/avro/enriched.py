@@ -13,14 +13,16 @@ from typing import Any, Final
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.names import avro_name
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.avro.body import NULL, Branch
+from tidegate.changefeed.encoding.avro.body import FIRST_BYTES, NULL, NULL_BYTES, Branch, body_writer
 from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
 from tidegate.changefeed.encoding.avro.schema_text import (
+    AvroField,
     AvroType,
     full_name,
     namespace_of,
     nullable_field,
     record_schema,
+    schema_text,
 )
 from tidegate.changefeed.encoding.enriched_source import (
     MVCC_TIMESTAMP,
@@ -30,7 +32,15 @@ from tidegate.changefeed.encoding.enriched_source import (
     source_constants,
     source_stamps,
 )
-from tidegate.changefeed.encoding.replaced import CHANGES, operation, require_previous
+from tidegate.changefeed.encoding.replaced import (
+    CHANGES,
+    CREATE,
+    DELETE,
+    UPDATE,
+    operation,
+    require_previous,
+)
+from tidegate.changefeed.encoding.row_templates import ChangeShape, Piece, Stamp
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -44,14 +54,30 @@ _STAMPS: Final[dict[str, AvroType]] = {MVCC_TIMESTAMP: "string", TS_HLC: "string
 def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
     """Return the fields behind ``before`` and ``after``, in CockroachDB's order."""
 
+    schema = nullable_field(OP, ["string"])
+    letters = {
+        shape: _same(table, schema, ("string", letter))
+        for shape, letter in zip(ChangeShape, (CREATE, UPDATE, DELETE, DELETE), strict=True)
+    }
+
     def op(row: Row, _: Timestamp) -> Branch:
         return "string", operation(row, require_previous(row, options, CHANGES), CHANGES)
 
     return [
         *_source(table, options),
-        EnvelopeField(nullable_field(TS_NS, ["long"]), lambda row, timestamp: _stamp(TS_NS, row, timestamp)),
-        EnvelopeField(nullable_field(OP, ["string"]), op),
+        EnvelopeField(
+            nullable_field(TS_NS, ["long"]),
+            lambda row, timestamp: _stamp(TS_NS, row, timestamp),
+            lambda _: (FIRST_BYTES, Stamp.WALL_NS),
+        ),
+        EnvelopeField(schema, op, lambda shape: (letters[shape],)),
     ]
+
+
+def _same(table: TableDescriptor, schema: AvroField, branch: Branch) -> bytes:
+    """Return the bytes of a field that has the same value in every record: a record of it has no others."""
+    write = body_writer(schema_text(record_schema("same", [schema], "")), table.name)
+    return write({schema["name"]: branch})
 
 
 def _source(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
@@ -65,7 +91,8 @@ def _source(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]
         )
     types = {name: _avro_type(value) for name, value in told.items()} | _STAMPS
     namespace = namespace_of(TableName.of(table), options)
-    record = record_schema(SOURCE, [nullable_field(name, [types[name]]) for name in sorted(types)], namespace)
+    fields = {name: nullable_field(name, [types[name]]) for name in sorted(types)}
+    record = record_schema(SOURCE, fields.values(), namespace)
     branch = full_name(SOURCE, namespace)
     same: dict[str, Any] = dict.fromkeys(_STAMPS, NULL) | {
         name: _branch(value) for name, value in told.items()
@@ -74,7 +101,15 @@ def _source(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]
     def member(row: Row, timestamp: Timestamp) -> Branch:
         return branch, same | {name: _stamp(name, row, timestamp) for name in stamps}
 
-    return [EnvelopeField(nullable_field(SOURCE, [record]), member)]
+    pieces: list[Piece] = [FIRST_BYTES]
+    for name, schema in fields.items():
+        if name in told:
+            pieces.append(_same(table, schema, same[name]))
+        elif name in stamps:
+            pieces += (FIRST_BYTES, Stamp.WALL_NS if name == TS_NS else Stamp.DECIMAL)
+        else:
+            pieces.append(NULL_BYTES)
+    return [EnvelopeField(nullable_field(SOURCE, [record]), member, lambda _: tuple(pieces))]
 
 
 def _avro_type(value: SourceValue) -> AvroType:

@@ -24,9 +24,9 @@ from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.names import avro_name
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import value_subject
-from tidegate.changefeed.encoding.avro.body import NULL, Branch, body_writer
+from tidegate.changefeed.encoding.avro.body import FIRST_BYTES, NULL, NULL_BYTES, Branch, body_writer
 from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
-from tidegate.changefeed.encoding.avro.key import compile_key
+from tidegate.changefeed.encoding.avro.key import compile_key, key_templates
 from tidegate.changefeed.encoding.avro.row_record import row_record
 from tidegate.changefeed.encoding.avro.schema_text import (
     envelope_name,
@@ -36,10 +36,19 @@ from tidegate.changefeed.encoding.avro.schema_text import (
     record_schema,
     schema_text,
 )
-from tidegate.changefeed.encoding.columns import shown_columns
+from tidegate.changefeed.encoding.columns import public_columns, shown_columns
 from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.replaced import CHANGES, require_previous
+from tidegate.changefeed.encoding.row_templates import (
+    Body,
+    ChangeShape,
+    Piece,
+    ReplacedTemplates,
+    RowPart,
+    RowTemplates,
+    Stamp,
+)
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
@@ -47,6 +56,9 @@ from tidegate.rows.types import Datum
 
 #: Returns the fields of a table version's values, in their order. Raises ``UnsupportedTable``.
 CompileFields: TypeAlias = Callable[[TableDescriptor, FeedOptions], Sequence[EnvelopeField]]
+
+#: A part of a row, and the positions of columns' datums in it; ``None`` for a column that is null.
+Places: TypeAlias = tuple[RowPart, Sequence[int | None]]
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -77,16 +89,33 @@ def avro_encoder(
     return RecordEncoder(encode, RecordSchemas(key_schema, value_schema))
 
 
+def avro_templates(
+    table: TableDescriptor, options: FeedOptions, compile_fields: CompileFields
+) -> RowTemplates | None:
+    """Return the same encoder as templates; ``None`` for a table without columns, whose rows are null."""
+    if not public_columns(table):
+        return None
+    fields = compile_fields(table, options)
+    created, updated, deleted, missing = (
+        Body(tuple(piece for field in fields for piece in field.pieces(shape))) for shape in ChangeShape
+    )
+    tells_previous = (created, missing) != (updated, deleted)
+    replaced = ReplacedTemplates(updated, deleted) if tells_previous else None
+    return RowTemplates(*key_templates(table, options), created, missing, replaced)
+
+
 def row_field(
     table: TableDescriptor,
     options: FeedOptions,
     name: str,
     datums: Callable[[Row], tuple[Datum, ...] | None],
+    places: Callable[[ChangeShape], Places | None],
     suffix: str = "",
 ) -> EnvelopeField:
     """Return a field that holds a row, or null for no row.
 
-    The row's record is always named by the table alone.
+    ``places`` returns where the datums of a live row are. The row's record is always named by the table
+    alone.
     """
     namespace = namespace_of(TableName.of(table), options)
     record_name = avro_name(table.name) + suffix
@@ -99,7 +128,11 @@ def row_field(
         values = datums(row)
         return (branch, fill(values)) if values else NULL
 
-    return EnvelopeField(nullable_field(name, [record.schema]), member)
+    def pieces(shape: ChangeShape) -> tuple[Piece, ...]:
+        found = places(shape)
+        return (NULL_BYTES,) if found is None else (FIRST_BYTES, *record.pieces(*found))
+
+    return EnvelopeField(nullable_field(name, [record.schema]), member, pieces)
 
 
 def stamp_fields(options: FeedOptions) -> list[EnvelopeField]:
@@ -110,10 +143,24 @@ def stamp_fields(options: FeedOptions) -> list[EnvelopeField]:
 
 def after_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
     """Return ``before``, if the feed asks for it, and ``after``."""
-    after = row_field(table, options, AFTER, lambda row: row.values)
+    positions = range(len(public_columns(table)))
+    after = row_field(
+        table,
+        options,
+        AFTER,
+        lambda row: row.values,
+        lambda shape: (RowPart.VALUES, positions) if shape.is_present else None,
+    )
     if not options.diff:
         return [after]
-    before = row_field(table, options, BEFORE, lambda row: require_previous(row, options, CHANGES), "_before")
+    before = row_field(
+        table,
+        options,
+        BEFORE,
+        lambda row: require_previous(row, options, CHANGES),
+        lambda shape: (RowPart.PREVIOUS, positions) if shape.was_present else None,
+        "_before",
+    )
     return [before, after]
 
 
@@ -122,4 +169,4 @@ def _stamp(name: str) -> EnvelopeField:
         shown = row.updated(timestamp) if name == UPDATED else timestamp
         return "string", shown.decimal()
 
-    return EnvelopeField(nullable_field(name, ["string"]), member)
+    return EnvelopeField(nullable_field(name, ["string"]), member, lambda _: (FIRST_BYTES, Stamp.DECIMAL))

@@ -7,14 +7,22 @@ from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.avro.body import Branch
 from tidegate.changefeed.encoding.avro.schema_text import AvroField
+from tidegate.changefeed.encoding.row_templates import ChangeShape, Piece
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
 
+#: Returns the bytes of a field for rows of a shape.
+Pieces: TypeAlias = Callable[[ChangeShape], tuple[Piece, ...]]
 Member: TypeAlias = Callable[[Row, Timestamp], Branch]
 
 
 class EnvelopeField(NamedTuple):
-    """A field of the envelope: its schema, and the function that gives its value for a row at a timestamp."""
+    """A field of the envelope.
+
+    It has its schema, the function that gives its value for a row at a timestamp, and the function that gives
+    the same field of live rows of a shape as pieces.
+    """
 
     schema: AvroField
     member: Member
+    pieces: Pieces

@@ -9,10 +9,11 @@ from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import key_subject
 from tidegate.changefeed.encoding.avro.body import key_writer
-from tidegate.changefeed.encoding.avro.row_record import row_record
+from tidegate.changefeed.encoding.avro.row_record import RowRecordType, row_record
 from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
 from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.row_templates import Body, RowPart
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Datum
@@ -21,15 +22,30 @@ WriteKey: TypeAlias = Callable[[Row], bytes]
 _KeyDatums: TypeAlias = Callable[[Row], tuple[Datum, ...]]
 
 
+def key_templates(table: TableDescriptor, options: FeedOptions) -> tuple[Body, Body]:
+    """Return the templates of a row's key and of a deletion's."""
+    pieces = _record(table, options).pieces
+    if not options.key_column:
+        primary = Body(pieces(RowPart.KEY, range(len(table.primary_key))))
+        return primary, primary
+    position, column = named_column(table, options.key_column, "key_column")
+    return Body(pieces(RowPart.VALUES, [position])), Body(pieces(RowPart.KEY, [_index_in_key(table, column)]))
+
+
 def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSchema, WriteKey]:
     """Return the schema of a table's keys, and their writer. Raises ``UnsupportedTable``."""
     name = TableName.of(table)
     columns, datums = _columns(table, options)
-    record = row_record(table, columns, label_name(name, options), namespace_of(name, options))
+    record = _record(table, options)
     schema = SubjectSchema(key_subject(name, options), schema_text(record.schema))
     names = [column.name for column in columns]
     write, fill = key_writer(schema.text, table.name, names), record.fill
     return schema, lambda row: write(fill(datums(row)))
+
+
+def _record(table: TableDescriptor, options: FeedOptions) -> RowRecordType:
+    name, (columns, _) = TableName.of(table), _columns(table, options)
+    return row_record(table, columns, label_name(name, options), namespace_of(name, options))
 
 
 def _columns(table: TableDescriptor, options: FeedOptions) -> tuple[list[Column], _KeyDatums]:
@@ -45,7 +61,7 @@ def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _Key
     The datum of a deletion is known only if the column is in the primary key; otherwise it is null.
     """
     position, column = named_column(table, name, "key_column")
-    index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+    index = _index_in_key(table, column)
 
     def datums(row: Row) -> tuple[Datum, ...]:
         if row.values is not None:
@@ -53,3 +69,7 @@ def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _Key
         return (None if index is None else row.key[index],)
 
     return [column], datums
+
+
+def _index_in_key(table: TableDescriptor, column: Column) -> int | None:
+    return next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.definition.names import avro_name
-from tidegate.changefeed.encoding.avro.body import NULL, Fields
+from tidegate.changefeed.encoding.avro.body import NULL, NULL_BYTES, Fields
 from tidegate.changefeed.encoding.avro.field_types import FieldType, field_type
 from tidegate.changefeed.encoding.avro.schema_text import (
     AvroType,
@@ -14,6 +14,7 @@ from tidegate.changefeed.encoding.avro.schema_text import (
     record_schema,
     require_distinct,
 )
+from tidegate.changefeed.encoding.row_templates import DatumPlace, Piece, RowPart
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.types import Datum
@@ -22,13 +23,17 @@ from tidegate.rows.types import Datum
 PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 #: Fills a record from the datums of its columns, in their order.
 Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
+#: Returns a record as pieces, from the positions of its columns' datums in a part of a row; ``None`` for a
+#: column that is null.
+RecordPieces: TypeAlias = Callable[[RowPart, Iterable[int | None]], tuple[Piece, ...]]
 
 
 class RowRecordType(NamedTuple):
-    """The schema of a record of columns, and the function that fills it."""
+    """The schema of a record of columns, the function that fills it, and the one that gives its pieces."""
 
     schema: AvroType
     fill: Fill
+    pieces: RecordPieces
 
 
 def row_record(
@@ -61,9 +66,18 @@ def row_record(
             for (field, convert), datum in zip(converters, datums, strict=True)
         }
 
+    def pieces(part: RowPart, positions: Iterable[int | None]) -> tuple[Piece, ...]:
+        filled = dict(zip((field for field, _ in converters), positions, strict=True))
+        return tuple(
+            NULL_BYTES
+            if (position := filled.get(avro_name(column.name))) is None
+            else DatumPlace(part, position, column.type)
+            for column, _ in types
+        )
+
     if not always_null:
-        return RowRecordType(schema, fill)
-    return RowRecordType(schema, lambda datums: fill(datums) | always_null)
+        return RowRecordType(schema, fill, pieces)
+    return RowRecordType(schema, lambda datums: fill(datums) | always_null, pieces)
 
 
 def _field_types(table: TableDescriptor, columns: Sequence[Column]) -> list[tuple[Column, FieldType]]:

@@ -17,7 +17,9 @@ from tidegate.changefeed.encoding.avro.envelope import (
     MVCC_TIMESTAMP,
     RECORD,
     UPDATED,
+    Places,
     avro_encoder,
+    avro_templates,
     row_field,
     stamp_fields,
 )
@@ -36,18 +38,11 @@ from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, place_members, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import (
-    Filling,
-    Member,
-    RowTemplates,
-    TextPart,
-    beside,
-    compile_template,
-    json_object,
-)
+from tidegate.changefeed.encoding.json.template import beside, compile_template, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.row_templates import ChangeShape, Filling, Member, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import (
     ANY_ROW,
     ROW_ALONE,
@@ -79,7 +74,7 @@ def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, 
 def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
     row, deletion = _row_members(table, options)
     keys = key_templates(table, options, KeyForm.ARRAY)
-    return RowTemplates(*keys, Filling(row, (TextPart.VALUES,)), Filling(deletion, (TextPart.KEY,)))
+    return RowTemplates(*keys, Filling(row, (RowPart.VALUES,)), Filling(deletion, (RowPart.KEY,)))
 
 
 def _row_members(table: TableDescriptor, options: FeedOptions) -> tuple[Member, Member]:
@@ -97,13 +92,23 @@ def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
 
 
 def _avro_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
-    return [*stamp_fields(options), row_field(table, options, RECORD, _present_or_key(table))]
+    columns, key_positions = public_columns(table), _key_positions(table)
+
+    def places(shape: ChangeShape) -> Places:
+        return (RowPart.VALUES, range(len(columns))) if shape.is_present else (RowPart.KEY, key_positions)
+
+    return [*stamp_fields(options), row_field(table, options, RECORD, _present_or_key(table), places)]
+
+
+def _key_positions(table: TableDescriptor) -> list[int | None]:
+    """Return the positions of columns among those of the primary key."""
+    positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
+    return [positions.get(column.id) for column in public_columns(table)]
 
 
 def _present_or_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
     """Return what gives a row's datums; for a deleted row those of its primary key, and nulls."""
-    positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
-    places = [positions.get(column.id) for column in public_columns(table)]
+    places = _key_positions(table)
 
     def datums(row: Row) -> tuple[Datum, ...]:
         if row.values is not None:
@@ -115,6 +120,10 @@ def _present_or_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]
 
 def _avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return avro_encoder(table, options, _avro_fields)
+
+
+def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    return avro_templates(table, options, _avro_fields)
 
 
 def _deleted(key: tuple[Any, ...], row: Mapping[str, Any], *, row_keys: bool) -> bool | None:
@@ -157,7 +166,7 @@ FORM: Final = EnvelopeForm(
     Envelope.BARE,
     keys=KeyForm.ARRAY,
     json=Codec(_json, _read_json, _json_members, ANY_ROW, _templates),
-    avro=Codec(_avro, _read_avro, _avro_members, _ANY_AVRO),
+    avro=Codec(_avro, _read_avro, _avro_members, _ANY_AVRO, _avro_templates),
     room=Room.AMONG_COLUMNS,
     previous=Previous.UNUSED,
     loading_fault=untold_changes,

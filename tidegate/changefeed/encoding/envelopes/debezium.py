@@ -30,12 +30,13 @@ from tidegate.changefeed.encoding.json.changes import ChangeTemplates, change_te
 from tidegate.changefeed.encoding.json.connect import compile_connect_json
 from tidegate.changefeed.encoding.json.envelope import json_encoder
 from tidegate.changefeed.encoding.json.metadata import decimal_member, wall_ms_member, wall_ns_member
-from tidegate.changefeed.encoding.json.template import UPDATED, Member, RowTemplates, constant, json_object
+from tidegate.changefeed.encoding.json.template import UPDATED, constant, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.record_members import change_record
 from tidegate.changefeed.encoding.replaced import READ, ChangeForm
+from tidegate.changefeed.encoding.row_templates import Member, RowTemplates
 from tidegate.changefeed.encoding.value_members import Members, ValueMembers
 from tidegate.changefeed.text.json_text import json_string
 from tidegate.hlc import Timestamp

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.avro.decode import renamed
 from tidegate.changefeed.encoding.avro.enriched import SOURCE, enriched_fields
-from tidegate.changefeed.encoding.avro.envelope import after_fields, avro_encoder
+from tidegate.changefeed.encoding.avro.envelope import after_fields, avro_encoder, avro_templates
 from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
 from tidegate.changefeed.encoding.enriched_source import (
     CONSTANT_NAMES,
@@ -40,19 +40,13 @@ from tidegate.changefeed.encoding.json.changes import ChangeTemplates, change_te
 from tidegate.changefeed.encoding.json.enriched_schema import templates_with_schema, with_schema
 from tidegate.changefeed.encoding.json.envelope import json_encoder
 from tidegate.changefeed.encoding.json.metadata import decimal_member, place_members, wall_ns_member
-from tidegate.changefeed.encoding.json.template import (
-    MVCC,
-    UPDATED,
-    Member,
-    RowTemplates,
-    constant,
-    json_object,
-)
+from tidegate.changefeed.encoding.json.template import MVCC, UPDATED, constant, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.record_members import change_record
 from tidegate.changefeed.encoding.replaced import CHANGES
+from tidegate.changefeed.encoding.row_templates import Member, RowTemplates
 from tidegate.changefeed.encoding.value_members import Members, ValueMembers, asked, place_names
 from tidegate.changefeed.text.json_text import json_string
 from tidegate.hlc import Timestamp
@@ -113,6 +107,10 @@ def _avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return avro_encoder(table, options, _avro_fields)
 
 
+def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    return avro_templates(table, options, _avro_fields)
+
+
 def _read_json(key: tuple[Any, ...], value: bytes | None, reading: RecordReading) -> RowRecord:
     return change_record(key, reading.fields(value), reading.value_members, CHANGES.letters)
 
@@ -145,7 +143,7 @@ FORM: Final = EnvelopeForm(
     Envelope.ENRICHED,
     keys=KeyForm.OBJECT,
     json=Codec(_json, _read_json, _members, _ANY, _templates),
-    avro=Codec(_avro, _read_avro, _members, _ANY),
+    avro=Codec(_avro, _read_avro, _members, _ANY, _avro_templates),
     room=Room.AROUND_ROW,
     previous=Previous.OPERATION,
     loading_fault=without_updated,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.encoding.json.template import RowTemplates
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.row_templates import RowTemplates
 from tidegate.changefeed.encoding.value_members import ValueMembers
 from tidegate.rows.descriptor import TableDescriptor
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.avro.key import compile_key
+from tidegate.changefeed.encoding.avro.key import key_templates as avro_key_templates
 from tidegate.changefeed.encoding.avro.marker import marker_schema
 from tidegate.changefeed.encoding.confluent import RecordSchemas
 from tidegate.changefeed.encoding.envelopes.envelope_form import (
@@ -24,10 +25,10 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import (
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
 from tidegate.changefeed.encoding.json.envelope import json_encoder
 from tidegate.changefeed.encoding.json.key import key_templates
-from tidegate.changefeed.encoding.json.template import NO_TEXT, RowTemplates
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.row_templates import NO_TEXT, RowTemplates
 from tidegate.changefeed.encoding.value_members import ANY_ROW, ROW_ALONE, ValueMembers
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -53,6 +54,10 @@ def _avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return RecordEncoder(lambda row, _: (write_key(row), b""), schemas)
 
 
+def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
+    return RowTemplates(*avro_key_templates(table, options), NO_TEXT, NO_TEXT)
+
+
 def _read(key: tuple[Any, ...], value: bytes | None, _: RecordReading) -> RowRecord:
     if value != b"":  # an absent value is none of this envelope
         raise ValueError("the value should be empty")
@@ -67,7 +72,7 @@ FORM: Final = EnvelopeForm(
     Envelope.KEY_ONLY,
     keys=KeyForm.ARRAY,
     json=Codec(_json, _read, _members, ANY_ROW, _templates),
-    avro=Codec(_avro, _read, _members, ANY_ROW),
+    avro=Codec(_avro, _read, _members, ANY_ROW, _avro_templates),
     room=Room.NOWHERE,
     previous=Previous.UNUSED,
     loading_fault=untold_changes,

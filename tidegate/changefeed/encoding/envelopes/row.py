@@ -23,19 +23,11 @@ from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import metadata_object, stamp_members
 from tidegate.changefeed.encoding.json.parsing import parse, popped_stamps
-from tidegate.changefeed.encoding.json.template import (
-    NO_TEXT,
-    Filling,
-    Member,
-    RowTemplates,
-    TextPart,
-    beside,
-    compile_template,
-    json_object,
-)
+from tidegate.changefeed.encoding.json.template import beside, compile_template, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.row_templates import NO_TEXT, Filling, Member, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import (
     ANY_ROW,
     ROW_ALONE,
@@ -68,7 +60,7 @@ def _row_member(table: TableDescriptor, options: FeedOptions) -> Member:
 
 def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
     keys = key_templates(table, options, KeyForm.ARRAY)
-    return RowTemplates(*keys, Filling(_row_member(table, options), (TextPart.VALUES,)), NO_TEXT)
+    return RowTemplates(*keys, Filling(_row_member(table, options), (RowPart.VALUES,)), NO_TEXT)
 
 
 def _json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:

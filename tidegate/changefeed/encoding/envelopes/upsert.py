@@ -24,17 +24,11 @@ from tidegate.changefeed.encoding.json.connect import compile_connect_json
 from tidegate.changefeed.encoding.json.envelope import json_encoder
 from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import row_members
-from tidegate.changefeed.encoding.json.template import (
-    NO_TEXT,
-    Filling,
-    RowTemplates,
-    TextPart,
-    compile_template,
-    json_object,
-)
+from tidegate.changefeed.encoding.json.template import compile_template, json_object
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.row_templates import NO_TEXT, Filling, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import ANY_ROW, ROW_ALONE, ValueMembers
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
@@ -57,7 +51,7 @@ def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | N
     if options.connect_schema:
         return None
     keys = key_templates(table, options, KeyForm.SINK_OBJECT)
-    row = Filling(json_object("", row_members(table, options)), (TextPart.VALUES,))
+    row = Filling(json_object("", row_members(table, options)), (RowPart.VALUES,))
     return RowTemplates(*keys, row, NO_TEXT, empty=None)
 
 

@@ -15,7 +15,12 @@ from typing import Any, Final
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.avro.decode import renamed
-from tidegate.changefeed.encoding.avro.envelope import after_fields, avro_encoder, stamp_fields
+from tidegate.changefeed.encoding.avro.envelope import (
+    after_fields,
+    avro_encoder,
+    avro_templates,
+    stamp_fields,
+)
 from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
 from tidegate.changefeed.encoding.envelopes.envelope_form import (
     Codec,
@@ -32,10 +37,6 @@ from tidegate.changefeed.encoding.json.members import row_members
 from tidegate.changefeed.encoding.json.metadata import place_members, stamp_members
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Filling,
-    Member,
-    RowTemplates,
-    TextPart,
     beside,
     compile_template,
     constant,
@@ -46,6 +47,7 @@ from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.record_members import nullable_row, stamps_of
 from tidegate.changefeed.encoding.replaced import CHANGES
+from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, RowTemplates
 from tidegate.changefeed.encoding.value_members import (
     Members,
     ValueMembers,
@@ -79,7 +81,7 @@ def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
         return _changes(table, options).of_rows(table, options, KeyForm.ARRAY)
     row, deletion = _row_members(table, options)
     keys = key_templates(table, options, KeyForm.ARRAY)
-    return RowTemplates(*keys, Filling(row, (TextPart.VALUES,)), Filling(deletion))
+    return RowTemplates(*keys, Filling(row, (RowPart.VALUES,)), Filling(deletion))
 
 
 def _changes(table: TableDescriptor, options: FeedOptions) -> ChangeTemplates:
@@ -112,6 +114,10 @@ def _avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return avro_encoder(table, options, _avro_fields)
 
 
+def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    return avro_templates(table, options, _avro_fields)
+
+
 def _record(key: tuple[Any, ...], value: dict[str, Any], members: ValueMembers) -> RowRecord:
     members.value.require(value.keys())
     row = nullable_row(value["after"])
@@ -139,7 +145,7 @@ FORM: Final = EnvelopeForm(
     Envelope.WRAPPED,
     keys=KeyForm.ARRAY,
     json=Codec(_json, _read_json, _members, _ANY, _templates),
-    avro=Codec(_avro, _read_avro, _members, _ANY),
+    avro=Codec(_avro, _read_avro, _members, _ANY, _avro_templates),
     room=Room.AROUND_ROW,
     previous=Previous.SHOWN_BY_DIFF,
     loading_fault=without_updated,

@@ -13,11 +13,6 @@ from tidegate.changefeed.encoding.json.key import key_templates
 from tidegate.changefeed.encoding.json.members import key_only_members, row_members
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Filling,
-    Member,
-    ReplacedTemplates,
-    RowTemplates,
-    TextPart,
     beside,
     compile_template,
     constant,
@@ -25,6 +20,13 @@ from tidegate.changefeed.encoding.json.template import (
 )
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, ChangeForm, require_previous
+from tidegate.changefeed.encoding.row_templates import (
+    Filling,
+    Member,
+    ReplacedTemplates,
+    RowPart,
+    RowTemplates,
+)
 from tidegate.changefeed.text.json_text import utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -52,11 +54,11 @@ class ChangeTemplates(NamedTuple):
         """Return the templates of live rows with keys of this form."""
         return RowTemplates(
             *key_templates(table, options, keys),
-            Filling(self.created, (TextPart.VALUES,)),
+            Filling(self.created, (RowPart.VALUES,)),
             self.missing,
             ReplacedTemplates(
-                Filling(self.updated, (TextPart.VALUES, TextPart.PREVIOUS)),
-                Filling(self.deleted, (TextPart.PREVIOUS,)),
+                Filling(self.updated, (RowPart.VALUES, RowPart.PREVIOUS)),
+                Filling(self.deleted, (RowPart.PREVIOUS,)),
             ),
         )
 
@@ -76,7 +78,7 @@ def change_templates(
     missing = Filling(nothing)
     if form.shows_missing:
         key_alone = json_object("before", key_only_members(table, options))
-        missing = Filling(change(DELETE, no_after, key_alone), (TextPart.KEY,))
+        missing = Filling(change(DELETE, no_after, key_alone), (RowPart.KEY,))
     return ChangeTemplates(
         created=change(CREATE, after, no_before),
         scanned=change(form.scanned, after, no_before),

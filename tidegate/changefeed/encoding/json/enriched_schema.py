@@ -23,16 +23,13 @@ from tidegate.changefeed.encoding.enriched_source import (
     source_stamps,
 )
 from tidegate.changefeed.encoding.json.template import (
-    Filling,
-    Member,
-    ReplacedTemplates,
-    RowTemplates,
     compile_template,
     constant,
     enclosed,
     json_object,
 )
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.row_templates import Body, Filling, Member, ReplacedTemplates, RowTemplates
 from tidegate.changefeed.text.json_text import json_string, utf8
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, TableDescriptor
@@ -78,7 +75,8 @@ def templates_with_schema(
     """Return the templates of the same records with their schemas beside them."""
     key_end, value_end = _schema_ends(table, options)
 
-    def with_end(filling: Filling, end: str) -> Filling:
+    def with_end(filling: Filling | Body, end: str) -> Filling:
+        assert isinstance(filling, Filling)  # of JSON, which this module is about
         return filling._replace(member=enclosed('{"payload": ', filling.member, end))
 
     replaced = templates.replaced

@@ -20,10 +20,6 @@ from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.json.members import column_text
 from tidegate.changefeed.encoding.json.template import (
     NULL,
-    Filling,
-    Member,
-    Slot,
-    TextPart,
     compile_template,
     constant,
     datum,
@@ -32,6 +28,7 @@ from tidegate.changefeed.encoding.json.template import (
 )
 from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
 from tidegate.changefeed.encoding.key_form import KeyForm
+from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, utf8
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -82,7 +79,7 @@ def key_templates(table: TableDescriptor, options: FeedOptions, form: KeyForm) -
     """Return the templates of a row's key and of a deletion's."""
     if options.key_column:
         return _column_keys(table, options, form)
-    primary = Filling(primary_key_member(table, options, form), (TextPart.KEY,))
+    primary = Filling(primary_key_member(table, options, form), (RowPart.KEY,))
     return primary, primary
 
 
@@ -145,7 +142,7 @@ def _column_keys(table: TableDescriptor, options: FeedOptions, form: KeyForm) ->
     whole = _single(form, datum(column.name, position, text))
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
     deleted = _single(form, constant(column.name, NULL) if index is None else datum(column.name, index, text))
-    return Filling(whole, (TextPart.VALUES,)), Filling(deleted, (TextPart.KEY,))
+    return Filling(whole, (RowPart.VALUES,)), Filling(deleted, (RowPart.KEY,))
 
 
 def _single(form: KeyForm, member: Member) -> Member:

@@ -7,7 +7,8 @@ from typing import Final
 
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import public_columns, shown_columns
-from tidegate.changefeed.encoding.json.template import NULL, Member, constant, datum
+from tidegate.changefeed.encoding.json.template import NULL, constant, datum
+from tidegate.changefeed.encoding.row_templates import Member
 from tidegate.changefeed.text.json_text import TextEncoder, text_encoder
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor

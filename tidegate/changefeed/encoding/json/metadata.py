@@ -13,14 +13,13 @@ from tidegate.changefeed.encoding.json.template import (
     KEY,
     MVCC,
     UPDATED,
-    Member,
     MemberText,
-    Slot,
     constant,
     datum,
     json_object,
 )
 from tidegate.changefeed.encoding.key_form import KeyForm
+from tidegate.changefeed.encoding.row_templates import Member, Slot
 from tidegate.changefeed.text.json_text import json_string
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp

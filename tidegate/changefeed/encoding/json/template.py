@@ -6,10 +6,10 @@ key's datums and its timestamps. So every slot is a position in that tuple.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from tidegate.changefeed.encoding.row_templates import Member, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, json_string
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
@@ -30,70 +30,6 @@ NULL: Final = "null"
 def beside(row: Row, timestamp: Timestamp) -> Datums:
     """Return what follows a row's datums; ``timestamp`` is the version's own."""
     return row.key, timestamp, row.updated(timestamp)
-
-
-class Slot(NamedTuple):
-    """A place in a template: which of a row's datums goes there, and how it prints."""
-
-    position: int
-    text: TextEncoder
-
-
-class Member(NamedTuple):
-    """A member of a JSON object: a %-template of its value, and the slots in it from left to right."""
-
-    name: str
-    template: str
-    slots: tuple[Slot, ...] = ()
-
-
-class TextPart(enum.Enum):
-    """Datums of a row: those of its primary key, of its columns, or of the columns of the row before."""
-
-    KEY = 0
-    VALUES = 1
-    PREVIOUS = 2
-
-
-class Filling(NamedTuple):
-    """A template, and the datums that its slots are positions among: these parts, one behind the other.
-
-    What ``beside`` adds comes behind them.
-    """
-
-    member: Member
-    parts: tuple[TextPart, ...] = ()
-
-
-class ReplacedTemplates(NamedTuple):
-    """The values of a row that replaced another one, and of a deletion that removed one."""
-
-    updated: Filling
-    deleted: Filling
-
-
-class RowTemplates(NamedTuple):
-    """An encoder of live rows that does nothing but fill templates, as these templates.
-
-    ``row`` and ``deletion`` are values. With ``replaced`` they are those of a new row, and of a deletion
-    where no row was; the encoder needs to know the row before. A value without text is written as ``empty``.
-    With ``tombstones`` a record without a value follows that of a deletion. A row whose key and value have
-    more than ``max_bytes`` bytes is written otherwise. ``headers`` are those of every row.
-    """
-
-    key: Filling
-    deleted_key: Filling
-    row: Filling
-    deletion: Filling
-    replaced: ReplacedTemplates | None = None
-    empty: bytes | None = b""
-    tombstones: bool = False
-    max_bytes: int | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-
-
-#: No text, whatever the row.
-NO_TEXT: Final = Filling(Member("", ""))
 
 
 class MemberText:

@@ -1,0 +1,127 @@
+"""The encoder of a table version's live rows as templates, for whoever fills them elsewhere.
+
+A kernel fills them in native code (docs/kernel.md). They are made of what the encoder itself is made of:
+those of JSON are its own templates, and those of Avro are the bodies that it writes, taken apart.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple, TypeAlias
+
+from tidegate.changefeed.encoding.confluent import RecordSchemas
+from tidegate.changefeed.text.json_text import TextEncoder
+from tidegate.rows.types import SqlType
+
+
+class Slot(NamedTuple):
+    """A place in a template: which of a row's datums goes there, and how it prints."""
+
+    position: int
+    text: TextEncoder
+
+
+class Member(NamedTuple):
+    """A member of a JSON object: a %-template of its value, and the slots in it from left to right."""
+
+    name: str
+    template: str
+    slots: tuple[Slot, ...] = ()
+
+
+class RowPart(enum.Enum):
+    """Datums of a row: those of its primary key, of its columns, or of the columns of the row before."""
+
+    KEY = 0
+    VALUES = 1
+    PREVIOUS = 2
+
+
+class Filling(NamedTuple):
+    """A template, and the datums that its slots are positions among: these parts, one behind the other.
+
+    What ``beside`` adds comes behind them.
+    """
+
+    member: Member
+    parts: tuple[RowPart, ...] = ()
+
+
+class DatumPlace(NamedTuple):
+    """A datum of a row in a body of Avro, written as the union of null and the branches of its type.
+
+    ``field_types.py`` has the branches.
+    """
+
+    part: RowPart
+    position: int
+    sql_type: SqlType
+
+
+class Stamp(enum.Enum):
+    """The time of a live row's commit in a body of Avro, without the branch of a union."""
+
+    DECIMAL = "a string"
+    WALL_NS = "a long"
+
+
+#: A part of a body: bytes that are the same for every row, or what differs.
+Piece: TypeAlias = bytes | DatumPlace | Stamp
+
+
+class Body(NamedTuple):
+    """A body of Avro as its pieces, one behind the other."""
+
+    pieces: tuple[Piece, ...]
+
+
+class ChangeShape(enum.Enum):
+    """What a live row did: the shapes that values may have."""
+
+    CREATED = "there is a new row"
+    UPDATED = "a row replaced another one"
+    DELETED = "a row was deleted"
+    MISSING = "a row was deleted where none was"
+
+    @property
+    def is_present(self) -> bool:
+        """Whether there is a row now."""
+        return self in (ChangeShape.CREATED, ChangeShape.UPDATED)
+
+    @property
+    def was_present(self) -> bool:
+        """Whether there was a row before."""
+        return self in (ChangeShape.UPDATED, ChangeShape.DELETED)
+
+
+class ReplacedTemplates(NamedTuple):
+    """The values of a row that replaced another one, and of a deletion that removed one."""
+
+    updated: Filling | Body
+    deleted: Filling | Body
+
+
+class RowTemplates(NamedTuple):
+    """An encoder of live rows that does nothing but fill templates, as these templates.
+
+    ``row`` and ``deletion`` are values. With ``replaced`` they are those of a new row, and of a deletion
+    where no row was; the encoder needs to know the row before. A value without text is written as ``empty``.
+    With ``tombstones`` a record without a value follows that of a deletion. A row whose key and value have
+    more than ``max_bytes`` bytes is written otherwise. ``headers`` are those of every row. With ``schemas``
+    key and value still have to be framed with the schemas' ids.
+    """
+
+    key: Filling | Body
+    deleted_key: Filling | Body
+    row: Filling | Body
+    deletion: Filling | Body
+    replaced: ReplacedTemplates | None = None
+    empty: bytes | None = b""
+    tombstones: bool = False
+    max_bytes: int | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    schemas: RecordSchemas | None = None
+
+
+#: No text, whatever the row.
+NO_TEXT: Final = Filling(Member("", ""))
