@@ -90,6 +90,24 @@ def test_a_trap_gives_the_batch_to_python_and_the_next_one_has_a_new_kernel() ->
     assert not traps.is_off
 
 
+def test_an_instance_whose_memory_has_grown_is_given_up_after_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_kernel, "MEMORY_BYTES_KEPT", 8 << 20)
+    traps = Traps()
+    kernel = _kernel(traps)
+    small = _version(_TABLE.put(2, 5, "x", None))
+    before = _taken(kernel, small)
+    kept = kernel._instance
+    assert kept is not None
+    assert _taken(kernel, small) == before
+    assert kernel._instance is kept
+    _taken(kernel, _version(_TABLE.put(3, 6, "x" * (8 << 20), None)))
+    assert kernel._instance is None
+    assert _taken(kernel, small) == before
+    assert traps.count == 0
+
+
 def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:
     traps = Traps()
     kernel = _kernel(traps)
