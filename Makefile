@@ -76,7 +76,7 @@ soak: setup ## the longest tests, more examples, then 20 minutes of simulated wo
 	$(PYTEST) -n 1 -m 'soak and broker' # each of them has load of its own for the whole machine
 	$(PYTEST) -m 'soak and not broker'
 	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak'
-	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
+	TIDEGATE_KERNEL=check $(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
 fuzz: setup ## inputs without an end for whatever reads what others write (FUZZ="--minutes 10 --seed 1 --target steps")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
