@@ -13,10 +13,15 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Final
 
 from tests.simulation.defects import DEFECTS
 from tests.simulation.plan import PROFILES, draw
 from tests.simulation.run import CALM_S, Outcome, Run
+from tidegate.kernel.kernel_mode import VARIABLE, KernelMode, kernel_mode
+
+#: Every so many seeds the kernel runs beside Python, and a difference ends the worker.
+_SEEDS_PER_CHECK: Final = 2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,21 +58,32 @@ def main(arguments: Sequence[str]) -> int:
             os.sched_setaffinity(0, {cpus[(os.getpid() + seed) % len(cpus)]})
         with DEFECTS[asked.defect]() if asked.defect else nullcontext():
             echo = print if asked.verbose else None
-            outcome = Run(draw(seed, PROFILES[asked.profile]), echo, asked.calm).run()
+            plan, kernel = draw(seed, PROFILES[asked.profile]), _kernel(seed, asked.defect)
+            outcome = Run(plan, echo, asked.calm, kernel).run()
         print(_summary(outcome), flush=True)
         if outcome.faults:
             found += 1
             for fault in outcome.faults[:20]:
                 print(f"  {fault}")
             defect = f" --defect {asked.defect}" if asked.defect else ""
-            print(f"reproduce: python -m tests.simulation --profile {asked.profile} --seed {seed}{defect}")
+            command = f"{VARIABLE}={kernel.value} python -m tests.simulation"
+            print(f"reproduce: {command} --profile {asked.profile} --seed {seed}{defect}")
             if asked.sound and asked.defect:
-                sound = Run(draw(seed, PROFILES[asked.profile]), calm_s=asked.calm).run()
+                sound = Run(plan, calm_s=asked.calm, kernel=kernel).run()
                 print(f"without the defect: {_summary(sound)}")
             if asked.first:
                 break
         seed += 1
     return 1 if found else 0
+
+
+def _kernel(seed: int, defect: str | None) -> KernelMode:
+    """Return what the kernel does in a run: what the environment says, else it checks Python in some runs.
+
+    It does not check Python with a defect: it would find the defect, and the judge is what is tried.
+    """
+    is_free = VARIABLE not in os.environ and defect is None
+    return KernelMode.CHECK if is_free and seed % _SEEDS_PER_CHECK == 0 else kernel_mode()
 
 
 def _fix_order_of_sets(arguments: Sequence[str]) -> None:

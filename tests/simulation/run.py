@@ -68,6 +68,7 @@ from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import DIRECTORY, kept_names, read_kept
 from tidegate.errors import DeliveryError, FatalError, RecordRefused
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.rows import decode_descriptor
 from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.process.ending import leaving_by
@@ -136,7 +137,11 @@ class Run:
     """Builds everything, lets it run, and judges it; it has come to rest after ``calm_s``, or never does."""
 
     def __init__(
-        self, plan: RunPlan, echo: Callable[[str], None] | None = None, calm_s: float = CALM_S
+        self,
+        plan: RunPlan,
+        echo: Callable[[str], None] | None = None,
+        calm_s: float = CALM_S,
+        kernel: KernelMode = KernelMode.OFF,
     ) -> None:
         self.plan = plan
         self._calm_s = calm_s
@@ -185,6 +190,7 @@ class Run:
             feed_spool_bytes=plan.sinks.spool_bytes,
             drain_timeout_ms=int(_DRAIN_S * 1000),
             destinations_file=DESTINATIONS_FILE,
+            kernel=kernel,
         )
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
         self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]

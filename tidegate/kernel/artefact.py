@@ -18,6 +18,8 @@ PATH: Final = files("tidegate.kernel") / "kernel.wasm"
 HASH_PATH: Final = files("tidegate.kernel") / "kernel.wasm.sha256"
 #: No plan and no batch takes so much. A larger kernel is a defect, and traps.
 MEMORY_BYTES_MAX: Final = 1 << 30
+#: An instance whose memory has grown beyond this is given up after its batch, for memory does not shrink.
+MEMORY_BYTES_KEPT: Final = 256 << 20
 
 _log: Final = logging.getLogger(__name__)
 

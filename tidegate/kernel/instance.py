@@ -73,6 +73,11 @@ class Instance:
         if self._interface(store) != _INTERFACE:
             raise StateError("the kernel has another interface than its loader: run `make kernel`")
 
+    @property
+    def memory_bytes(self) -> int:
+        """How large its memory is. It only grows."""
+        return self._memory.data_len(self._store)
+
     def plan(self, plan: bytes) -> None:
         """Tell the kernel what is wanted from here on."""
         self._put(plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.errors import StateError
-from tidegate.kernel.artefact import compiled
+from tidegate.kernel.artefact import MEMORY_BYTES_KEPT, compiled
 from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.log_message import read_followed, read_named, write_records, write_state
@@ -48,7 +48,7 @@ def kernels_for(mode: KernelMode) -> WasmKernels | None:
 
 
 class PartitionKernel:
-    """A kernel that is made anew after a trap, and told its plan again."""
+    """A kernel that is made anew after a trap, or when it has grown, and told its plan again."""
 
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
@@ -82,7 +82,7 @@ class PartitionKernel:
         except Exception as error:  # a trap, or a kernel that does not do what its interface says
             self._broke(error)
             return None
-        self._traps.passed()
+        self._passed()
         return taken
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
@@ -106,11 +106,17 @@ class PartitionKernel:
         except Exception as error:
             self._broke(error)
             return None
-        self._traps.passed()
+        self._passed()
         return followed
 
     def _nothing(self) -> Taken:
         return Taken([FeedRecords([], [], []) for _ in range(self._feeds)], [], {})
+
+    def _passed(self) -> None:
+        """Take in that a batch went well. Give up an instance whose memory has grown too large."""
+        self._traps.passed()
+        if self._instance is not None and self._instance.memory_bytes > MEMORY_BYTES_KEPT:
+            self._instance = None
 
     def _broke(self, error: Exception) -> None:
         self._instance = None

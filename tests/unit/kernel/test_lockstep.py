@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from struct import pack
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from tidegate.changefeed.encoding.row_templates import ReplacedTemplates, RowTem
 from tidegate.errors import StateError
 from tidegate.hlc import ZERO
 from tidegate.kernel import log_message, message, partition_kernel, plan
+from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.traps import TRAPS, Traps
 from tidegate.processor.feeds.log_kernel import LogState, MovedRange, MovedTxn, PlainRange
@@ -87,6 +89,27 @@ def test_a_defect_in_the_planning_leaves_the_step_to_python(
     for seed in range(3):
         Lockstep().run(history(seed))
     assert traps.is_off == broken.endswith("write_plan")
+
+
+@pytest.mark.parametrize("call", ["read", "follow", "rows"])
+def test_traps_between_batches_that_go_well_change_no_step(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traps = Traps()
+    monkeypatch.setattr(partition_kernel, "TRAPS", traps)
+    original, calls = getattr(Instance, call), count()
+
+    def trapping(*arguments: Any) -> Any:
+        if next(calls) % 2:
+            raise RuntimeError("wasm trap: unreachable")
+        return original(*arguments)
+
+    monkeypatch.setattr(Instance, call, trapping)
+    for seed in range(5):
+        Lockstep().run(log_history(seed))
+        Lockstep().run(history(seed))
+    assert traps.count
+    assert not traps.is_off
 
 
 # ---- planted differences: each must be found by the seeds above ----

@@ -11,6 +11,7 @@ from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.encoder import row_templates
 from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
+from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import PartitionKernel, WasmKernels, kernels_for
 from tidegate.kernel.traps import Traps
@@ -37,6 +38,10 @@ def _kernel(traps: Traps | None = None) -> PartitionKernel:
     kernel = PartitionKernel(traps or Traps())
     assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))], 1)
     return kernel
+
+
+def _instance(kernel: PartitionKernel) -> Instance | None:
+    return kernel._instance
 
 
 def _taken(kernel: PartitionKernel, *versions: Version) -> Taken:
@@ -88,6 +93,24 @@ def test_a_trap_gives_the_batch_to_python_and_the_next_one_has_a_new_kernel() ->
     assert traps.count == 1
     assert _taken(kernel, good) == before
     assert not traps.is_off
+
+
+def test_an_instance_whose_memory_has_grown_is_given_up_after_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_kernel, "MEMORY_BYTES_KEPT", 8 << 20)
+    traps = Traps()
+    kernel = _kernel(traps)
+    small = _version(_TABLE.put(2, 5, "x", None))
+    before = _taken(kernel, small)
+    kept = _instance(kernel)
+    assert kept is not None
+    assert _taken(kernel, small) == before
+    assert _instance(kernel) is kept
+    _taken(kernel, _version(_TABLE.put(3, 6, "x" * (8 << 20), None)))
+    assert _instance(kernel) is None
+    assert _taken(kernel, small) == before
+    assert traps.count == 0
 
 
 def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tidegate.kernel.traps import TRAPS
 from tidegate.worker.operations.report import (
     DeliveryReport,
     LaggingReport,
@@ -96,9 +97,12 @@ class ReportCollector(Collector):
     def __init__(self, report: Reporter) -> None:
         self._report = report
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         """See ``prometheus_client``."""
         report = self._report()
+        yield CounterMetricFamily(
+            "tidegate_kernel_traps", "Batches at which the kernel broke, and which Python took", TRAPS.count
+        )
         for name, meaning in _PARTITION_GAUGES.items():
             gauge = GaugeMetricFamily(f"tidegate_{name}", meaning, labels=["partition"])
             for partition in report.partitions:

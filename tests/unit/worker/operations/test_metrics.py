@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from tidegate.kernel.traps import Traps
+from tidegate.worker.operations import metrics
 from tidegate.worker.operations.metrics import ReportCollector
 from tidegate.worker.operations.report import (
     DeliveryReport,
@@ -164,3 +166,13 @@ def test_each_feed_has_its_lag() -> None:
 def test_status_lists_quarantined_ranges_with_offset_and_cause() -> None:
     (hole,) = _REPORT.as_json()["quarantined_ranges"]
     assert (hole["range_id"], hole["offset"], hole["cause"]) == (42, 1_000, "an index is missing")
+
+
+def test_traps_of_the_kernel_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    traps = Traps()
+    monkeypatch.setattr(metrics, "TRAPS", traps)
+    assert "tidegate_kernel_traps_total 0.0" in samples()
+    traps.trapped(RuntimeError("unreachable"))
+    traps.passed()
+    traps.trapped(RuntimeError("unreachable"))
+    assert "tidegate_kernel_traps_total 2.0" in samples()
