@@ -105,7 +105,7 @@ def test_traps_between_batches_that_go_well_change_no_step(
         return original(*arguments)
 
     monkeypatch.setattr(Instance, call, trapping)
-    for seed in range(5):
+    for seed in range(20):
         Lockstep().run(log_history(seed))
         Lockstep().run(history(seed))
     assert traps.count
