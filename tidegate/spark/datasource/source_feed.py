@@ -69,24 +69,24 @@ class SourceFeed:
         return next(each for each in self.tables if each.topic == topic)
 
 
-def find_feed(options: SourceOptions) -> SourceFeed:
-    """Return the feed that the options mean. Asks Kafka for the feeds, and reads the tables' descriptors.
+def find_feed(asked: SourceOptions) -> SourceFeed:
+    """Return the feed that is asked for. Asks Kafka for the feeds, and reads the tables' descriptors.
 
     Raises ``InputError`` where no feed or several are meant, and for a feed that cannot be read.
     """
-    connection = connection_of_environment(options.bootstrap)
-    app_id = options.app_id or os.environ.get("TIDEGATE_APP_ID") or "tidegate"
-    prefix = options.topic_prefix or os.environ.get("TIDEGATE_TOPIC_PREFIX") or ""
+    connection = connection_of_environment(asked.bootstrap)
+    app_id = asked.app_id or os.environ.get("TIDEGATE_APP_ID") or "tidegate"
+    prefix = asked.topic_prefix or os.environ.get("TIDEGATE_TOPIC_PREFIX") or ""
     jobs = Jobs(connection, app_id)
-    if options.feed:
-        chosen = feed_id(options.feed)
+    if asked.feed:
+        chosen = feed_id(asked.feed)
         view = jobs.feed(chosen)
     else:
         chosen, view = _only_feed(list(jobs.view().feeds()), app_id)
     topics = FeedTopics.of(chosen, view)
     if fault := loading_fault(topics.options) or subscribing_fault(topics.options):
         raise InputError(f"Feed {chosen} cannot be read as a DataFrame: {fault}.")
-    targets = _chosen_targets(topics.targets, options.tables, chosen)
+    targets = _chosen_targets(topics.targets, asked.tables, chosen)
     reading = KafkaReading(topics.connection(connection), topics.options)
     return SourceFeed(chosen, topics, tuple(_tables(targets, reading, connection, prefix)), reading)
 
