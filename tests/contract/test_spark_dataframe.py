@@ -135,6 +135,18 @@ def test_a_stream_begins_where_it_is_told_and_ends_batches_with_buckets(
     assert newest.found == [(30, [("insert", 30, 30)])]
 
 
+def test_latest_begins_where_the_feed_began_if_it_has_no_marker_yet(
+    session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    feed, batches = HandFeed(broker.bootstrap, topic_prefix), Batches()
+    with running(session, feed, batches.take, tmp_path, start="latest") as query:
+        query.processAllAvailable()
+        second(feed, 0, 5, 1, 10)
+        feed.mark(5 * _SECOND)
+        query.processAllAvailable()
+    assert batches.found == [(5, [("insert", 1, 10)])]
+
+
 def test_a_batch_query_shows_the_state_at_a_cut(
     session: SparkSession, broker: KafkaBroker, topic_prefix: str
 ) -> None:

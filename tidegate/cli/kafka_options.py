@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from tidegate.access.destinations_file import destinations_of_environment
-from tidegate.client.kafka.connection import MECHANISMS, PROTOCOLS, KafkaConnection
-from tidegate.redaction import remember_secret
+from tidegate.client.kafka.connection import MECHANISMS, PROTOCOLS
+from tidegate.client.kafka.environment import SHOWN_FIELDS, connection_with_secrets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -92,37 +90,13 @@ def kafka_options(command: _Command) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def connected(**arguments: Any) -> Any:
-        settings = {name: arguments.pop(name) for name in _NAMES}
-        connection = KafkaConnection(
-            **settings,
-            destinations=destinations_of_environment(),
-            ssl_key_password=_secret("TIDEGATE_SSL_KEY_PASSWORD"),
-            sasl_password=_secret("TIDEGATE_SASL_PASSWORD"),
-        )
-        return command(connection=connection, **arguments)
+        shown = {name: arguments.pop(name) for name in (*SHOWN_FIELDS, "timeout_s")}
+        return command(connection=connection_with_secrets(**shown), **arguments)
 
     for option in reversed(_OPTIONS):
         connected = option(connected)
     return connected
 
-
-def _secret(variable: str) -> str | None:
-    secret = os.environ.get(variable)
-    if secret is not None:
-        remember_secret(secret)
-    return secret
-
-
-_NAMES = (
-    "bootstrap_servers",
-    "security_protocol",
-    "ssl_ca_location",
-    "ssl_certificate_location",
-    "ssl_key_location",
-    "sasl_mechanism",
-    "sasl_username",
-    "timeout_s",
-)
 
 app_id_option = click.option(
     "--app-id",

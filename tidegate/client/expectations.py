@@ -7,7 +7,8 @@ invented or changed on the way. It does not find an encoder's own mistake.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
@@ -25,6 +26,7 @@ from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
 from tidegate.rows import Catalog, Datum, TableCodec, decode_descriptor
+from tidegate.rows.descriptor import TableDescriptor
 from tidegate.verify import ExpectedVersion, TopicPartition
 
 
@@ -166,6 +168,14 @@ def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
                     cause = unforeseen(error)
                     _log.error("%s[0] at offset %d is passed over: %s", log_topic, record.offset, cause)
     return catalog
+
+
+def versions_in_log(connection: KafkaConnection, log_topic: str) -> Mapping[int, Sequence[TableDescriptor]]:
+    """Return the versions of each table that the log describes, by table id, the newest one last."""
+    found: defaultdict[int, list[TableDescriptor]] = defaultdict(list)
+    for descriptor in read_catalog(connection, log_topic).descriptors():
+        found[descriptor.id].append(descriptor)
+    return {table: sorted(versions, key=lambda each: each.version) for table, versions in found.items()}
 
 
 def _take_descriptor(catalog: Catalog, key: bytes, value: bytes | None) -> None:

@@ -9,8 +9,8 @@ from tidegate.access.destinations_file import destinations_of_environment
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.redaction import remember_secret
 
-_SECRETS: Final = ("ssl_key_password", "sasl_password")
-_NAMES: Final = (
+#: What arguments may show, too.
+SHOWN_FIELDS: Final = (
     "bootstrap_servers",
     "security_protocol",
     "ssl_ca_location",
@@ -18,8 +18,8 @@ _NAMES: Final = (
     "ssl_key_location",
     "sasl_mechanism",
     "sasl_username",
-    *_SECRETS,
 )
+_SECRET_FIELDS: Final = ("ssl_key_password", "sasl_password")
 
 
 def connection_of_environment(bootstrap_servers: str = "") -> KafkaConnection:
@@ -27,13 +27,25 @@ def connection_of_environment(bootstrap_servers: str = "") -> KafkaConnection:
 
     ``bootstrap_servers`` stands for its variable where it is not empty. Raises ``SettingsError``.
     """
-    found: dict[str, Any] = {}
-    for name in _NAMES:
-        value = os.environ.get(f"TIDEGATE_{name.upper()}")
-        if value:
-            found[name] = value
-            if name in _SECRETS:
-                remember_secret(value)
+    shown = _set_variables(SHOWN_FIELDS)
     if bootstrap_servers:
-        found["bootstrap_servers"] = bootstrap_servers
-    return KafkaConnection(**found, destinations=destinations_of_environment())
+        shown["bootstrap_servers"] = bootstrap_servers
+    return connection_with_secrets(**shown)
+
+
+def connection_with_secrets(**shown: Any) -> KafkaConnection:
+    """Return a connection of these fields, with what only the environment tells.
+
+    These are the passwords, which are redacted from now on, and how other clusters are reached
+    (TIDEGATE_DESTINATIONS_FILE). Raises ``SettingsError``.
+    """
+    secrets = _set_variables(_SECRET_FIELDS)
+    for secret in secrets.values():
+        remember_secret(secret)
+    return KafkaConnection(**shown, **secrets, destinations=destinations_of_environment())
+
+
+def _set_variables(fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields whose variable is set and not empty."""
+    found = {name: os.environ.get(f"TIDEGATE_{name.upper()}") for name in fields}
+    return {name: value for name, value in found.items() if value}

@@ -6,7 +6,6 @@ the user names one of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,13 +15,12 @@ from tidegate.changefeed.encoding.columns import shown_columns
 from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.client.expectations import read_catalog
+from tidegate.client.expectations import versions_in_log
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.errors import InputError, ObjectDropped
-from tidegate.rows import Catalog
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.subscribe.plan import find_relation
 from tidegate.subscribe.statement.statement import SubscribeStatement
@@ -118,7 +116,7 @@ class FeedCatalog:
 
     def _relation(self, target: FeedTarget, options: FeedOptions) -> Relation:
         if self._descriptors is None:
-            self._descriptors = _by_table(read_catalog(self._connection, self._log))
+            self._descriptors = versions_in_log(self._connection, self._log)
         versions = self._descriptors.get(target.table_id)
         if not versions:
             raise InputError(
@@ -166,10 +164,3 @@ def _only_feed(
 
 def _can_be_read(feed: FeedView) -> bool:
     return feed.defined is not None and not subscribing_fault(feed.defined.options)
-
-
-def _by_table(catalog: Catalog) -> Mapping[int, Sequence[TableDescriptor]]:
-    found: defaultdict[int, list[TableDescriptor]] = defaultdict(list)
-    for descriptor in catalog.descriptors():
-        found[descriptor.id].append(descriptor)
-    return {table: sorted(versions, key=lambda each: each.version) for table, versions in found.items()}

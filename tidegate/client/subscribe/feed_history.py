@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.watched_cluster import WatchedCluster
@@ -50,11 +51,7 @@ class FeedHistory:
         cluster = Cluster(table.connection)
         topic, side = table.target.topic, table.feed.resolved_topic
         counts = cluster.partition_counts([topic, side] if side else [topic])
-        if counts[topic] != table.target.partitions:
-            raise InputError(
-                f"Topic {topic} has {counts[topic]} partitions, and its feed writes to "
-                f"{table.target.partitions}: no marker would ever come in the others."
-            )
+        require_partitions(table.target, counts[topic])
         places = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
         bounds = {FeedPartition(*place): each for place, each in cluster.bounds(places).items()}
         rows = {place: each for place, each in bounds.items() if place.topic == topic}
@@ -151,3 +148,12 @@ class FeedHistory:
         finally:
             cluster.close()
         return min((each or ZERO for each in found.values()), default=ZERO)
+
+
+def require_partitions(target: FeedTarget, count: int) -> None:
+    """Raise ``InputError`` where a topic has another number of partitions than its feed writes to."""
+    if count != target.partitions:
+        raise InputError(
+            f"Topic {target.topic} has {count} partitions, and its feed writes to {target.partitions}: no "
+            "marker would ever come in the others."
+        )

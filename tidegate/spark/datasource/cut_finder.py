@@ -53,16 +53,16 @@ class CutFinder:
     def first(self, start: Timestamp | None, buckets: Buckets | None = None) -> ClosedCut:
         """Return the cut at which a new stream begins: it reads the rows above it.
 
-        ``start`` is zero for the beginning of the topics, ``None`` for the newest cut. Raises ``InputError``
-        for a start that the topics do not reach back to.
+        ``start`` is zero for the beginning of the topics, ``None`` for the newest cut, or for the start of a
+        feed that has none yet. Raises ``InputError`` for a start that the topics do not reach back to.
         """
         bounds = self._bounds()
         if start == ZERO:
             self._require_whole(bounds, "start from latest, or from a timestamp behind what was deleted")
             return self._cut(ZERO, {place: each.low for place, each in bounds.items()})
-        if start is None:
-            start = self.newest(buckets)
         begin = self._feed.topics.start
+        if start is None:
+            start = max(self.newest(buckets), begin)  # a feed has no marker before its first one
         if start < begin:
             raise InputError(
                 f"Feed {self._feed.feed_id} began at {begin}, and the start {start} is before that: its rows "

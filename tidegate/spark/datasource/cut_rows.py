@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidegate.changefeed.encoding.record import RecordDecoder, RowRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
+from tidegate.subscribe.gate.recent_versions import late_row
 from tidegate.subscribe.gate.row_chunk import RowChunk
 from tidegate.subscribe.gate.seen_versions import SeenVersions
 from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
@@ -32,17 +33,17 @@ class CutRows:
     def take(self, records: RecordColumns) -> Iterator[tuple[Timestamp, FeedRecord, RowRecord | None]]:
         """Yield new rows: the timestamp, the record, and the decoded row if it had to be decoded for that.
 
-        Raises ``UnreadableRow`` and ``PromiseBroken``.
+        Raises ``UnreadableRow``, and ``PromiseBroken``: ``LateRow`` for a row that comes for the first time
+        behind a marker that promised it.
         """
-        begin, end = 0, len(records.offsets)
-        while begin < end and not self.complete:
-            marker = records.keys.index(None, begin) if None in records.keys[begin:] else end
-            chunk = self._reader.chunk(self._place, records.part(begin, marker)) if begin < marker else None
+        for rows, marker in records.by_markers():
+            if self.complete:
+                return
+            chunk = self._reader.chunk(self._place, rows)
             if chunk is not None:
                 yield from self._new(chunk)
-            if marker < end:
-                self._take_marker(records.record(marker))
-            begin = marker + 1
+            if marker is not None:
+                self._take_marker(marker)
 
     def decoded(self, record: FeedRecord) -> RowRecord:
         """Decode a row. Raises ``UnreadableRow``."""
@@ -62,8 +63,11 @@ class CutRows:
         )
         for wall, logical, offset, key, value, row in columns:
             updated, record = Timestamp(wall, logical), FeedRecord(offset, key, value)
-            if not self._seen.is_repeat(record, updated):
-                yield updated, record, row
+            if self._seen.is_repeat(record, updated):
+                continue
+            if updated <= self._marker:
+                raise late_row(self._place, offset, updated, f"a marker before it says {self._marker}")
+            yield updated, record, row
 
     def _take_marker(self, record: FeedRecord) -> None:
         resolved = self._reader.marker(self._place, record).resolved

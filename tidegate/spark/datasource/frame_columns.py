@@ -106,7 +106,9 @@ class FrameColumns(NamedTuple):
         """Return the tables' columns, NULL in those that this table lacks."""
         arrays = rows_to_arrays(table.columns, self.form, rows)
         at = dict(zip(table.columns.names, arrays, strict=True))
-        return [at.get(field.name) or pa.nulls(len(rows), field.type) for field in self.fields]
+        return [
+            at[field.name] if field.name in at else pa.nulls(len(rows), field.type) for field in self.fields
+        ]
 
     def _op(self, row: RowRecord) -> str:
         if row.deleted:

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, feed_id
 from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.client.expectations import read_catalog
+from tidegate.client.expectations import versions_in_log
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.environment import connection_of_environment
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.feed_history import require_partitions
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.errors import InputError
-from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spark.datasource.source_options import SourceOptions
 from tidegate.spark.warehouse.columns import Columns, columns_of
 from tidegate.spark.warehouse.load_source import KafkaReading, loading_fault
@@ -128,25 +128,18 @@ def _tables(
     topics = [each.topic for each in targets]
     counts = Cluster(reading.connection).partition_counts(topics)
     ids = open_admin(reading.connection, reading.connection.timeout_s).ids(topics)
-    versions: dict[int, list[TableDescriptor]] = {}
-    for descriptor in read_catalog(connection, log).descriptors():
-        versions.setdefault(descriptor.id, []).append(descriptor)
+    versions = versions_in_log(connection, log)
     for target in targets:
-        if counts[target.topic] != target.partitions:
-            raise InputError(
-                f"Topic {target.topic} has {counts[target.topic]} partitions, and its feed writes to "
-                f"{target.partitions}: no marker would ever come in the others."
-            )
+        require_partitions(target, counts[target.topic])
         if target.table_id not in versions:
             raise InputError(
                 f"The log {log} has no descriptor of {target.table} any more, so the types of its columns "
                 "are not known: is the option topic_prefix that of the store's log?"
             )
-        ordered = sorted(versions[target.table_id], key=lambda each: each.version)
         yield FrameTable(
             str(target.table),
             target.topic,
             ids[target.topic],
             target.partitions,
-            columns_of(ordered, reading.options),
+            columns_of(versions[target.table_id], reading.options),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.record import RecordDecoder
-from tidegate.client.expectations import read_catalog
+from tidegate.client.expectations import versions_in_log
 from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.cluster import Bounds, Cluster
@@ -99,17 +99,14 @@ class FeedsSource:
 
     def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
         """See ``LoadSource``. Reads one partition of the log, since every partition has all descriptors."""
-        catalog = read_catalog(self._connection, self._log)
-        versions = defaultdict(list)
-        for descriptor in catalog.descriptors():
-            versions[descriptor.id].append(descriptor)
+        versions = versions_in_log(self._connection, self._log)
         found: dict[str, Columns] = {}
         for feed_id in self._feed_ids:
             feed = self._feed(feed_id)
             for target in feed.targets:
                 if target.topic not in topics:
                     continue
-                if not versions[target.table_id]:
+                if target.table_id not in versions:
                     raise InputError(
                         f"The log {self._log} has no descriptor of {target.table} any more, so the types of"
                         " its columns are not known: is --topic-prefix that of the store's log?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.record import Headers, RowRecord
@@ -67,6 +67,17 @@ class RecordColumns(NamedTuple):
             self.values[begin:end],
             lambda at: self.headers_of(begin + at),
         )
+
+    def by_markers(self, begin: int = 0) -> Iterator[tuple[RecordColumns, FeedRecord | None]]:
+        """Yield the records from a position on in parts: those before each marker, with the marker.
+
+        The last part has the records behind the last marker, and ``None``; it may be empty.
+        """
+        for _ in range(self.keys[begin:].count(None)):
+            marker = self.keys.index(None, begin)
+            yield self.part(begin, marker), self.record(marker)
+            begin = marker + 1
+        yield self.part(begin, len(self.offsets)), None
 
 
 class RowVersion(NamedTuple):

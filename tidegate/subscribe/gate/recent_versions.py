@@ -84,13 +84,8 @@ class RecentVersions:
             updated = Timestamp(int(rows.walls[at]), int(rows.logicals[at]))
             found = self._values_of(updated, int(keys[at]))
             if not found:
-                raise LateRow(
-                    f"The row at offset {rows.offsets[at]} of {place} is new and has the timestamp "
-                    f"{updated}, but everything up to {delivered} was delivered: its markers promised too "
-                    "much. Nothing more is read; `tidegate verify` tells more",
-                    place.topic,
-                    place.partition,
-                    int(rows.offsets[at]),
+                raise late_row(
+                    place, int(rows.offsets[at]), updated, f"everything up to {delivered} was delivered"
                 )
             if hash(rows.values[at]) not in found:
                 raise differs(place, int(rows.offsets[at]))
@@ -114,3 +109,14 @@ class RecentVersions:
         self._count -= gone
         if gone < len(oldest.walls):
             self._blocks.appendleft(oldest.behind(gone))
+
+
+def late_row(place: FeedPartition, offset: int, updated: Timestamp, promise: str) -> LateRow:
+    """Return the error for a new row at a timestamp that ``promise``, a clause, says is complete."""
+    return LateRow(
+        f"The row at offset {offset} of {place} is new and has the timestamp {updated}, but {promise}: its "
+        "markers promised too much. Nothing more is read; `tidegate verify` tells more",
+        place.topic,
+        place.partition,
+        offset,
+    )

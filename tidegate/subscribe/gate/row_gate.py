@@ -132,13 +132,10 @@ class RowGate:
         record."""
         with self._first_error:
             wait = self._wait_of(place)
-            begin, end = bisect_left(records.offsets, wait.next_offset), len(records.offsets)
-            for _ in range(records.keys[begin:].count(None)):
-                marker = records.keys.index(None, begin)
-                self._take_rows(place, records.part(begin, marker), wait)
-                self._take_marker(place, records.record(marker), wait)
-                begin = marker + 1
-            self._take_rows(place, records.part(begin, end), wait)
+            for rows, marker in records.by_markers(bisect_left(records.offsets, wait.next_offset)):
+                self._take_rows(place, rows, wait)
+                if marker is not None:
+                    self._take_marker(place, marker, wait)
             self._move_out_of_memory()
 
     @property

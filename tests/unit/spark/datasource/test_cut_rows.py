@@ -10,7 +10,7 @@ from tests.unit.subscribe.topic_histories import TopicHistory, times, topic_hist
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.encoding.record import RowRecord
-from tidegate.errors import MarkerFell, RepeatDiffers, UnreadableRow
+from tidegate.errors import LateRow, MarkerFell, RepeatDiffers, UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.cut_rows import CutRows
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
@@ -84,6 +84,13 @@ def test_a_repeat_is_dropped_and_one_that_differs_is_named() -> None:
     assert len(_read(rows, [row(0, 1, 2), row(1, 1, 2)], [2])) == 1
     with pytest.raises(RepeatDiffers, match=r"offset 2 of t\[0\]"):
         _read(rows, [row(2, 1, 2, value=9)], [1])
+
+
+def test_a_new_row_behind_a_marker_that_promised_it_is_named() -> None:
+    rows = CutRows(ONE, DECODER, ZERO, Timestamp(9))
+    assert len(_read(rows, [row(0, 1, 2), marker(1, 4), row(2, 1, 2), row(3, 2, 5)], [2])) == 2
+    with pytest.raises(LateRow, match=r"offset 4 of t\[0\].*a marker before it says 0*4"):
+        _read(rows, [row(4, 3, 4)], [1])
 
 
 def test_a_marker_that_falls_and_what_is_no_row_are_named() -> None:
