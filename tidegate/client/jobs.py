@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from tidegate.client.kafka.writer import write_record
 from tidegate.errors import DeliveryError, InputError, RetryError
 from tidegate.verify import TopicPartition
 
+_log: Final = logging.getLogger("tidegate.jobs")
 _APPEARED_EVERY_S: Final = 0.5  # how often to look for a topic that does not exist yet
 
 _LIMIT_BYTES: Final = 1_000_000
@@ -150,7 +152,7 @@ class Jobs:
         try:
             producer.open()  # from here on no other writer can commit
             record = DefinitionRecord(next_of(self.feed(feed_id)))
-            producer.commit([Record(*self._place, record.key, record.to_bytes())])
+            ends = producer.commit([Record(*self._place, record.key, record.to_bytes())])
         except DeliveryError as error:
             raise InputError(
                 f"Somebody else moves feed {feed_id}, or has it continue on another cluster, and this came "
@@ -159,6 +161,21 @@ class Jobs:
             ) from None
         finally:
             producer.close()
+        self._await_visible(feed_id, ends[self._place])
+
+    def _await_visible(self, feed_id: FeedId, end: int) -> None:
+        """Wait until committed readers see what was committed below ``end``.
+
+        Kafka acknowledges a commit before it has told the partitions of it. Without this, ``feed`` may show
+        the state before the commit.
+        """
+        with self._reading() as reading:
+            if not reading.read_to(end, self._connection.timeout_s):
+                _log.warning(
+                    "the new epoch of feed %s is committed, and not visible yet after %g s",
+                    feed_id,
+                    self._connection.timeout_s,
+                )
 
     def view(self) -> JobsView:
         """Return all feeds as they are now."""
