@@ -147,6 +147,27 @@ def test_latest_begins_where_the_feed_began_if_it_has_no_marker_yet(
     assert batches.found == [(5, [("insert", 1, 10)])]
 
 
+def test_a_batch_reads_few_records_and_a_query_of_what_is_there_reads_all_of_it(
+    session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    feed, batches = HandFeed(broker.bootstrap, topic_prefix), Batches()
+    for at in range(5, 11):
+        for key in (1, 2):
+            second(feed, key % 2, at, key, at)
+    feed.mark(10 * _SECOND)
+    frame = session.readStream.format("tidegate").options(**options_of(feed, batch_records="4")).load()
+    take = frame.writeStream.foreachBatch(batches.take).option("checkpointLocation", str(tmp_path))
+    query = take.trigger(availableNow=True).start()
+    assert query.awaitTermination(100), "it ends by itself"
+    rows = [row for _, batch in batches.found for row in batch]
+    assert sorted((key, balance) for _, key, balance in rows) == sorted(
+        (key, at) for key in (1, 2) for at in range(5, 11)
+    )
+    assert len(batches.found) >= 3
+    assert all(len(batch) <= 4 for _, batch in batches.found)
+    assert batches.found[-1][0] == 10
+
+
 def test_a_batch_query_shows_the_state_at_a_cut(
     session: SparkSession, broker: KafkaBroker, topic_prefix: str
 ) -> None:

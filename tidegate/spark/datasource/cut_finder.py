@@ -12,6 +12,7 @@ from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
 from tidegate.errors import HistoryLost, InputError
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.spark.datasource.batch_bound import RECORD_TIME_NS, farthest_cut
 from tidegate.spark.datasource.closed_cut import ClosedCut
 from tidegate.spark.datasource.source_feed import SourceFeed
 from tidegate.spark.warehouse.buckets import Buckets
@@ -70,18 +71,45 @@ class CutFinder:
             )
         return self._cut(start, self._positions(start, bounds))
 
-    def next(self, cut: ClosedCut, buckets: Buckets | None) -> ClosedCut:
+    def next(
+        self,
+        cut: ClosedCut,
+        buckets: Buckets | None,
+        most: int | None = None,
+        target: Timestamp | None = None,
+    ) -> ClosedCut:
         """Return the newest cut above ``cut``, or ``cut`` itself where there is none.
 
-        Raises ``HistoryLost`` where records behind ``cut`` are deleted.
+        With ``most`` it is a lower one, if more records stand before the newest (``batch_bound.py``). It is
+        at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted.
         """
         self._require_same_topics(cut)
         bounds = self._bounds()
         self._require_kept(cut, bounds)
-        closed = self.newest(buckets)
+        closed = self.newest(buckets) if target is None else target
         if closed <= cut.closed:
             return cut
+        if most is not None:
+            closed = self._bounded(cut, closed, most, buckets)
         return self._cut(closed, self._positions(closed, bounds, cut))
+
+    def _bounded(self, cut: ClosedCut, closed: Timestamp, most: int, buckets: Buckets | None) -> Timestamp:
+        """Return a cut up to ``closed`` that few enough records reach.
+
+        Where the broker stamps records their times say nothing, and no batch is bounded. A scan tells all of
+        its rows at the feed's start, so none of them is parted from the others.
+        """
+        if self._asked.stamped_by_broker(list(self._feed.topic_ids)):
+            return closed
+        places = {place: TopicPartition(*place) for place in cut.positions}
+
+        def records_up_to(end: Timestamp) -> int:
+            found = self._asked.offsets_at(places.values(), end.wall_ms + 1)  # behind the rows at ``end``
+            return sum(max(found[at] - cut.positions[place], 0) for place, at in places.items())
+
+        begin = max(cut.closed, self._feed.topics.start)
+        step_ns = RECORD_TIME_NS if buckets is None else buckets.length_ns
+        return farthest_cut(begin, closed, most, step_ns, records_up_to) if begin < closed else closed
 
     def whole(self, as_of: Timestamp | None) -> ClosedCut:
         """Return the cut of a batch query, with the beginnings of all partitions as positions.

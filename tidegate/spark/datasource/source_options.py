@@ -14,6 +14,8 @@ from tidegate.spark.warehouse.buckets import Buckets
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _MARKER: Final = "marker"
+#: A task keeps key and timestamp of each row: about 200 bytes of each record.
+BATCH_RECORDS: Final = 1_000_000
 #: The options, with what their values are.
 _OPTIONS: Final = {
     "bootstrap": "Kafka brokers as host:port, comma-separated; by default TIDEGATE_BOOTSTRAP_SERVERS",
@@ -23,6 +25,7 @@ _OPTIONS: Final = {
     "tables": "some of the feed's tables, comma-separated; by default all",
     "start": "earliest, latest, or an HLC timestamp: where a new stream begins; by default earliest",
     "cut": "marker, or a duration such as 1m: where a batch may end; by default marker",
+    "batch_records": "how many records a batch may read, at least 1; by default 1000000",
     "as_of": "an HLC timestamp: what a batch query shows; by default the newest that is complete",
 }
 
@@ -37,6 +40,8 @@ class SourceOptions:
         tables: the tables to read; none for all.
         start: ``None`` for the newest cut, zero for the beginning of the topics, else the rows above it.
         buckets: where batches end; ``None`` for every marker.
+        batch_records: how many records a batch of a stream may read. It reads more only where one timestamp
+            has more.
         as_of: what a batch query shows; ``None`` for the newest cut.
     """
 
@@ -47,6 +52,7 @@ class SourceOptions:
     tables: tuple[str, ...] = ()
     start: Timestamp | None = ZERO
     buckets: Buckets | None = None
+    batch_records: int = BATCH_RECORDS
     as_of: Timestamp | None = None
 
     @classmethod
@@ -66,6 +72,7 @@ class SourceOptions:
             tables=tuple(filter(None, (each.strip() for each in given.get("tables", "").split(",")))),
             start=_start(start),
             buckets=None if cut == _MARKER else _buckets(cut),
+            batch_records=_records(given.get("batch_records", str(BATCH_RECORDS))),
             as_of=None if as_of is None else _timestamp("as_of", as_of),
         )
 
@@ -81,6 +88,15 @@ def _timestamp(name: str, text: str) -> Timestamp:
         return parse_decimal(text)
     except ValueError as error:
         raise SettingsError(f"The option {name} cannot be used: {error}. It is {_OPTIONS[name]}.") from None
+
+
+def _records(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:19]) >= 1 and len(text) < 19):
+        raise SettingsError(
+            f"The option batch_records cannot be used: {text[:40]!r} is no number of records. It is "
+            f"{_OPTIONS['batch_records']}."
+        )
+    return int(text)
 
 
 def _buckets(text: str) -> Buckets:

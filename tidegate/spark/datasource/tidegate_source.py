@@ -17,7 +17,17 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidegate.hlc import ZERO
+from tidegate.errors import SettingsError
+
+try:
+    from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError as missing:
+    raise SettingsError(
+        "format('tidegate') needs PySpark 4.2 or a newer one: install it, or read the feed by `tidegate "
+        "spark load` or `tidegate subscribe`."
+    ) from missing
+
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.closed_cut import ClosedCut
 from tidegate.spark.datasource.cut_finder import CutFinder
 from tidegate.spark.datasource.frame_columns import FrameColumns
@@ -72,22 +82,36 @@ class TidegateSource(DataSource):
         return FrameColumns.of(self._feed)
 
 
-class CutStreamReader(DataSourceStreamReader):
-    """Reads a feed cut by cut. Offsets are ``ClosedCut.to_dict``."""
+class CutStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a feed cut by cut. Offsets are ``ClosedCut.to_dict``.
+
+    With ``Trigger.AvailableNow`` it ends at the cut that is the newest when the query starts.
+    """
 
     def __init__(self, feed: SourceFeed, columns: FrameColumns, options: SourceOptions) -> None:
         self._feed = feed
         self._columns = columns
         self._options = options
         self._finder: CutFinder | None = None
+        self._target: Timestamp | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a query without a checkpoint begins."""
         return self._cuts().first(self._options.start, self._options.buckets).to_dict()
 
-    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802, ARG002 - Spark's
-        """Return the newest closed cut."""
-        return self._cuts().next(ClosedCut.from_dict(start), self._options.buckets).to_dict()
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
+        """Return the newest closed cut, or a lower one that the limit lets a batch reach."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        cut = ClosedCut.from_dict(start)
+        return self._cuts().next(cut, self._options.buckets, most, self._target).to_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return how many records a batch may read."""
+        return ReadMaxRows(self._options.batch_records)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember the newest closed cut: no batch goes further."""
+        self._target = self._cuts().newest(self._options.buckets)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return a task for each partition; none where nothing is to be read."""

@@ -28,6 +28,11 @@ def test_a_cut_is_every_marker_or_a_duration() -> None:
     assert SourceOptions.of({"cut": "1m"}).buckets == Buckets(60_000_000_000)
 
 
+def test_a_batch_is_bounded() -> None:
+    assert SourceOptions.of({}).batch_records == 1_000_000
+    assert SourceOptions.of({"batch_records": "5"}).batch_records == 5
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -36,6 +41,9 @@ def test_a_cut_is_every_marker_or_a_duration() -> None:
         ({"as_of": "1,5"}, "The option as_of cannot be used"),
         ({"cut": "1 minute"}, "The option cut cannot be used: not a duration"),
         ({"cut": "0s"}, "The option cut cannot be used"),
+        ({"batch_records": "0"}, "The option batch_records cannot be used"),
+        ({"batch_records": "9" * 5_000}, "The option batch_records cannot be used"),
+        ({"batch_records": "many"}, "'many' is no number of records"),
         ({"cut": "-1m"}, "The option cut cannot be used"),
     ],
 )
