@@ -68,7 +68,7 @@ class WatchedFeeds:
         return HTTPStatus.SERVICE_UNAVAILABLE if self._last is None else HTTPStatus.OK, self._answer
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking at the feeds."""
         self._threads.shutdown(wait=False)
 
     async def _refresh(self) -> None:
