@@ -172,12 +172,12 @@ class Frontiers:
             held.intake.offer(batch)
 
     def report(self) -> tuple[FeedReport, ...]:
-        """Report on the feeds whose frontiers are here."""
+        """Report on the feeds whose frontiers this worker owns."""
         publishers = (p for held in self.open.values() for p in held.publishers.values())
         return tuple(report for publisher in publishers if (report := publisher.report()) is not None)
 
     def overlaps(self) -> tuple[OverlapReport, ...]:
-        """Report on the keys that several ranges have at once, as checkpoints have told here."""
+        """Report on the keys that several ranges have at once, as this worker has read in checkpoints."""
         found = {overlap_report(each): None for held in self.open.values() for each in held.overlaps}
         return tuple(found)
 

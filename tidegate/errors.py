@@ -187,7 +187,7 @@ class Fenced(FatalError):
 
 
 class QueryEnded(FatalError):
-    """Spark ended a streaming query, and no batch of ours is why."""
+    """Spark ended a streaming query, and none of our batches is the reason."""
 
 
 class InputError(TidegateError):
@@ -195,7 +195,7 @@ class InputError(TidegateError):
 
 
 class RangeError(InputError):
-    """One range's log cannot be followed any further; the range is quarantined."""
+    """An entry of a range's log with which the range cannot go on; the range is quarantined."""
 
 
 class MalformedEntry(RangeError):
@@ -227,7 +227,7 @@ class RowError(FeedError):
 
 
 class EncodingError(RowError, ValueError):
-    """Bytes outside the key or value encoding."""
+    """Bytes that are not in the encoding of keys or values."""
 
 
 class ChecksumMismatch(RowError):

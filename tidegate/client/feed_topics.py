@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class FeedTopics:
     """A feed that has started: its topics, its options, and the start above which it writes.
 
-    ``succeeded`` says that it writes no more.
+    ``succeeded`` says that it has written everything, and has ended.
     """
 
     options: FeedOptions
@@ -126,7 +126,8 @@ def check_destination(connection: KafkaConnection, definition: FeedDefinition) -
     """Check that an entry of this process names the feed's sink, if it has entries.
 
     The engine's entries decide. The check ignores which feeds the entry admits, since this feed may be added
-    to it. Raises ``SinkNotAllowed``, and ``StatementError`` for a sink that is none.
+    to it. Raises ``SinkNotAllowed``, and ``StatementError`` for an address that no sink
+    can have.
     """
     servers = other_cluster(definition.sink, connection.bootstrap_servers)
     if servers and connection.destinations.clusters:

@@ -74,7 +74,7 @@ class SinkClusters:
         self._ids: dict[Sequence[str], str] = {}
 
     def is_home(self, sink: SinkUri) -> bool:
-        """Whether the engine uses an address of the sink for its own cluster: it need not ask then."""
+        """Whether the engine uses an address of the sink for its own cluster: then nobody asks for the id."""
         return not other_cluster(sink, self._bootstrap)
 
     def cluster_of(self, sink: SinkUri) -> str | None:

@@ -68,7 +68,7 @@ def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str
 
 
 def unknown(feed_id: FeedId) -> str:
-    """Return the sentence for a feed whose cluster is not stored, so that its rows cannot go anywhere."""
+    """Return the sentence for a feed that gets no rows, because the id of its cluster is not stored."""
     return (
         f"feed {feed_id} is given no row: the jobs topic does not say on which Kafka cluster its topics are. "
         "It is left behind, and catches up by scans once that is stored. If that stays so, drop the feed and "

@@ -55,7 +55,7 @@ class RawFollowed(NamedTuple):
 
 
 class Instance:
-    """A kernel of its own memory. After a trap it is of no use any more."""
+    """A kernel of its own memory. After a trap it cannot be used any more."""
 
     def __init__(self, engine: Engine, module: Module) -> None:
         import wasmtime

@@ -49,7 +49,7 @@ Refused: TypeAlias = Mapping[InputPlace, str]
 
 
 class StepBroke(FatalError):
-    """The error of a step that met an exception nobody foresaw. Its processor and its result are of no use.
+    """The error of a step that met an exception nobody foresaw. Do not use its processor or result.
 
     One of the records from ``first`` to ``last`` brought it about. ``record`` is that record, where ``first``
     is ``last``. ``cause`` is a sentence about the exception.

@@ -132,7 +132,7 @@ class LogClock:
         """Hear a record of a range with this record time; the range has closed up to ``closed_ms``.
 
         ``rose``: the record has closed more than the range had closed before. A range that has closed nothing
-        shows nothing. A range that is not known shows nothing by a record that closes no more (L7).
+        shows nothing. Nor does a record of an unknown range that closes no more than was closed (L7).
         """
         known = self._voices.get(range_id)
         if known is not None:

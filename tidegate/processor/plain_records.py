@@ -1,9 +1,9 @@
 """Gives the records of a batch to a kernel, and to Python those that the kernel refuses.
 
 The kernel takes *plain* records: commands without triggers and heartbeats, of live ranges that wait for
-nothing and whose open transactions are in memory. What they change is put back once for each range and batch.
-Their rows go out when Python's would: at the end of the step, or before something changes that rows depend
-on.
+nothing and whose open transactions are in memory. What they change is written back to a range once for each
+batch. Their rows go out when Python's rows would: at the end of the step, or before something changes on
+which rows depend.
 """
 
 from __future__ import annotations

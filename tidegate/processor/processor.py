@@ -81,7 +81,7 @@ class PartitionProcessor:
         return processor
 
     def pass_over(self, refused: Refused) -> None:
-        """Take these records for unreadable: each has broken a step of an earlier processor (U5)."""
+        """Treat these records as unreadable: each has broken a step of an earlier processor (U5)."""
         self._refused = self._ranges.entries.reader.refused = refused
 
     # ---- position ----

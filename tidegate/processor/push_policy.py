@@ -29,7 +29,8 @@ _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class PushPolicy:
-    """When to push: a transaction older than ``age_ms``, and again after ``repeat_ms`` without an answer.
+    """Says when a transaction is pushed: when it is older than ``age_ms``, and again after ``repeat_ms``
+    without an answer.
 
     If it is not ``enabled`` nothing is pushed. A transaction that its client forgot then holds back resolved
     timestamps until the source ends it.

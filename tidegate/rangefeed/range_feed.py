@@ -122,7 +122,7 @@ class RangeFeed:
 
     @property
     def late_commits(self) -> int:
-        """How many commits were at or below the resolved timestamp: a checkpoint had covered them before."""
+        """The number of commits that came after a checkpoint which already covered their timestamps."""
         return self._outputs.late_commits
 
     # ---- the log ----
@@ -132,7 +132,7 @@ class RangeFeed:
         return self._offer(tuple(ops))
 
     def offer_closed(self, closed: ClosedTimestamp) -> bool:
-        """Take a closed timestamp, after the ops of the command that carried it. Zero says nothing."""
+        """Take a closed timestamp, after the ops of the command that carried it. Zero means none."""
         return self.ended is None if closed == ZERO else self._offer(closed)
 
     def offer_sstable(self, file: SSTableEvent) -> bool:

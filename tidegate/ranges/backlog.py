@@ -193,7 +193,7 @@ class Backlog:
 
     @property
     def parked(self) -> bool:
-        """Whether the range waits for something."""
+        """Whether the range is parked: it waits for hand-offs or for a scan."""
         return self.waits_at is not None
 
     @property

@@ -111,7 +111,8 @@ def remember(state: RangeState, claim: Claim) -> None:
     """Keep a claim that the range has answered before its log came to the claim's index.
 
     In a hole the range cannot tell whether the claim is for all of its keys, since it may have split there.
-    Only the claims with the highest indexes are kept: a range that is merged away has no entries behind that.
+    Only the claims with the highest indexes are kept. The claim for all keys is among them, since the log of
+    a range that is merged away ends at the index of that claim.
     """
     if state.status is RangeStatus.ENDED or claim.last_index < state.applied:
         return

@@ -201,7 +201,7 @@ class IntentQueue:
         txn.stored = True
 
     def forget_all(self) -> set[TxnId]:
-        """Return the ids of transactions whose stored rows must go. The queue is of no use any more."""
+        """Return the ids of transactions whose stored rows must be deleted. Do not use the queue again."""
         stored = self.gone | {txn.txn_id for txn in self if txn.stored}
         if self._spilled is not None:
             self._spilled.clear()

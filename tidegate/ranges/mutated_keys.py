@@ -32,7 +32,7 @@ class MutatedKeys(NamedTuple):
     first: Timestamp = ZERO
 
     def covers(self, other: MutatedKeys) -> bool:
-        """Whether this says all that ``other`` says."""
+        """Whether ``other`` adds nothing to this."""
         within = self.span.intersect(other.span) == other.span
         return within and self.time >= other.time and self.first <= other.first and self.last >= other.last
 

@@ -28,9 +28,9 @@ class TxnStatus(enum.Enum):
 
 
 class PushTarget(NamedTuple):
-    """What a push found of one transaction: its status and timestamp now, and the spans of its locks.
+    """The answer of a push about one transaction: its status and timestamp now, and the spans of its locks.
 
-    The lock spans are empty where the transaction's record does not tell them.
+    The lock spans are empty if the transaction's record does not tell them.
     """
 
     txn_id: TxnId

@@ -1,8 +1,8 @@
 """Applies the entries of a range's log to its state: here a Raft op becomes a committed version.
 
-An entry that cannot be followed raises ``RangeError``. The caller then quarantines the range
-(docs/log-contract.md#quarantine): its resolved timestamp stays where it was before that entry, and nothing
-more comes out. ``range_snapshot.py`` takes snapshots.
+An entry that is not the next one, or cannot be applied, raises ``RangeError``. The caller then quarantines
+the range (docs/log-contract.md#quarantine): its resolved timestamp stays where it was before that entry, and
+it gives no more rows. ``range_snapshot.py`` takes snapshots.
 """
 
 from __future__ import annotations

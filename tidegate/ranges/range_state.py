@@ -1,7 +1,7 @@
 """One range as its log describes it: position, span, resolver, and whether it can be trusted.
 
 This module has the state of a range, and what may be done to it at any moment: quarantine it, end it, note or
-keep its promises. ``range_log.py`` applies its log, and ``range_snapshot.py`` the snapshots in that.
+keep its promises. ``range_log.py`` applies its log, and ``range_snapshot.py`` the snapshots in the log.
 ``claim_answer.py`` has its answers to claims.
 """
 

@@ -193,8 +193,8 @@ def fault_of(chunk: ScanChunk) -> str:
 def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | None) -> list[ScanPart]:
     """Return how far the keys of ``span`` are complete, as parts.
 
-    Each key is complete as far as any of the ``complete`` parts says, or an ``earlier`` scan has brought. A
-    key of which nothing is said is complete up to nothing.
+    Each key is complete as far as any of the ``complete`` parts says, or an ``earlier`` scan has brought.
+    Other keys count as not complete at all.
     """
     known = [*complete]
     if earlier is not None:

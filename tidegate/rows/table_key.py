@@ -118,7 +118,7 @@ def encode_family_suffix(family_id: int) -> bytes:
 
 
 def decode_family_suffix(key: bytes, position: int) -> int:
-    """Return the family id that ends ``key`` behind its columns.
+    """Return the family id at the end of ``key``, which begins at ``position``, after the columns.
 
     Raises `EncodingError` for any other bytes there.
     """

@@ -1,7 +1,7 @@
 """Each batch encoded once for each form, however many clients get it.
 
-Streams of one table may give the same batch object to all of their clients. What was encoded of it is kept
-while it is young: clients that keep up find it, one that is slow has its own encoded again.
+Streams of one table may give the same batch object to all of their clients. Its encoded form is kept while it
+is young: clients that keep up find it there. For a slow client it is encoded again.
 """
 
 from __future__ import annotations

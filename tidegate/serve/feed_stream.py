@@ -83,7 +83,7 @@ class FeedStream:
         return None
 
     async def close(self) -> None:
-        """See ``SubscriptionStream``. A thread that reads is waited for: nothing is closed under it."""
+        """See ``SubscriptionStream``. It waits for a thread that reads, and then closes."""
         if self._closing is None:
             self._is_closed = True
             self._closed(self)

@@ -13,10 +13,11 @@ _DIGITS: Final = 32
 
 
 def fingerprint(plan: SubscribePlan, source: str = "") -> str:
-    """Return what a token has to share with the subscription that it resumes, as 32 hexadecimal digits.
+    """Return the fingerprint that a token must share with the subscription that it resumes: 32 hex digits.
 
-    It is of the table, the query, the columns, and the envelope with its key. Bounds, PROGRESS, SNAPSHOT, the
-    order within a timestamp and the dialect may change between two runs. ``source`` is the feed that is read.
+    It is a hash of the table, the query, the columns, and the envelope with its key. Bounds, PROGRESS,
+    SNAPSHOT, the order within a timestamp and the dialect may change between two runs. ``source`` is the feed
+    that is read.
     """
     shape = plan.shape
     parts = {

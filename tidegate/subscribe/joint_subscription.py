@@ -1,6 +1,7 @@
 """Several subscriptions at one cut: one gate over the topics of all, so one frontier.
 
-1. The gate's minimum is that of all partitions of all members. What it lets through is complete in each.
+1. The gate's minimum is that of all partitions of all members. Rows that it releases are complete in
+   each.
 2. Each member takes the rows of its own topic, and makes its batch as if it were alone.
 3. The joint batch has a batch of each member. All have the same frontier, and each is complete up to it; so
    are the tokens, which are stored as one.

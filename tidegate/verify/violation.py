@@ -78,7 +78,7 @@ class Findings:
         timestamp: Timestamp,
         sentence: str,
     ) -> None:
-        """Add a violation by a record that is missing in a partition."""
+        """Add a violation: a record is missing in a partition."""
         self._add(Violation(kind, place.topic, place.partition, None, key, timestamp, sentence))
 
     def _add(self, violation: Violation) -> None:

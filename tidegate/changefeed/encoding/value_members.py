@@ -19,7 +19,7 @@ class Members(NamedTuple):
     optional: frozenset[str] = frozenset()
 
     def require(self, names: Set[str]) -> None:
-        """Raise ``ValueError`` if the names are others."""
+        """Raise ``ValueError`` if a required name is missing, or a name is none of the members."""
         if self.required <= names and names <= self.required | self.optional:
             return
         raise ValueError(f"it has {_listed(names)} where the feed writes {_listed(self.required)}")

@@ -16,7 +16,7 @@ _ENRICHED_PROPERTIES: Final = ("schema", "source")
 
 
 def check_namespace(prefix: str, _: int) -> str:
-    """Return a namespace of Avro. Raises ``StatementError`` for a text that is none."""
+    """Return a namespace of Avro. Raises ``StatementError`` for any other text."""
     fault = avro_namespace_fault(prefix)
     if fault:
         raise StatementError(fault)
@@ -24,7 +24,7 @@ def check_namespace(prefix: str, _: int) -> str:
 
 
 def check_registry(uri: str, _: int) -> str:
-    """Return the URL of a schema registry. Raises ``StatementError`` for a text that is none."""
+    """Return the URL of a schema registry. Raises ``StatementError`` for any other text."""
     parse_registry_uri(uri)
     return uri
 
@@ -42,7 +42,7 @@ def check_row_bytes(text: str, _: int) -> str:
 def read_enriched_properties(value: str, _: int) -> str:
     """Return the properties in one standard order, each once.
 
-    Raises ``StatementError`` for one that is none.
+    Raises ``StatementError`` for an unknown one.
     """
     named = {name.strip().lower() for name in value.split(",")} - {""}
     unknown = named.difference(_ENRICHED_PROPERTIES)

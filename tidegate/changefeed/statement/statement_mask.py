@@ -46,7 +46,8 @@ def masked(statement: str) -> str:
 def found_words(statement: str, position: int) -> str:
     """Describe what stands at ``position`` for an error, in words that show no secret.
 
-    It is the word itself if the word is known, else for example 'another word' or 'text in single quotes'.
+    The result is the word itself if it is known. Otherwise it is, for example, 'another word' or 'text in
+    single quotes'.
     """
     piece = _PIECE.match(masked(statement), position)
     if piece is None:

@@ -107,7 +107,7 @@ class Cluster:
         return self._set_to(topics, "cleanup.policy", "compact")
 
     def stamped_by_broker(self, topics: Iterable[str]) -> frozenset[str]:
-        """Return the topics among these in which the broker sets record times: they are not those of rows."""
+        """Return those of the topics in which the broker, and not the row, gives a record its time."""
         return self._set_to(topics, "message.timestamp.type", "LogAppendTime")
 
     def _set_to(self, topics: Iterable[str], name: str, value: str) -> frozenset[str]:

@@ -121,7 +121,7 @@ class PartitionReader:
             continue
 
     def pause(self, place: TopicPartition) -> None:
-        """Fetch no more of a partition until ``resume``."""
+        """Stop fetching a partition until ``resume``."""
         self.consumer.pause([confluent_kafka.TopicPartition(*place)])
 
     def resume(self, place: TopicPartition) -> None:

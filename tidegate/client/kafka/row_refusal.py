@@ -74,12 +74,12 @@ def reported_refusal(error: KafkaError, message: Any) -> RowRefused | None:
 
 
 def is_too_large(error: KafkaError) -> bool:
-    """Return whether a limit of bytes is the reason."""
+    """Return whether the record is larger than some limit allows."""
     return bool(error.code() == KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 def is_for_good(error: KafkaError) -> bool:
-    """Return whether a record of a transaction is refused however often the transaction is repeated."""
+    """Return whether a record of a transaction stays refused, even if the transaction is repeated."""
     return error.code() in _FOR_GOOD
 
 

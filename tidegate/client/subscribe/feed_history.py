@@ -91,8 +91,10 @@ class FeedHistory:
         return begin | {FeedPartition(*place): offset for place, offset in found.items()}
 
     def reaches(self, offsets: Mapping[FeedPartition, int]) -> bool:
-        """Whether the topics end at or behind these offsets. One that does not was cut: what it has of its
-        end is not what was written."""
+        """Whether the topics end at or after these offsets.
+
+        A topic that ends before them was cut: its last records may not be those that were read.
+        """
         return all(
             offsets.get(place, 0) <= bounds.end for place, bounds in {**self.rows, **self.markers}.items()
         )

@@ -111,10 +111,10 @@ class FeedReader:
         return self._records(messages)
 
     def ask_topics(self) -> None:
-        """Ask Kafka whether the topics are still those that they were. ``same_topics`` has the answer.
+        """Ask Kafka whether the topics are still the same ones. ``same_topics`` has the answer.
 
         A consumer goes on in a topic that was created anew, at its own offset: the records before it would
-        be missing. So nothing is complete before this was asked after its last record was read.
+        be missing. So rows are complete only if this was asked after the last of them was read.
         """
         self._topics.ask()
 
@@ -128,7 +128,7 @@ class FeedReader:
         return self._paused
 
     def pause(self, places: Collection[FeedPartition]) -> None:
-        """Fetch no more of these partitions, and no less of the others."""
+        """Pause exactly these partitions: any other one that was paused is read again."""
         if more := set(places) - self._paused:
             self._paused |= more
             self._consumer.pause([confluent_kafka.TopicPartition(*place) for place in more])

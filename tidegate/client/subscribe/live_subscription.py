@@ -24,10 +24,10 @@ _ONLY: Final = ""
 class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     """One subscription of one table.
 
-    ``plan`` is of ``table``. ``token`` is the text of a batch's token: the subscription goes on behind that
-    batch. ``key_table`` is a directory for the rows by key, which a subscription needs whose records do not
-    tell the row before. Without one they are in memory, and a resume is refused. ``spill`` is what becomes of
-    rows that wait.
+    ``plan`` is a plan for ``table``. ``token`` is the text of a batch's token: the subscription goes on after
+    that batch. ``key_table`` is a directory for the rows by key, which a subscription needs if its records do
+    not tell the row before. Without a directory these rows are in memory, and a resume is refused. ``spill``
+    says where rows wait that memory does not hold.
 
     Attributes:
         plan: what the statement means for the table.

@@ -108,7 +108,7 @@ class SpillFiles:
         return content
 
     def close(self) -> None:
-        """Delete the files. An error of the disk is of no matter any more."""
+        """Delete the files. An error of the disk does not matter any more."""
         self._places.clear()
         for file in self._files.copy():
             with suppress(OSError):

@@ -104,7 +104,7 @@ class DetachedFeeds:
         return self._detached.get(feed_id) is Detached.SPOOLING
 
     def stall(self, feed_id: FeedId) -> None:
-        """Give a detached feed no more versions (K5)."""
+        """Stop giving versions to a detached feed (K5)."""
         if feed_id in self._detached:
             self._detached[feed_id] = Detached.STALLED
 

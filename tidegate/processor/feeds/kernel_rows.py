@@ -74,10 +74,9 @@ class KernelRows:
         return self._kernels.checks
 
     def emit(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> BatchEmission | None:
-        """Return what the versions give to the receivers; nothing is changed by that but the highs of refused
-        ones.
+        """Return the rows of the versions for the receivers; ``None`` if Python has to take all versions.
 
-        ``None``: Python has to take all of them.
+        This changes nothing but the highs of refused versions.
         """
         kernel = self.ready(receivers)
         taken = None if kernel is None else kernel.take(versions)

@@ -169,15 +169,15 @@ class RangeEntries:
             self._quarantines.report_stray(range_id, record)
 
     def cut(self, log_start: Offset, cause: str, *, passed: bool) -> None:
-        """Make a hole in every range: the log was cut, and entries below ``log_start`` are gone unread.
+        """Make a hole in every range: the log was cut, and entries below ``log_start`` are lost.
 
         ``passed``: the partition had passed these entries, so only ranges that are behind get a hole.
         """
-        gap = RawEntry(log_start, None, None, 0)
+        lost = RawEntry(log_start, None, None, 0)
         for state in self._not_past(log_start, passed=passed):
             if state.behind is not None and state.behind < log_start:
                 self._mutations.forget_keys(state)
-            self._hole(state, gap, cause)
+            self._hole(state, lost, cause)
 
     def _not_past(self, offset: Offset, *, passed: bool) -> list[RangeState]:
         """Return the ranges that have yet to apply entries below ``offset``: all, or those behind it."""

@@ -60,7 +60,7 @@ class RowPieces:
     def split(self, changes: list[StateChange]) -> list[StateChange]:
         """Return the changes, each small enough for a record.
 
-        They also remove pieces that a row has no more.
+        They also remove pieces that a row does not need now.
         """
         most = self._most
         if not self._counts and all(value is None or len(value) <= most for _, _, value in changes):

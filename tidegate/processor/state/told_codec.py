@@ -30,8 +30,8 @@ _ENCODED_MAX: Final = 256
 def told_value(state: RangeState, most_bytes: int) -> bytes | None:
     """Encode what the range tells others, in at most ``most_bytes``; ``None`` when there is nothing.
 
-    If it is more the range forgets its oldest promises, and then what it knows of its oldest holes. A child
-    that claims at one of these is told that nothing is known, and scans.
+    If that does not suffice, the range forgets its oldest promises, and then what it knows of its oldest
+    holes. A child that claims at one of these is told that nothing is known, and scans.
     """
     while state.promises or state.holes:
         stored = pack(_told_message(state.promises, state.holes), TOLD_VERSION)

@@ -26,7 +26,7 @@ class Quarantines:
         self._incidents: list[Incident] = []
 
     def begin(self, state: RangeState, record: LogRecord, cause: str, resolved: ResolvedTimestamp) -> None:
-        """Quarantine a range at ``record``, complete up to ``resolved``.
+        """Quarantine a range at ``record``. Its keys are complete up to ``resolved``.
 
         Nothing happens to a range that is quarantined already, or has ended.
         """

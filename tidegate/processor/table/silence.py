@@ -1,4 +1,4 @@
-"""When a range of which nothing is read is silent, and waited for no more (docs/protocols/log-time.md)."""
+"""Decides when a range is silent, so that nobody waits for it any more (docs/protocols/log-time.md)."""
 
 from __future__ import annotations
 

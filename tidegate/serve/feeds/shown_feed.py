@@ -24,8 +24,8 @@ _MOST_ALSO: Final = 5
 class ShownRange:
     """A range that has keys of the feed's lowest span.
 
-    ``resolved_lag_ms`` is how far the range's output is behind the clock, ``closed_lag_ms`` how far what its
-    source has closed is.
+    ``resolved_lag_ms`` is how far the range's resolved timestamp is behind the clock, ``closed_lag_ms`` how
+    far its closed timestamp is.
     """
 
     partition: int

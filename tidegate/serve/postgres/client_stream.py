@@ -53,7 +53,7 @@ class ClientStream(asyncio.Protocol):
         self.task = asyncio.get_running_loop().create_task(self._serve(self))
 
     def data_received(self, data: bytes) -> None:
-        """Keep the bytes, and read no more while there are too many."""
+        """Keep the bytes, and stop reading while there are too many."""
         self._buffer += data
         if len(self._buffer) > self._most_waiting and not self._reading_paused:
             self._reading_paused = True

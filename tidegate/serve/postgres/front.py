@@ -61,7 +61,7 @@ class PostgresFront:
         self._server = await loop.create_server(lambda: ClientStream(self._limits, self._serve), host, port)
 
     async def close(self) -> None:
-        """Listen no more, and end all sessions."""
+        """Stop listening, and end all sessions."""
         if self._server is not None:
             self._server.close()
         tasks = [stream.task for stream in self._streams]

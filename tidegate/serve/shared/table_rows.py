@@ -59,7 +59,7 @@ class MemoryTableRows(MemoryKeyRows):
 
 
 class DirectoryTableRows:
-    """Rows in a directory. They are of one run: the next one reads the topic again."""
+    """Rows in a directory. They last for one run: the next run reads the topic again."""
 
     __slots__ = ("_rows",)
 

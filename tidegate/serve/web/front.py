@@ -112,7 +112,7 @@ class WebFront:
             await asyncio.sleep(0.001)
 
     async def close(self) -> None:
-        """End all streams, and listen no more."""
+        """End all streams, and stop listening."""
         self._answers.close()
         if self._feeds is not None:
             self._feeds.close()

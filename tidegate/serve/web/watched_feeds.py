@@ -59,7 +59,7 @@ class WatchedFeeds:
         self.looks = 0
 
     async def now(self) -> tuple[HTTPStatus, bytes]:
-        """The feeds as JSON. The status is 503 where no look has succeeded yet."""
+        """The feeds as JSON. The status is 503 until a look has succeeded."""
         if self._task is None and time.monotonic() >= self._due:
             self.looks += 1
             self._task = asyncio.ensure_future(self._refresh())
@@ -68,7 +68,7 @@ class WatchedFeeds:
         return HTTPStatus.SERVICE_UNAVAILABLE if self._last is None else HTTPStatus.OK, self._answer
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking at the feeds."""
         self._threads.shutdown(wait=False)
 
     async def _refresh(self) -> None:

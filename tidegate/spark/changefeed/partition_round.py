@@ -134,8 +134,9 @@ def _forget_others(query_id: str, now_s: float) -> None:
 
 
 class PartitionTask:
-    """Runs round ``round_`` for log partition ``partition``, whose state is in the file ``head``, or empty
-    without one.
+    """Runs round ``round_`` for log partition ``partition``.
+
+    ``head`` names the file with the state of the partition. Without a file the state is empty.
     """
 
     def __init__(self, query: Query, round_: Round, partition: int, head: str, clock: TaskClock) -> None:

@@ -20,7 +20,7 @@ class KeyRows(Protocol):
 
     @property
     def frontier(self) -> Frontier:
-        """Every change below it is in the table, none at or above it."""
+        """The timestamp up to which the table is complete: it has every change below it, and no other."""
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
         """Set a key's row, ``None`` to remove it; returns the row before."""

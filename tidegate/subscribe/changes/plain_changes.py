@@ -1,6 +1,6 @@
 """Rows of an opening as what they replace and what they are, for thousands of them in one go.
 
-A row that waits as bytes is of the wrapped envelope. It is decoded here with the columns' names known, which
+A row that waits as bytes has the wrapped envelope. It is decoded here with the columns' names known, which
 takes a sixth of the time that decoding takes otherwise. Whatever that refuses is decoded the other way, so
 that errors are the same; so is a row with a member that may stand there twice.
 """

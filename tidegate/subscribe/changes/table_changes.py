@@ -69,7 +69,7 @@ class TableFollower:
     """Makes changes out of a gate's openings, and keeps the rows by key as of their frontier.
 
     1. Rows at or below ``as_of`` are of the first snapshot: they fill the table of rows by key, and make no
-       changes. The table is as of no frontier until then.
+       changes. Until then the table has no frontier.
     2. The opening that passes ``as_of`` completes the table, and gives the changes above ``as_of``.
     3. Each later opening gives its changes: the rows before come from the table.
     """

@@ -66,7 +66,7 @@ def read_token(text: str, fingerprint: str) -> ResumeToken:
 
 
 def parse_token(text: str) -> ResumeToken:
-    """Read a token's text, whatever subscription it is of: for who stores it, not for who resumes.
+    """Read a token's text, of any subscription: for code that stores tokens, not for a resume.
 
     Raises ``TokenRefused`` for a damaged token, and one of a newer format.
     """
@@ -84,7 +84,7 @@ def token_text(members: Mapping[str, Any]) -> str:
 
 
 def token_members(text: str) -> dict[str, Any]:
-    """Return the members of a token's text, which is of the format that is known here.
+    """Return the members of a token's text, which must have the format of this version.
 
     Raises ``TokenRefused`` for a damaged token, and one of a newer format.
     """

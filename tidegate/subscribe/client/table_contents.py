@@ -35,8 +35,8 @@ class TableState(NamedTuple):
 class TableContents:
     """The rows of one table.
 
-    With ``key_width`` 0 rows have diffs. Otherwise they are of an envelope: so many of their values are the
-    key, and the last ``value_width`` of them what the key holds after.
+    With ``key_width`` 0 rows have diffs. Otherwise they have the form of an envelope: ``key_width`` of their
+    values are the key, and the last ``value_width`` of them are what the key holds after the change.
     """
 
     __slots__ = ("_counts", "_key_width", "_value_width", "unknown_keys")

@@ -1,4 +1,4 @@
-"""The rows that an opening of the gate lets through, in the order of their timestamps and without copies."""
+"""The rows that an opening of the gate releases, in the order of their timestamps and without copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DecodeRow = Callable[[FeedPartition, FeedRecord], RowRecord]
 
 @dataclass(frozen=True, slots=True)
 class OpenedRows:
-    """Rows as columns: the i-th element of each is of the i-th row.
+    """Rows as columns: the i-th element of each belongs to the i-th row.
 
     ``records`` are those that are decoded already. ``key_hashes`` tell most keys apart.
     """

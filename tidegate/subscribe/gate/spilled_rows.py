@@ -45,7 +45,7 @@ class BlockStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """Where rows beyond ``budget_bytes`` of memory go. The budget is of all partitions of a gate together.
+    """The place for rows beyond ``budget_bytes`` of memory. All partitions of a gate share this budget.
 
     An opening of the gate is not made smaller than ``least_opening_bytes``: each one looks at all rows that
     are complete, so many small ones would take long.

@@ -79,7 +79,7 @@ def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
 
 
 def shown(change: KeyChange, shape: OutputShape) -> RowValues:
-    """Return the row that shows a change. UPSERT has no word for an insert."""
+    """Return the output row of a change. With UPSERT an insert has the state ``upsert`` too."""
     nothing = (None,) * len(shape.rest)
     before, after = (
         nothing if row is None else tuple(row[at] for at in shape.rest)

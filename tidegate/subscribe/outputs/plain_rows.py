@@ -1,8 +1,8 @@
-"""Rows of changes that need no consolidation: each version is of a key of its own, or of another timestamp.
+"""Rows of changes that need no consolidation: each version has another key or another timestamp.
 
-So it is for a table without a query, as diffs or by its primary key: at one timestamp a key has one version,
-and rows of different keys differ. The result is that of `DiffRows` and `KeyedRows`, in the same order, for a
-fraction of the time.
+This holds for a table without a query, as diffs or by its primary key: at one timestamp a key has one
+version, and rows of different keys differ. The result is that of `DiffRows` and `KeyedRows`, in the same
+order, for a fraction of the time.
 """
 
 from __future__ import annotations

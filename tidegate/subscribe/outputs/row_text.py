@@ -1,10 +1,9 @@
 """Rows of a subscription as text: a line of JSON, or a line of CSV.
 
 Numbers keep their digits, and are plain: a ``Decimal`` stands in JSON as the number that it is, never as a
-float, and never with an exponent. A
-timestamp is its HLC decimal, a text in JSON, because most programs read JSON's numbers with 17 digits. What
-JSON has no form for is a text: bytes as ``\\x`` and hexadecimal digits, NaN and the infinities by name, dates
-and times in ISO 8601.
+float, and never with an exponent. A timestamp is its HLC decimal, a text in JSON, because most programs read
+JSON's numbers with 17 digits. Values for which JSON has no form are texts: bytes as ``\\x`` and hexadecimal
+digits, NaN and the infinities by name, dates and times in ISO 8601.
 """
 
 from __future__ import annotations

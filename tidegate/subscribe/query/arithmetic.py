@@ -1,6 +1,6 @@
-"""Numbers of expressions: integers stay integers, decimals are exact, a float makes a float.
+"""Arithmetic of expressions: integers stay integers, decimals are exact, and a float gives a float.
 
-Division of integers cuts off, and the sign of a remainder is that of the dividend, as in PostgreSQL.
+Division of integers drops the fraction, and a remainder has the sign of the dividend, as in PostgreSQL.
 """
 
 from __future__ import annotations

@@ -44,6 +44,6 @@ def resume_as_of(frontier: Frontier) -> Timestamp:
 def lowest_progress(progresses: Iterable[Progress]) -> Progress:
     """Return the lowest of some frontiers.
 
-    The empty frontier is above all others; without frontiers it is the result.
+    ``None`` is the empty frontier, which is above all others. It is also the result without frontiers.
     """
     return min((frontier for frontier in progresses if frontier is not None), default=None)

@@ -29,7 +29,10 @@ _SINK_S: Final = 15.0  # the longest wait for another cluster, for each transact
 
 
 class FeedFences:
-    """The fences of the jobs agent. It knows only its own: a later agent fences again, which does no harm."""
+    """Fences the writers of feeds for one jobs agent, and remembers which feeds it has fenced.
+
+    A later agent does not know that, and fences again. This does no harm.
+    """
 
     def __init__(self, app: Shell) -> None:
         self._app = app

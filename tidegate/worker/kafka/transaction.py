@@ -10,7 +10,7 @@ from tidegate.worker.process.settings import Settings
 
 
 class WorkerTransactionalProducer(transaction.TransactionalProducer):
-    """A ``TransactionalProducer`` by a worker's settings: its own, or those made for a sink's cluster."""
+    """A ``TransactionalProducer`` with the settings of a worker: its own, or those for a sink's cluster."""
 
     def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
         limit = settings.max_record_bytes

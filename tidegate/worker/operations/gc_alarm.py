@@ -31,7 +31,7 @@ class GcAlarm:
         self._told: set[_Place] = set()
 
     def look(self, report: WorkerReport) -> None:
-        """Compare each reserve that is left with the first one that was known, and warn."""
+        """Warn of each feed and partition of whose first known reserve little is left."""
         reserves = {(item.partition, item.feed): item for item in report.lagging}
         for place in self._first.keys() - reserves.keys():
             del self._first[place]

@@ -284,7 +284,7 @@ class WorkerReport:
 
     @property
     def deliveries(self) -> tuple[DeliveryReport, ...]:
-        """How rows leave, one report for each feed and partition."""
+        """The delivery of rows: one report for each feed and partition."""
         return tuple(item for partition in self.partitions for item in partition.deliveries)
 
     @property

@@ -14,7 +14,7 @@ _TOO_MUCH: Final = 4  # too many bytes may wait for ``stall_s`` divided by this
 class SinkPatience:
     """Measures how long the batches of one log partition wait for the rows of one feed.
 
-    ``look`` is to be called every ``look_s`` seconds. Between two calls at most twice that time counts: if
+    Call ``look`` every ``look_s`` seconds. Between two calls at most twice that time counts: if
     there was no call for longer, the process stood still. The patience is over in each of these cases:
 
     * the oldest batch has waited for ``stall_s``, and no more time is forgiven;

@@ -43,7 +43,7 @@ class Spool:
         return bool(self._pieces)
 
     def append(self, rows: Sequence[OutputRecord]) -> None:
-        """Add rows behind all others. Raises ``SpoolLost`` when there is no room for them."""
+        """Add rows after all others. Raises ``SpoolLost`` when there is no room for them."""
         raw = b"".join(map(_encode, rows))
         if self.bytes + len(raw) > self._limit:
             raise SpoolLost(f"they would take more than feed_spool_bytes ({self._limit}) of the disk")

@@ -35,9 +35,9 @@ _SIZES: Final = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-table
 class SpillOptions:
     """Every RocksDB option that we set.
 
-    A filter answers most lookups of transactions that are not there. It takes about 10 bits for each one that
-    is there. Filters and indexes are kept outside of the cache: there, blocks that lookups read would push
-    them out.
+    A filter answers most lookups of transactions that are not there. It takes about 10 bits for each
+    transaction that is there. Filters and indexes are kept outside of the cache: blocks that lookups read
+    would push them out of it.
     """
 
     block_cache_bytes: int = 16 << 20

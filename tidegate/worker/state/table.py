@@ -13,7 +13,8 @@ class Table:
 
     ``prefix`` is one byte that stands before each key in the local store. So one store holds all tables of a
     partition, and one write batch changes them together. The changelog is the topic
-    ``<app>-<table>-changelog``. It is compacted, has as many partitions as the log, and the table's keys.
+    ``<app>-<table>-changelog``. It is compacted. It has the keys of the table, and as many partitions as the
+    log.
     """
 
     state: StateTable

@@ -92,7 +92,10 @@ def avro_encoder(
 def avro_templates(
     table: TableDescriptor, options: FeedOptions, compile_fields: CompileFields
 ) -> RowTemplates | None:
-    """Return the same encoder as templates; ``None`` for a table without columns, whose rows are null."""
+    """Return templates for the records of `avro_encoder`.
+
+    ``None`` stands for a table without columns, whose rows are null.
+    """
     if not public_columns(table):
         return None
     fields = compile_fields(table, options)

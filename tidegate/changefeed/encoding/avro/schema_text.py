@@ -66,15 +66,15 @@ def full_name(name: str, namespace: str) -> str:
 
 
 def label_name(table: TableName, options: FeedOptions) -> str:
-    """Return the name after which records of a subject are named.
+    """Return the name from which the names of a subject's records are made.
 
-    It contains the prefix, which is also the namespace. Records of rows are named by the table alone.
+    It begins with the prefix, which is also the namespace. Records of rows have the table's name alone.
     """
     return avro_name(options.avro_schema_prefix + table_label(table, options))
 
 
 def envelope_name(table: TableName, options: FeedOptions) -> str:
-    """Return the name of the record that a value or a marker is: one subject holds schemas of one name."""
+    """Return the name that records of values and of markers share: a subject holds schemas of one name."""
     return label_name(table, options) + "_envelope"
 
 

@@ -153,7 +153,7 @@ def json_string_of(datum: Json) -> str:
 
 
 def hex_string(value: bytes) -> str:
-    r"""Bytes in SQL's hexadecimal text: ``\x666f6f``."""
+    r"""Return bytes as SQL writes them in hexadecimal: ``\x666f6f``."""
     return f"\\x{value.hex()}"
 
 

@@ -21,11 +21,11 @@ from tidegate.rows.descriptor import TableDescriptor
 
 
 class RecordReading(Protocol):
-    """What a decoder knows of the feed whose records it reads."""
+    """The facts of a feed that a decoder of its records needs."""
 
     @property
     def value_members(self) -> ValueMembers:
-        """The members that values may have."""
+        """The members that a value of the feed may have."""
 
     @property
     def row_keys(self) -> bool:
@@ -35,7 +35,7 @@ class RecordReading(Protocol):
     def fields(self) -> Callable[[bytes | None], dict[str, Any]]:
         """Returns the members of a value from its bytes.
 
-        It raises ``ValueError`` or ``TypeError`` for bytes that are none.
+        It raises ``ValueError`` or ``TypeError`` for bytes that are not such a value.
         """
 
 

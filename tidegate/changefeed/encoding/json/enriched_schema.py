@@ -59,7 +59,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
 
 
 def with_schema(encoder: RecordEncoder, table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
-    """Return the encoder of the same records with their schemas beside them."""
+    """Return an encoder of the records of ``encoder``, each with its schema beside the payload."""
     key_end, value_end = map(utf8, _schema_ends(table, options))
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
@@ -72,7 +72,7 @@ def with_schema(encoder: RecordEncoder, table: TableDescriptor, options: FeedOpt
 def templates_with_schema(
     templates: RowTemplates, table: TableDescriptor, options: FeedOptions
 ) -> RowTemplates:
-    """Return the templates of the same records with their schemas beside them."""
+    """Return templates of the records of ``templates``, each with its schema beside the payload."""
     key_end, value_end = _schema_ends(table, options)
 
     def with_end(filling: Filling | Body, end: str) -> Filling:

@@ -50,7 +50,7 @@ class GenerationSweep:
         return int(highest) + 1
 
     def sweep(self, generation: int) -> int:
-        """Delete the rows that are of another generation, or of none (step 3); returns how many."""
+        """Delete the rows of other generations, and rows without one (step 3); returns how many."""
         cursor: Any = self._connection.cursor()
         statement = f"DELETE FROM {self._table} WHERE {self._column} <> ? OR {self._column} IS NULL"  # noqa: S608 - quoted
         cursor.execute(self._dialect.statement(statement), (generation,))

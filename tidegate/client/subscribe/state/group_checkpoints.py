@@ -103,7 +103,7 @@ class HeldGroup:
                 raise self._failed(error.args[0]) from None
 
     def close(self) -> None:
-        """Let the connections go. An open transaction is ended by whoever acquires the checkpoint next."""
+        """Release the connections. The next process to acquire the checkpoint ends an open transaction."""
         self._producer = None  # whose own ``close`` would first abort, and wait for a broker that is away
 
     def _commit(self, producer: Producer, places: Sequence[confluent_kafka.TopicPartition]) -> None:
@@ -134,7 +134,7 @@ class HeldGroup:
 
 
 class GroupCheckpoints:
-    """Checkpoints in consumer groups of one cluster. The name of a checkpoint is a group's."""
+    """Checkpoints in consumer groups of one cluster. A checkpoint has the name of its group."""
 
     def __init__(
         self, connection: KafkaConnection, topics: Sequence[str], clock: Clock = wall_clock_ms
@@ -147,8 +147,8 @@ class GroupCheckpoints:
     def acquire(self, name: str) -> HeldGroup:
         """Fence every earlier holder, and return the group's token.
 
-        Raises ``BrokerUnavailable``, ``InputError`` for a topic that does not exist, and what
-        `CheckpointStore` says.
+        Raises ``BrokerUnavailable``, ``InputError`` for a topic that does not exist, and the errors that
+        `CheckpointStore` names.
         """
         require_name(name)
         partitions = partitions_of(Cluster(self._connection).partition_counts(self._topics))

@@ -2,7 +2,7 @@
 
     {"digest":"...","epoch":1790000000000,"fingerprint":"...","format":1,"frontier":"7.0000000003"}
 
-The digest is of all offsets. Offsets that somebody else committed since do not fit it.
+The digest covers all offsets. Offsets that somebody else committed since do not fit it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from tidegate.client.subscribe.state.table_records import ROW, KeyTableState, St
 
 
 class OpeningChanges:
-    """What each key that was asked for has now, and what it had when the opening began.
+    """For each key that was asked for, its row now and its row when the opening began.
 
     ``state`` is that of the table with these changes, at the frontier before them.
     """
@@ -36,7 +36,7 @@ class OpeningChanges:
         self._before |= learned
 
     def replace(self, key: bytes, stored: Stored) -> Stored:
-        """Set what a known key has; returns what it had before."""
+        """Set the row of a known key; returns the row that it had before."""
         before = self._now[key]
         self._now[key] = stored
         self.state.count(before, stored)

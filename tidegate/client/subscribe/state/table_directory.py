@@ -24,7 +24,7 @@ _ROWS: Final = "rows"
 
 @dataclass(frozen=True, slots=True)
 class TableIdentity:
-    """What a key table is of. The rows of another feed, table or list of columns are not read as these.
+    """The feed, table and columns that a key table belongs to. Rows of any others are not read as these.
 
     Attributes:
         feed: the feed that is read, as in the fingerprint of tokens.

@@ -96,7 +96,7 @@ def read_state(stored: bytes) -> KeyTableState:
 
 
 def about_bytes(identity: TableIdentity) -> bytes:
-    """Encode what a table is of as its sealed record."""
+    """Encode the sealed record that says which feed, table and columns the rows belong to."""
     members = {
         "columns": identity.columns,
         "feed": identity.feed,

@@ -65,9 +65,9 @@ class UndoLog:
         return self._bytes > self._limit and len(self._records) > 1
 
     def put_way_back(self, batch: WriteBatch, now: Frontier, target: Frontier) -> KeyTableState:
-        """Write into ``batch`` all that turns the table as of ``now`` into the one as of ``target``.
+        """Write into ``batch`` the changes that turn the table as of ``now`` into the table as of ``target``.
 
-        Returns its state then. Raises ``HistoryLost`` where there is no way back.
+        Returns the table's state at ``target``. Raises ``HistoryLost`` if there is no way back.
         """
         rows: dict[bytes, Stored] = {}
         at, state = now, KeyTableState()
