@@ -23,8 +23,7 @@ from tests.examples import examples
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record, eventful_store, simulate
 from tests.strategies import SimCase, sim_cases, simulate_case
-from tests.unit.subscribe.consumer_run import consume
-from tests.unit.subscribe.test_consistency import MODES, by_value
+from tests.unit.subscribe.consumer_run import MODES, by_value, consume
 from tests.unit.subscribe.topic_histories import Commit, TopicHistory
 from tidegate.changefeed.definition.feed import FeedId, TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions

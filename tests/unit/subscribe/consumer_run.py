@@ -32,7 +32,15 @@ from tidegate.subscribe.subscription import (
     resumed,
 )
 from tidegate.subscribe.updates.relation import Relations
+from tidegate.subscribe.updates.value_order import values_key
 
+#: The envelopes of a statement about the table of these tests.
+MODES = (
+    "",
+    "WITHIN TIMESTAMP ORDER BY balance DESC, mz_diff",
+    "ENVELOPE UPSERT (KEY (id))",
+    "ENVELOPE DEBEZIUM (KEY (id))",
+)
 DECODERS = dict.fromkeys(TOPICS, JsonDecoder(Envelope.WRAPPED))
 
 
@@ -48,6 +56,11 @@ class Target:
     states: list[list[tuple[Any, ...]]] = field(default_factory=list)
     snapshots: int = 0
     batches: list[SubscriptionBatch] = field(default_factory=list)
+
+
+def by_value(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows in the order in which contents are told."""
+    return sorted(rows, key=values_key)
 
 
 def plan_of(text: str, dialect: Dialect = Dialect.TIDEGATE) -> SubscribePlan:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.subscribe.consumer_run import Target, consume, plan_of, resume
+from tests.unit.subscribe.consumer_run import MODES, Target, by_value, consume, plan_of, resume
 from tests.unit.subscribe.topic_histories import (
     END,
     RELATION,
@@ -31,14 +31,7 @@ from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import is_plain, row_before
 from tidegate.subscribe.updates.frontier import Frontier
-from tidegate.subscribe.updates.value_order import values_key
 
-MODES = (
-    "",
-    "WITHIN TIMESTAMP ORDER BY balance DESC, mz_diff",
-    "ENVELOPE UPSERT (KEY (id))",
-    "ENVELOPE DEBEZIUM (KEY (id))",
-)
 SOURCES = pytest.mark.parametrize("tells_before", [True, False], ids=["before-in-record", "key-rows"])
 ALL_MODES = pytest.mark.parametrize("mode", MODES, ids=["diffs", "ordered", "upsert", "debezium"])
 TYPES = tuple(parse_sql_type(each) for each in ("INT8", "INT8", "STRING"))
@@ -48,11 +41,6 @@ crashes = st.lists(st.integers(0, 60), max_size=3)
 def statement(mode: str, bounds: str, options: str = "PROGRESS") -> str:
     """A statement about the table of these tests."""
     return f"SUBSCRIBE accounts {mode} WITH ({options}) {bounds}"
-
-
-def by_value(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows in the order in which contents are told."""
-    return sorted(rows, key=values_key)
 
 
 def require_true_states(history: TopicHistory, target: Target) -> None:
