@@ -27,6 +27,7 @@ from bench.rangefeed import range_feed_costs
 from bench.report import Report
 from bench.restarts import restarts
 from bench.spark import SparkSizes, spark_costs
+from bench.spark_dataframe import frame_costs
 from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
 from bench.subscribe import subscribe_costs
@@ -54,6 +55,7 @@ class Sizes:
     missed_versions: int
     intents: int
     subscribed_rows: int
+    framed_rows: int
     spark: SparkSizes
 
 
@@ -70,6 +72,7 @@ _FULL: Final = Sizes(
     missed_versions=200_000,
     intents=5_000_000,
     subscribed_rows=600_000,
+    framed_rows=400_000,
     spark=SparkSizes(rows=400_000, passes=3, cuts=(1, 8), tiny_batches=12, ranges=(10, 1_000, 50_000)),
 )
 _QUICK: Final = Sizes(
@@ -85,6 +88,7 @@ _QUICK: Final = Sizes(
     missed_versions=20_000,
     intents=100_000,
     subscribed_rows=60_000,
+    framed_rows=100_000,
     spark=SparkSizes(rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000)),
 )
 
@@ -176,6 +180,12 @@ class Bench:
         """The Spark engine beside Spark's own copy."""
         self.report.spark = spark_costs(self.topics, self._directory("spark"), self.sizes.spark, self.seed)
 
+    def dataframe(self) -> None:
+        """A feed as a DataFrame beside Spark's Kafka source."""
+        self.report.dataframe += frame_costs(
+            self.topics, self._directory("dataframe"), self.sizes.framed_rows, self.seed
+        )
+
     def _directory(self, name: str) -> Path:
         directory = self.home / name
         directory.mkdir()
@@ -197,6 +207,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "catch-up": Bench.catch_up,
     "subscribe": Bench.subscribe,
     "spark": Bench.spark,
+    "dataframe": Bench.dataframe,
 }
 
 

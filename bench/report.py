@@ -27,6 +27,7 @@ from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
 from bench.restarts import Restarts
 from bench.spark import SparkCosts, SparkOverhead, SparkRanges, SparkRate, SparkRatio, SparkStage
+from bench.spark_dataframe import FrameCost
 from bench.splits import SplitLag
 from bench.stages import StageTime
 from bench.subscribe import SubscribeCost
@@ -58,6 +59,7 @@ class Report:
     subscribe: list[SubscribeCost] = field(default_factory=list)
     batch_delay: BatchDelay | None = None
     spark: SparkCosts | None = None
+    dataframe: list[FrameCost] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
     def limiting_stage(self, workload: str) -> str:
@@ -99,6 +101,7 @@ class Report:
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
             "catch_up": self.catch_up and _catch_up_json(self.catch_up),
             "spark": self.spark and _spark_json(self.spark),
+            "dataframe": [cost._asdict() for cost in self.dataframe],
             "failures": self.failures,
         }
 
@@ -144,6 +147,9 @@ class Report:
             _print_catch_up(console, self.catch_up)
         if self.spark is not None:
             _print_spark(console, self.spark)
+        if self.dataframe:
+            title = "a feed as a DataFrame, beside Spark's Kafka source on its topic"
+            console.print(_table(title, FrameCost._fields, self.dataframe))
 
     def _single(self) -> Iterable[tuple[str, MarkerLag | SplitLag | Restarts | IdleRanges | OpenIntents]]:
         found = (

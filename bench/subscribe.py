@@ -91,7 +91,7 @@ def subscribe_costs(topics: BenchTopics, rows: int, seed: int) -> list[Subscribe
     for with_before in (False, True):
         topic = f"subscribe-{uuid.uuid4().hex[:8]}"
         topics.create(topic, PARTITIONS)
-        end = _fill(topics.bootstrap, topic, rows, seed, with_before=with_before)
+        end = fill_topic(topics.bootstrap, topic, rows, seed, with_before=with_before)
         runs: dict[str, list[_Run]] = {"raw": []}
         for _ in range(_ROUNDS):
             runs["raw"].append(_timed(partial(_consume, topics.bootstrap, topic)))
@@ -188,7 +188,7 @@ def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:
                 return
 
 
-def _fill(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool) -> Timestamp:
+def fill_topic(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool) -> Timestamp:
     """Write the topic as a feed does; returns its last marker."""
     producer = _Writer(bootstrap, topic)
     random, wall, known, written = Random(seed), _BEGIN_NS, dict[int, str](), set[int]()
