@@ -16,12 +16,13 @@ from tidegate.processor.batch import StateTable
 from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.platform.state_files import StateFiles
+from tidegate.spark.platform.store_access import StoreAccess
 
 _OURS = QueryIdentity("app", "raftlog", "log-1", 4, "jobs-1")
 
 
 def _checkpoint(root: Path) -> Checkpoint:
-    return checkpoint_at(root.as_uri())
+    return checkpoint_at(root.as_uri(), StoreAccess())
 
 
 def _begun(root: Path, batches: int = 3) -> Checkpoint:
@@ -122,8 +123,8 @@ def test_a_directory_that_is_not_whole_is_refused_with_what_to_do(
 
 
 def test_a_file_system_that_nobody_knows_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"ftp://x/y is on no file system .*--checkpoint"):
-        checkpoint_at("ftp://x/y")
+    with pytest.raises(SettingsError, match=r"ftp://x/y is on no file system that tidegate knows \(ftp:\)"):
+        checkpoint_at("ftp://x/y", StoreAccess())
 
 
 def test_a_directory_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
