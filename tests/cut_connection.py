@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -16,12 +17,16 @@ class CutConnection:
     """Passes bytes on between clients and the server at ``host:port``.
 
     ``cut_when`` is asked for each request, by its first bytes. For ``True`` the answer is read from the
-    server and thrown away, and the client's connection is closed.
+    server and thrown away, and the client's connection is closed. Every part of an answer comes ``slower_s``
+    seconds later.
     """
 
-    def __init__(self, server: tuple[str, int], cut_when: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self, server: tuple[str, int], cut_when: Callable[[bytes], bool], slower_s: float = 0.0
+    ) -> None:
         self._server = server
         self._cut_when = cut_when
+        self._slower_s = slower_s
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.cut = 0
@@ -59,4 +64,5 @@ class CutConnection:
                     self.cut += 1
                     client.shutdown(socket.SHUT_RDWR)
                     return
+                time.sleep(self._slower_s)
                 client.sendall(some)
