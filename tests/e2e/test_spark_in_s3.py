@@ -1,5 +1,5 @@
-"""A Spark query whose checkpoint directory is in S3 (docs/spark-cluster.md): the store is slow, frozen and lost, and
-the driver is killed."""
+"""A Spark query whose checkpoint directory is in S3 (docs/spark-cluster.md): the store is slow, frozen and
+lost, and the driver is killed."""
 
 from __future__ import annotations
 
