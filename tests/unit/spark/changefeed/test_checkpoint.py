@@ -55,6 +55,25 @@ def test_a_new_directory_is_claimed_and_known_again(tmp_path: Path) -> None:
     assert checkpoint.require(_OURS)
 
 
+def test_of_two_queries_that_begin_on_one_directory_the_second_is_refused(tmp_path: Path) -> None:
+    one, other = _checkpoint(tmp_path), _checkpoint(tmp_path)
+    assert not one.require(_OURS)
+    other_query = replace(_OURS, app_id="other")
+    assert not other.require(other_query)
+    one.claim(_OURS)
+    with pytest.raises(StateError, match="belongs to the application app, and this query runs other"):
+        other.claim(other_query)
+    one.claim(_OURS)
+
+
+def test_hadoop_is_told_a_name_as_it_is_on_the_disk(tmp_path: Path) -> None:
+    """Its paths escape nothing: ``%20`` would be a part of the name."""
+    checkpoint = _checkpoint(tmp_path / "feeds of 50%")
+    assert checkpoint.spark == f"file://{tmp_path}/feeds of 50%/spark"
+    checkpoint.claim(_OURS)
+    assert (tmp_path / "feeds of 50%" / "tidegate" / "query.json").exists()
+
+
 def test_a_driver_that_died_at_any_moment_goes_on(tmp_path: Path) -> None:
     checkpoint = _begun(tmp_path)
     assert checkpoint.require(_OURS)

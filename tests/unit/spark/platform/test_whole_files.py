@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from pyarrow import fs
 
-from tidegate.spark.platform.whole_files import TORN, read_whole, write_first, write_whole
+from tidegate.spark.platform.whole_files import TORN, read_whole, remove_file, write_first, write_whole
 
 _LOCAL = fs.LocalFileSystem()
 
@@ -51,6 +51,13 @@ def test_where_there_are_no_hard_links_the_first_content_stays(
     assert write_first(_LOCAL, path, b"one") == b"one"
     assert write_first(_LOCAL, path, b"two") == b"one"
     assert [file.name for file in tmp_path.iterdir()] == ["round.json"]
+
+
+def test_removing_a_file_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "old.json").touch()
+    for _ in range(2):
+        remove_file(_LOCAL, str(tmp_path / "old.json"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_a_dead_writer_left_unfinished_is_in_nobodys_way(tmp_path: Path) -> None:
