@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from stack.coordinate import Archive
-from stack.downloads import archives, maven, spark_connector
+from stack.downloads import archives, hadoop_s3, maven, spark_connector
 from stack.downloads.jars import JarSet
 from stack.errors import DownloadFailed
 from stack.pinned import PINNED_FILE, sha256_of
@@ -19,6 +19,7 @@ JAR_SETS: Final = (
     connect_recipe.JARS,
     connect_recipe.AVRO,
     *map(spark_connector.connector_jars, spark_connector.VERSIONS),
+    hadoop_s3.JARS,
 )
 ARCHIVES: Final = (registry_recipe.PROGRAM, connect_recipe.JDBC)
 
@@ -53,7 +54,7 @@ def text_of(tables: Mapping[str, Mapping[str, str]]) -> str:
 
 def _jars(mvn: Path, jars: JarSet) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as into:
-        came = maven.download_all(mvn, jars.roots, Path(into))
+        came = maven.download_all(mvn, jars.roots, Path(into), jars.without)
         return {
             str(coordinate): sha256_of(jar)
             for coordinate, jar in came.items()

@@ -9,6 +9,7 @@
     │   ├── SecretMissing            a secret that a feed names is not to be had, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
+    │   ├── StoreAway                the file system of a checkpoint directory does not answer, or denies us
     │   ├── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     │   ├── SpillLost                rows that waited on disk for a subscription: resume from its token
     │   ├── StreamInterrupted        a subscription's connection ended: resume from its token
@@ -97,6 +98,10 @@ class RetryError(TidegateError):
 
 class BrokerUnavailable(RetryError):
     """Kafka does not answer."""
+
+
+class StoreAway(RetryError):
+    """The file system of a checkpoint directory does not answer, or does not let us read or write there."""
 
 
 class SinkHeld(RetryError):

@@ -22,11 +22,13 @@ class JarSet(NamedTuple):
         name: what the set is for.
         roots: the jars that are asked for; ``stack/pinned.toml`` names all jars that they depend on.
         only: prefixes of artifact names; only these artifacts are wanted. Empty: all are.
+        without: names of artifacts that are not looked up, though a root depends on them.
     """
 
     name: str
     roots: tuple[Coordinate, ...]
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

@@ -29,7 +29,9 @@ _DEPENDENCY = (
     "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
     "<version>{0.version}</version>{1}</dependency>"
 )
-_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+_WITHOUT = "<exclusions>{}</exclusions>"
+_LEFT_OUT = "<exclusion><groupId>*</groupId><artifactId>{}</artifactId></exclusion>"
+_ALONE = _WITHOUT.format(_LEFT_OUT.format("*"))
 _OPTIONS = ("--batch-mode", "--quiet", "--strict-checksums")
 # With a version: the meaning of the prefix alone depends on the Maven release.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
@@ -41,11 +43,12 @@ def find() -> Path | None:
     return Path(found) if found else None
 
 
-def pom(wanted: Iterable[Coordinate], *, transitive: bool = False) -> str:
-    """Return a project that does nothing but depend on ``wanted``, and on what they depend on if
-    ``transitive``.
+def pom(wanted: Iterable[Coordinate], *, transitive: bool = False, without: Iterable[str] = ()) -> str:
+    """Return a project that does nothing but depend on ``wanted``, and if ``transitive`` on what they depend
+    on, but for the artifacts ``without``.
     """
-    exclusions = "" if transitive else _ALONE
+    left_out = _WITHOUT.format("".join(map(_LEFT_OUT.format, without))) if without else ""
+    exclusions = left_out if transitive else _ALONE
     return _POM.format(dependencies="\n".join(_DEPENDENCY.format(each, exclusions) for each in wanted))
 
 
@@ -59,13 +62,16 @@ def download(mvn: Path, wanted: Iterable[Coordinate], into: Path) -> None:
     run_tool("Maven", (mvn, *_OPTIONS, f"-DoutputDirectory={into}", f"{_PLUGIN}:copy-dependencies"), cwd=into)
 
 
-def download_all(mvn: Path, roots: Iterable[Coordinate], into: Path) -> dict[Coordinate, Path]:
-    """Copy ``roots`` and all of their runtime dependencies into ``into``. Returns the jar of each.
+def download_all(
+    mvn: Path, roots: Iterable[Coordinate], into: Path, without: Iterable[str] = ()
+) -> dict[Coordinate, Path]:
+    """Copy ``roots`` and all of their runtime dependencies into ``into``, but for the artifacts ``without``.
+    Returns the jar of each.
 
     Raises:
         DownloadFailed: Maven failed; its last lines are in the message.
     """
-    (into / "pom.xml").write_text(pom(roots, transitive=True))
+    (into / "pom.xml").write_text(pom(roots, transitive=True, without=without))
     options = (f"-DoutputDirectory={into}", "-DincludeScope=runtime", "-Dmdep.useRepositoryLayout=true")
     run_tool("Maven", (mvn, *_OPTIONS, *options, f"{_PLUGIN}:copy-dependencies"), cwd=into)
     return {_coordinate(jar.relative_to(into)): jar for jar in into.rglob("*.jar")}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from tidegate.access.directory_uri import directory_uri
 from tidegate.cli.kafka_options import app_id_option, data_dir_option
 from tidegate.cli.service_tree import service_module
-from tidegate.cli.spark_place import directory_uri
 from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.decoded_again import decoded_again
 from tidegate.client.local_files import LocalFiles

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from tidegate.access.directory_uri import directory_uri
 from tidegate.access.http_access import HttpAccess, allowed_hosts, require_protected
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.cli.failure import Commands
@@ -18,12 +19,12 @@ from tidegate.cli.spark_backfill import backfill
 from tidegate.cli.spark_load import load
 from tidegate.cli.spark_place import (
     conf_option,
-    directory_uri,
     jars_option,
     master_option,
     output_topics_option,
     placement,
     py_files_option,
+    store_access,
 )
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
@@ -188,6 +189,7 @@ def changefeed(
         interval_s=interval_s,
         available_now=available_now,
         sink_stall_s=sink_stall_s,
+        access=store_access(conf),
     )
     metrics = _Serving(
         HttpAccess(

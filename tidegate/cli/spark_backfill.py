@@ -6,17 +6,18 @@ from pathlib import Path
 
 import click
 
+from tidegate.access.directory_uri import directory_uri
 from tidegate.changefeed.definition.feed import LASTING, Engine
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
     conf_option,
-    directory_uri,
     jars_option,
     master_option,
     output_topics_option,
     placement,
     py_files_option,
+    store_access,
 )
 from tidegate.client.kafka.connection import KafkaConnection
 
@@ -79,7 +80,14 @@ def backfill(
     job = service_module("tidegate.spark.backfill.backfill")
     service_module("tidegate.spark.platform.logs").configure_logs("WARNING", as_json=False)
     options = job.BackfillOptions(
-        connection, app_id, topic_prefix, directory_uri(work), Engine(then), output_partitions, output_topics
+        connection,
+        app_id,
+        topic_prefix,
+        directory_uri(work),
+        Engine(then),
+        output_partitions,
+        output_topics,
+        store_access(conf),
     )
     feed_id = job.define_backfill(options, statement)
     click.echo(feed_id)

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
+from tidegate.access.directory_uri import directory_uri
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
     conf_option,
-    directory_uri,
     master_option,
     placement,
     py_files_option,

@@ -4,6 +4,7 @@ spark``.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,9 +79,14 @@ def placement(
     return session.Placement(spark_master(master or None) or "", jars, py_files, properties)
 
 
-def directory_uri(directory: str) -> str:
-    """Return the URI of a directory that is given as a URI or as a path."""
-    return directory if "://" in directory else Path(directory).absolute().as_uri()
+def store_access(conf: tuple[str, ...]) -> Any:
+    """Return how a job reaches object stores: by properties of Spark, and by the environment.
+
+    See ``tidegate.spark.platform.store_access.StoreAccess``. Raises as ``placement`` does.
+    """
+    submitted = service_module("tidegate.spark.platform.session").submitted_conf()
+    access = service_module("tidegate.spark.platform.store_access").StoreAccess
+    return access.of({**submitted, **dict(map(_property, conf))}, os.environ)
 
 
 def _property(text: str) -> tuple[str, str]:

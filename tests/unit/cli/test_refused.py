@@ -187,4 +187,4 @@ def test_those_of_a_query_are_found_by_its_checkpoint_directory(tmp_path: Path) 
         assert "-log-2-0-" in run("debug", "refused", "--checkpoint", place).output
     missing = run("debug", "refused", "--checkpoint", "nowhere://x")
     assert missing.exit_code == 1
-    assert "cannot be opened" in missing.stderr
+    assert "no file system that tidegate knows" in missing.stderr

@@ -6,7 +6,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -65,6 +65,7 @@ from tidegate.spark.changefeed.run import create_feed
 from tidegate.spark.platform.executors import Needs
 from tidegate.spark.platform.kafka_source import log_slice, time_slices
 from tidegate.spark.platform.session import Placement, placed_session
+from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
@@ -92,6 +93,7 @@ class BackfillOptions:
     ``work`` is the URI of a directory that Spark and every executor reach; nothing in it is needed
     afterwards. ``then`` is the engine that goes on with the feed. Topics that the backfill creates have
     ``output_partitions`` partitions. ``output_topics`` are patterns of the topics that feeds may write to.
+    ``access`` says how the file system of ``work`` lets us in.
     """
 
     connection: KafkaConnection
@@ -101,6 +103,7 @@ class BackfillOptions:
     then: Engine = Engine.WORKERS
     output_partitions: int = 1
     output_topics: str = ""
+    access: StoreAccess = field(default_factory=StoreAccess.of_environment)
 
 
 class _Log(NamedTuple):
@@ -401,6 +404,7 @@ class Backfill:
             f"{self._options.work}/{run}",
             _CONFIG,
             whole_checkpoints_only=True,
+            access=self._options.access,
         )
         return run_over(log.slices, query, activation, cluster)
 

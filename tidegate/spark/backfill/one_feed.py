@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from pyarrow import fs
 from pyspark.sql import DataFrame
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedTarget
@@ -28,6 +27,7 @@ from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.platform.file_systems import opened
 
 #: The id of no table: a feed of it watches keys and is given no row.
 _NO_TABLE: Final = 0
@@ -182,7 +182,7 @@ def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cl
     ``query.root``, a directory of this run alone, which is removed at the end. Raises the fault that a task
     met.
     """
-    filesystem, root = fs.FileSystem.from_uri(query.root)
+    filesystem, root = opened(query.root, query.access)
     feed = OneFeed(activation, query.partitions, cluster)
     ledger = Ledger(filesystem, root)
     driver = BatchDriver(query, ledger, feed)

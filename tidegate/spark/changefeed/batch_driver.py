@@ -138,7 +138,7 @@ class BatchDriver:
 
     def _run_batch(self, records: DataFrame, batch: int) -> None:
         self._patiently(self._look)
-        account = self._ledger.account(batch - 1)
+        account = self._patiently(lambda: self._ledger.account(batch - 1))
         self._exchanges = []
         stepped, number = False, 0
         while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
@@ -151,7 +151,8 @@ class BatchDriver:
             number += 1
         began = time.monotonic()
         self._patiently(self._feeds.publish)
-        self._ledger.close_batch(batch, account)
+        closed = partial(self._ledger.close_batch, batch, account)
+        self._patiently(closed)
         if self._observer is not None:
             self._observer.spent("markers", time.monotonic() - began)
             self._observer.batch_done(batch)
@@ -159,16 +160,14 @@ class BatchDriver:
 
     def _next(self, round_id: RoundId, account: Account, *, stepped: bool) -> Round | None:
         """Return the next round of the batch: the stored one if the batch ran before, else a new one."""
-        round_ = self._ledger.told(round_id)
+        round_ = self._patiently(lambda: self._ledger.told(round_id))
         if round_ is not None:
             return self._without_dropped(round_, account)
         if stepped:
             round_ = self._after_records(round_id, account)
         else:
             round_ = self._patiently(lambda: self._new(round_id, account))
-        if round_ is not None:
-            self._ledger.tell(round_)
-        return round_
+        return None if round_ is None else self._patiently(partial(self._ledger.tell_first, round_))
 
     def _without_dropped(self, round_: Round, account: Account) -> Round:
         """Return the round with every feed's end told, if it is the round of records; any other round as it
@@ -182,7 +181,7 @@ class BatchDriver:
         ends = self._patiently(lambda: self._controls(account, only=Remove))
         amended = replace(round_, instructions=ends)
         if amended != round_:
-            self._ledger.tell(amended)
+            self._patiently(partial(self._ledger.tell, amended))
         return amended
 
     def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:

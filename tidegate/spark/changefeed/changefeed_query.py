@@ -32,6 +32,7 @@ from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.platform.kafka_source import log_stream
+from tidegate.spark.platform.store_access import StoreAccess
 
 #: A partition has more catch-up scans under way than a worker's, since an answer takes a batch or two.
 _CATCH_UP: Final = CatchUpLimits(scans=64)
@@ -59,7 +60,7 @@ class QueryOptions:
     (0: all there is). With ``available_now`` the query ends at the last record that is there when it begins;
     otherwise a batch begins every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may
     acknowledge nothing before its feeds are detached. ``output_topics`` are patterns of the topics that feeds
-    may write to.
+    may write to. ``access`` says how the file system of the checkpoint directory lets us in.
     """
 
     connection: KafkaConnection
@@ -72,6 +73,7 @@ class QueryOptions:
     available_now: bool = False
     sink_stall_s: float = 15.0
     output_topics: str = ""
+    access: StoreAccess = field(default_factory=StoreAccess.of_environment)
     config: ProcessorConfig = field(
         default_factory=lambda: ProcessorConfig(
             catch_up=_CATCH_UP, detachable=True, kernel=kernels_for(kernel_mode())
@@ -97,7 +99,7 @@ def ready_query(options: QueryOptions) -> ReadyQuery:
     """
     topics, connection = Topics.of(options), options.connection
     OutputNamespace.of(options.output_topics)
-    checkpoint = checkpoint_at(options.checkpoint)
+    checkpoint = checkpoint_at(options.checkpoint, options.access)
     partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
     admin = open_admin(connection, connection.timeout_s)
     log = Log(partitions, admin.ids([topics.log])[topics.log])
@@ -129,6 +131,7 @@ def changefeed_query(
         checkpoint.root,
         config,
         sink_stall_s=options.sink_stall_s,
+        access=options.access,
     )
     namespace = OutputNamespace.of(options.output_topics)
     feeds = QueryFeeds(query, topics, options.output_partitions, namespace)

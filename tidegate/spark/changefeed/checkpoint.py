@@ -10,26 +10,33 @@ All of this is checked before Spark starts. A directory that is refused is not c
 
 from __future__ import annotations
 
+import logging
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
-import pyarrow as pa
 from pyarrow import fs
 
+from tidegate.access.directory_uri import directory_uri
 from tidegate.access.private_files import make_private_uri
-from tidegate.errors import SettingsError, StateError, TopologyError
+from tidegate.errors import SettingsError, StateError, StoreAway, TopologyError, brief
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.platform import checked_json
+from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.state_files import BUILD_ANEW, StateFiles
-from tidegate.spark.platform.whole_files import TORN, read_whole, write_whole
+from tidegate.spark.platform.store_access import StoreAccess
+from tidegate.spark.platform.whole_files import TORN, keeps_the_first, read_whole, write_first
 
 #: The name of tidegate's half.
 OURS: Final = "tidegate"
 _IDENTITY: Final = "query.json"
 _LOOK_AGAIN_S: Final = 0.1
 _NOTHING_DONE: Final = "Nothing was read or written."
+
+_log = logging.getLogger("tidegate.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,8 @@ class Checkpoint(NamedTuple):
 
     @property
     def spark(self) -> str:
-        """The URI of Spark's half."""
-        return f"{self.uri}/spark"
+        """The name of Spark's half for Hadoop, which takes ``%20`` for three characters of a name."""
+        return f"{unquote(self.uri)}/spark"
 
     @property
     def root(self) -> str:
@@ -79,8 +86,19 @@ class Checkpoint(NamedTuple):
     def require(self, identity: QueryIdentity) -> bool:
         """Return whether a query has used the directory. It is this query then, and can go on.
 
-        Raises ``StateError`` or ``TopologyError``, which say what to do, when it cannot go on.
+        Raises ``StateError`` or ``TopologyError``, which say what to do, when it cannot go on, and
+        ``SettingsError`` when it cannot be read.
         """
+        try:
+            return self._is_used_by(identity)
+        except (OSError, StoreAway) as error:
+            raise SettingsError(
+                f"The checkpoint directory {self.uri} cannot be read ({brief(str(error))}): see that its "
+                "file system answers and lets this user in (docs/spark-cluster.md#checkpoint-directories), "
+                "or name another directory by --checkpoint."
+            ) from None
+
+    def _is_used_by(self, identity: QueryIdentity) -> bool:
         spark = _SparkHalf.of(self)
         stored = self._identity()
         if stored is None:
@@ -93,17 +111,25 @@ class Checkpoint(NamedTuple):
     def claim(self, identity: QueryIdentity) -> None:
         """Store that the directory belongs to this query.
 
-        Raises ``SettingsError`` when it cannot be written.
+        Raises ``SettingsError`` when it cannot be written, and ``StateError`` when another query was faster.
         """
         try:
             make_private_uri(self.uri)
             self.filesystem.create_dir(self.ours)
-            write_whole(self.filesystem, self._query_path, checked_json.dump(asdict(identity)))
+            stored = write_first(self.filesystem, self._query_path, checked_json.dump(asdict(identity)))
+            is_kept = keeps_the_first(self.filesystem, self._query_path, stored)
         except OSError as error:
             raise SettingsError(
-                f"The checkpoint directory {self.uri} cannot be written ({error}): let this user write "
-                "there, or name another one by --checkpoint."
+                f"The checkpoint directory {self.uri} cannot be written ({brief(str(error))}): let this "
+                "user write there, or name another one by --checkpoint."
             ) from None
+        _require_same(self.uri, _read_identity(stored, self._query_path), identity)
+        if not is_kept:
+            _log.warning(
+                "The store of %s ignores the condition of a put (If-None-Match): see to it that no two "
+                "drivers run this query at a time.",
+                self.uri,
+            )
 
     def wait_for_commit(self, batch: int | None, patience_s: float) -> None:
         """Return once Spark has committed the batch, or after ``patience_s`` seconds; Spark runs the batch
@@ -111,9 +137,10 @@ class Checkpoint(NamedTuple):
         """
         given_up_at = time.monotonic() + patience_s
         while batch is not None and time.monotonic() < given_up_at:
-            finished = _SparkHalf.of(self).finished
-            if finished is not None and finished >= batch:
-                return
+            with suppress(OSError):
+                finished = _SparkHalf.of(self).finished
+                if finished is not None and finished >= batch:
+                    return
             time.sleep(_LOOK_AGAIN_S)
 
     @property
@@ -121,13 +148,7 @@ class Checkpoint(NamedTuple):
         return f"{self.ours}/{_IDENTITY}"
 
     def _identity(self) -> QueryIdentity | None:
-        try:
-            stored = read_whole(self.filesystem, self._query_path)
-        except OSError as error:
-            raise SettingsError(
-                f"The checkpoint directory {self.uri} cannot be read ({error}): let this user read it, or "
-                "name another one by --checkpoint."
-            ) from None
+        stored = read_whole(self.filesystem, self._query_path)
         return None if stored is None else _read_identity(stored, self._query_path)
 
     def _require_unused(self, spark: _SparkHalf) -> None:
@@ -190,20 +211,14 @@ class _SparkHalf(NamedTuple):
         return self.begun + 1 if self.finished == self.begun else self.begun
 
 
-def checkpoint_at(uri: str) -> Checkpoint:
-    """Return the directory of a URI, without looking into it.
+def checkpoint_at(named: str, access: StoreAccess) -> Checkpoint:
+    """Return the directory of a path or URI, without looking into it.
 
-    Raises ``SettingsError`` for a URI of no use.
+    Raises ``SettingsError`` for a URI of no use, and for a file system that cannot be had here.
     """
-    root = uri.rstrip("/")
-    try:
-        filesystem, path = fs.FileSystem.from_uri(root)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise SettingsError(
-            f"The checkpoint directory {uri} is on no file system that can be used here ({error}): name a "
-            "path, or the URI of a file system that both Spark and pyarrow know, by --checkpoint."
-        ) from None
-    return Checkpoint(root, filesystem, path)
+    uri = directory_uri(named)
+    filesystem, path = opened(uri, access)
+    return Checkpoint(uri, filesystem, path)
 
 
 def _newest(filesystem: fs.FileSystem, directory: str) -> int | None:

@@ -17,7 +17,7 @@ from tidegate.errors import StateError
 from tidegate.spark.changefeed.rounds import Round, RoundId, read_round
 from tidegate.spark.platform import checked_json
 from tidegate.spark.platform.state_files import BUILD_ANEW
-from tidegate.spark.platform.whole_files import read_whole, write_whole
+from tidegate.spark.platform.whole_files import awaited, read_whole, remove_file, write_first, write_whole
 
 _KEPT_BATCHES: Final = 2  # Spark may run the last one again, from the one before it
 
@@ -37,14 +37,18 @@ class Account:
 
 
 class Ledger:
-    """The stored accounts and rounds of a query, below ``root``, a directory of ``filesystem``."""
+    """The stored accounts and rounds of a query, below ``root``, a directory of ``filesystem``.
+
+    Every method raises ``StoreAway`` when the file system does not answer, and may be called again then.
+    """
 
     def __init__(self, filesystem: fs.FileSystem, root: str) -> None:
         self._filesystem = filesystem
         self._rounds = f"{root}/rounds"
         self._batches = f"{root}/batches"
         for directory in (self._rounds, self._batches):
-            filesystem.create_dir(directory)
+            with awaited(directory):
+                filesystem.create_dir(directory)
 
     def account(self, batch: int) -> Account:
         """Return what was true after ``batch``; an empty account for a batch below 0.
@@ -54,7 +58,8 @@ class Ledger:
         if batch < 0:
             return Account()
         path = self._batch_path(batch)
-        stored = read_whole(self._filesystem, path)
+        with awaited(path):
+            stored = read_whole(self._filesystem, path)
         if stored is None:
             raise StateError(
                 f"{path} is missing: what tidegate keeps in the checkpoint directory is not of the same time "
@@ -70,25 +75,40 @@ class Ledger:
             "controls": account.controls,
             "exchanges": {str(partition): count for partition, count in sorted(account.exchanges.items())},
         }
-        write_whole(self._filesystem, self._batch_path(batch), checked_json.dump(body))
-        self._forget(batch - _KEPT_BATCHES)
+        path = self._batch_path(batch)
+        with awaited(path):
+            write_whole(self._filesystem, path, checked_json.dump(body))
+            self._forget(batch - _KEPT_BATCHES)
 
     def told(self, round_id: RoundId) -> Round | None:
         """Return the round as an earlier run of its batch stored it, or ``None``."""
         path = self._round_path(round_id)
-        stored = read_whole(self._filesystem, path)
+        with awaited(path):
+            stored = read_whole(self._filesystem, path)
         return None if stored is None else read_round(stored, path)
 
+    def tell_first(self, round_: Round) -> Round:
+        """Store what a round tells partitions, unless that is stored; return what is stored then.
+
+        Another driver of the query may have stored it. Both run the same round, so both write the same rows.
+        """
+        path = self._round_path(round_.id)
+        with awaited(path):
+            stored = write_first(self._filesystem, path, round_.to_bytes())
+        return read_round(stored, path)
+
     def tell(self, round_: Round) -> None:
-        """Store what a round tells partitions."""
-        write_whole(self._filesystem, self._round_path(round_.id), round_.to_bytes())
+        """Store what a round tells partitions, in place of what it told them before."""
+        path = self._round_path(round_.id)
+        with awaited(path):
+            write_whole(self._filesystem, path, round_.to_bytes())
 
     def _forget(self, batch: int) -> None:
         oldest = RoundId(batch + 1, 0).name
         for directory, before in ((self._rounds, oldest), (self._batches, oldest[:10])):
             for info in self._filesystem.get_file_info(fs.FileSelector(directory)):
                 if info.base_name.removesuffix(".json") < before:
-                    self._filesystem.delete_file(info.path)
+                    remove_file(self._filesystem, info.path)
 
     def _round_path(self, round_id: RoundId) -> str:
         return f"{self._rounds}/{round_id.name}.json"

@@ -20,12 +20,11 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-from pyarrow import fs
 
 from tidegate.access.header_secrets import HeaderSecrets
 from tidegate.access.secret_store import SecretStore
@@ -58,8 +57,10 @@ from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 from tidegate.spark.changefeed.row_producer import FeedRefused
 from tidegate.spark.changefeed.row_sinks import RowSinks
 from tidegate.spark.platform.faults import fault_to_bytes
+from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.python_worker import settle_process
 from tidegate.spark.platform.state_files import LoadedRows, StateFiles, apply_changes
+from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.spark.platform.task_clock import TaskClock
 from tidegate.verify import TopicPartition
 
@@ -83,7 +84,7 @@ class Query:
     URI. With ``whole_checkpoints_only`` no step answers a checkpoint, only a round that asks for whole ones;
     a batch of a whole log would answer many that nobody reads. ``sink_stall_s`` is how long a cluster other
     than the query's own may acknowledge nothing before its feeds are detached; without it such a cluster is
-    waited for without limit.
+    waited for without limit. ``access`` says how the file system of ``root`` lets us in.
     """
 
     id: str
@@ -94,6 +95,7 @@ class Query:
     config: ProcessorConfig
     whole_checkpoints_only: bool = False
     sink_stall_s: float | None = None
+    access: StoreAccess = field(default_factory=StoreAccess.of_environment)
 
 
 class LogEntryRecord(NamedTuple):
@@ -144,7 +146,7 @@ class PartitionTask:
         self._query = query
         self._round = round_
         self._partition = partition
-        filesystem, root = fs.FileSystem.from_uri(query.root)
+        filesystem, root = opened(query.root, query.access)
         self._files = StateFiles(filesystem, root, partition)
         self._held = self._load(head)
         self._processor = self._held.processor

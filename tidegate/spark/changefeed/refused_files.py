@@ -14,6 +14,9 @@ from tidegate.client.refused_records import DIRECTORY, RefusedRecords
 from tidegate.processor.refused import Source
 from tidegate.spark.changefeed.checkpoint import OURS
 from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.platform.file_systems import opened
+from tidegate.spark.platform.store_access import StoreAccess
+from tidegate.spark.platform.whole_files import remove_file, write_whole
 
 #: The name of a file while it is written. The next writer replaces what a dead one left.
 _UNFINISHED: Final = ".unfinished"
@@ -27,14 +30,17 @@ class RemoteFiles:
         self._directory = directory
 
     @classmethod
-    def of_checkpoint(cls, uri: str) -> RemoteFiles:
-        """Return the files of the query with this checkpoint directory; nothing is created."""
-        return cls.below(f"{uri.rstrip('/')}/{OURS}")
+    def of_checkpoint(cls, uri: str, access: StoreAccess | None = None) -> RemoteFiles:
+        """Return the files of the query with this checkpoint directory; nothing is created.
+
+        Raises ``SettingsError`` for a URI of no use.
+        """
+        return cls.below(f"{uri.rstrip('/')}/{OURS}", access or StoreAccess.of_environment())
 
     @classmethod
-    def below(cls, root: str) -> RemoteFiles:
+    def below(cls, root: str, access: StoreAccess) -> RemoteFiles:
         """Return the files below the directory of a query's state."""
-        filesystem, path = fs.FileSystem.from_uri(root)
+        filesystem, path = opened(root, access)
         return cls(filesystem, f"{path}/{DIRECTORY}")
 
     def sizes(self) -> Mapping[str, int]:
@@ -51,13 +57,11 @@ class RemoteFiles:
         """Write a file whole."""
         self._filesystem.create_dir(self._directory)
         unfinished = f"{self._directory}/{_UNFINISHED}"
-        with self._filesystem.open_output_stream(unfinished) as stream:
-            stream.write(content)
-        self._filesystem.move(unfinished, f"{self._directory}/{name}")
+        write_whole(self._filesystem, f"{self._directory}/{name}", content, unfinished)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        self._filesystem.delete_file(f"{self._directory}/{name}")
+        remove_file(self._filesystem, f"{self._directory}/{name}")
 
 
 def refused_records(query: Query) -> RefusedRecords:
@@ -66,4 +70,4 @@ def refused_records(query: Query) -> RefusedRecords:
     The directory is opened for each record.
     """
     topics = {Source.LOG: query.log, Source.ROW: query.log}
-    return RefusedRecords(lambda: RemoteFiles.below(query.root), topics)
+    return RefusedRecords(lambda: RemoteFiles.below(query.root, query.access), topics)

@@ -90,8 +90,9 @@ def run_changefeeds(
     Raises the exception that the query ended with. Only the main thread may call it.
     """
     keep_files_private()
-    needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri)
-    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs)
+    access = ready.options.access
+    needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri, access)
+    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs, access.for_spark())
     try:
         with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
             started(query)

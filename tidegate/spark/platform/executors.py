@@ -6,35 +6,46 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
-from pyspark import SparkFiles
+from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from tidegate.errors import SettingsError
 from tidegate.spark.platform.package_archive import write_archive
+from tidegate.spark.platform.store_access import StoreAccess
 
 _PY_FILES: Final = "spark.submit.pyFiles"
 #: How Python and Java name an exception, at the begin of a line of a trace.
 _NAMED: Final = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception): .+)$", re.MULTILINE)
 PAGE: Final = "docs/spark-cluster.md says what executors need."
+STORES: Final = "docs/spark-cluster.md#checkpoint-directories says what it needs."
 
 
 class Needs(NamedTuple):
-    """What a job's tasks need: a module of tidegate, and a file that they have to find (empty: none)."""
+    """What a job needs: its tasks a module of tidegate, Spark and its tasks a file (empty: none).
+
+    The driver has written the file, and tasks have to read it and to write beside it. ``access`` says how its
+    file system lets us in.
+    """
 
     module: str
     file_uri: str = ""
+    access: StoreAccess = StoreAccess()
 
 
 def prepare_executors(session: SparkSession, py_files: Sequence[Path], needs: Needs) -> None:
     """Have executors import tidegate, and look that they can and that they find what the driver wrote.
 
-    On one machine (``local``) there is nothing to do. Elsewhere executors get ``py_files``; without any, and
-    without those of ``spark-submit``, they get the package that runs here. Raises ``SettingsError``, in one
-    sentence, for executors that lack a package or do not reach the file. As many tasks look as the cluster
+    Spark's driver has to find the file as well, by Hadoop's library. On one machine (``local``) there is
+    nothing more to do. Elsewhere executors get ``py_files``; without any, and without those of
+    ``spark-submit``, they get the package that runs here. Raises ``SettingsError``, in one sentence, for
+    executors that lack a package or cannot read or write where the file is. As many tasks look as the cluster
     has cores: an executor that starts later is not asked.
     """
     context = session.sparkContext
+    if needs.file_uri:
+        _require_found_by_hadoop(context, needs.file_uri)
     is_local = (context.master or "").startswith("local")
     if not is_local and not py_files and not context.getConf().get(_PY_FILES, ""):
         py_files = (_own_archive(),)
@@ -61,7 +72,26 @@ def _own_archive() -> Path:
     return archive
 
 
-def _look_for(module: str, file_uri: str) -> Callable[[Iterable[int]], Iterable[tuple[str, str]]]:
+def _require_found_by_hadoop(context: SparkContext, file_uri: str) -> None:
+    """Raise ``SettingsError`` unless Spark's driver finds the file at the place where tidegate wrote it."""
+    hadoop = context._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001
+    try:
+        path = hadoop.Path(unquote(file_uri))  # Hadoop escapes nothing
+        is_found = path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path)  # noqa: SLF001
+    except Exception as error:
+        raise SettingsError(
+            f"Spark cannot look for {file_uri}, which tidegate has written: {words_of(error)} {STORES}"
+        ) from None
+    if not is_found:
+        raise SettingsError(
+            f"Spark does not find {file_uri}, which tidegate has written: by that name the two reach "
+            f"different places. {STORES}"
+        )
+
+
+def _look_for(
+    module: str, file_uri: str, access: StoreAccess
+) -> Callable[[Iterable[int]], Iterable[tuple[str, str]]]:
     """Return what a task runs. It names nothing of this module, which executors may be unable to import."""
 
     def look(_: Iterable[int]) -> Iterator[tuple[str, str]]:
@@ -76,16 +106,14 @@ def _look_for(module: str, file_uri: str) -> Callable[[Iterable[int]], Iterable[
             yield where, f"cannot run tidegate: {error}."
             return
         if file_uri:
-            from pyarrow import fs
-
             try:
-                filesystem, path = fs.FileSystem.from_uri(file_uri)
-                found = filesystem.get_file_info(path).type == fs.FileType.File
-                why = "there is no such file on its machine"
+                from tidegate.spark.platform.file_systems import find, write_beside
+
+                lack = find(file_uri, access) or write_beside(file_uri, access)
             except Exception as error:
-                found, why = False, str(error)
-            if not found:
-                yield where, f"does not find {file_uri}, which the driver has written: {why}."
+                lack = f"cannot look for {file_uri}: {error}"
+            if lack:
+                yield where, f"{lack.rstrip('.')}."
                 return
         yield where, ""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.errors import SettingsError
@@ -49,6 +50,14 @@ def submitted() -> bool:
     jars.
     """
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def submitted_conf() -> Mapping[str, str]:
+    """Return the properties that ``spark-submit`` was given; none if it does not run this process."""
+    if not submitted():
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 - without it there is no Java to ask yet
+    return dict(SparkConf().getAll())
 
 
 def placed_session(

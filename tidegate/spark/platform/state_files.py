@@ -23,6 +23,7 @@ from pyarrow import fs
 
 from tidegate.errors import StateError, StateMismatch, brief
 from tidegate.processor.batch import StateTable
+from tidegate.spark.platform.whole_files import awaited, read_whole, write_whole
 
 #: Rows of state, by table and key. In changes ``None`` stands for a row that is removed.
 Rows: TypeAlias = Mapping[tuple[StateTable, bytes], bytes]
@@ -83,7 +84,10 @@ class StateFiles:
         self._partition = partition
 
     def write(self, name: str, previous: str, changes: Changes) -> None:
-        """Store what a round changed since the file ``previous``; all rows when that is empty."""
+        """Store what a round changed since the file ``previous``; all rows when that is empty.
+
+        Raises ``StoreAway``.
+        """
         table = pa.table(
             {
                 "table": pa.array([table.value for table, _ in changes]).cast(_SCHEMA.field("table").type),
@@ -92,21 +96,20 @@ class StateFiles:
             },
             _SCHEMA.with_metadata({"version": _VERSION, "previous": previous.encode()}),
         )
-        self._filesystem.create_dir(self._directory)
         torn = f"{self._directory}/{_BEING_WRITTEN}{name}-{uuid.uuid4().hex}"
         buffer = pa.BufferOutputStream()
         with pa.ipc.new_file(buffer, table.schema) as file:
             file.write_table(table)
         content = buffer.getvalue()
-        with self._filesystem.open_output_stream(torn) as stream:
-            stream.write(_HASHED + _hash(content))
-            stream.write(content)
-        self._filesystem.move(torn, self._path(name))
+        whole = b"".join((_HASHED, _hash(content), content))
+        with awaited(self._path(name)):
+            self._filesystem.create_dir(self._directory)
+            write_whole(self._filesystem, self._path(name), whole, torn)
 
     def load(self, name: str) -> LoadedRows:
         """Return the rows as of the file ``name``.
 
-        Raises ``StateError`` for a file that is missing or torn.
+        Raises ``StateError`` for a file that is missing or torn, and ``StoreAway``.
         """
         chain = [self._read(base := name)]
         while previous := chain[-1].previous:
@@ -117,7 +120,10 @@ class StateFiles:
         return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]))
 
     def require(self, name: str) -> None:
-        """Check that the file ``name`` is there and is what was written. Raises ``StateError``."""
+        """Check that the file ``name`` is there and is what was written.
+
+        Raises ``StateError`` and ``StoreAway``.
+        """
         path = self._path(name)
         with self._naming(path):
             pa.ipc.open_file(self._content(path))
@@ -160,8 +166,11 @@ class StateFiles:
 
     def _content(self, path: str) -> pa.Buffer:
         """Return the Arrow file, once its hash shows that it is what was written. Raises ``ValueError``."""
-        with self._filesystem.open_input_stream(path) as stream:
-            stored = pa.py_buffer(stream.read())
+        with awaited(path):
+            found = read_whole(self._filesystem, path)
+        if found is None:
+            raise FileNotFoundError(path)
+        stored = pa.py_buffer(found)
         begin = len(_HASHED) + _HASH_BYTES
         if stored[: len(_HASHED)].to_pybytes() != _HASHED:
             if stored[: len(_ARROW)].to_pybytes() != _ARROW:

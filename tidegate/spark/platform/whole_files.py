@@ -1,24 +1,78 @@
-"""Writes and reads small files that are there as a whole or not at all."""
+"""Writes and reads files that are there as a whole or not at all ("Files of a checkpoint directory" in
+docs/protocols/spark-files.md).
+"""
 
 from __future__ import annotations
 
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pyarrow import fs
+
+from tidegate.errors import StoreAway, brief
 
 #: The end of the name of a file that is being written, or whose writer died then.
 TORN: Final = ".torn"
 
 
-def write_whole(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
+class WholeObjects(fs.FileSystemHandler):  # type: ignore[misc]
+    """Objects as files of pyarrow. An object appears with its last byte, so it needs no unfinished name."""
+
+    def put(self, path: str, content: bytes) -> None:
+        """Store the object, or replace it. Raises ``OSError``."""
+        raise NotImplementedError
+
+    def put_first(self, path: str, content: bytes) -> bool:
+        """Store the object if there is none; return whether there was none. Raises ``OSError``."""
+        raise NotImplementedError
+
+
+def write_whole(filesystem: fs.FileSystem, path: str, content: bytes, torn: str = "") -> None:
     """Write the file, or replace it. Its directory exists. Raises ``OSError``.
 
-    A path must have one writer at a time, since the name of an unfinished file is always the same.
+    On a file system it is written under the name ``torn`` and moved. A path must have one writer at a time
+    unless ``torn`` is the writer's own, since without it the name is always the same.
     """
-    torn = f"{path}{TORN}"
+    if (objects := _objects_of(filesystem)) is not None:
+        objects.put(path, content)
+        return
+    torn = torn or f"{path}{TORN}"
     with filesystem.open_output_stream(torn) as stream:
         stream.write(content)
+    if filesystem.type_name == "hdfs":  # it moves no file over another
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
     filesystem.move(torn, path)
+
+
+def write_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bytes:
+    """Write the file unless there is one, and return what it holds then. Its directory exists.
+
+    Of several writers at a time one wins, and all return its content. Raises ``OSError``.
+    """
+    objects = _objects_of(filesystem)
+    is_first = (
+        objects.put_first(path, content) if objects is not None else _moved_first(filesystem, path, content)
+    )
+    if is_first:
+        return content
+    stored = read_whole(filesystem, path)
+    if stored is None:
+        raise OSError(f"{path} was removed while it was written")
+    return stored
+
+
+def keeps_the_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
+    """Return whether the file system lets nobody write the file as the first who is not.
+
+    The file is there and has this content, so a store that ignores the condition does no harm. Raises
+    ``OSError``.
+    """
+    objects = _objects_of(filesystem)
+    return objects is None or not objects.put_first(path, content)
 
 
 def read_whole(filesystem: fs.FileSystem, path: str) -> bytes | None:
@@ -31,3 +85,49 @@ def read_whole(filesystem: fs.FileSystem, path: str) -> bytes | None:
             return bytes(stream.read())
     except FileNotFoundError:
         return None
+
+
+def remove_file(filesystem: fs.FileSystem, path: str) -> None:
+    """Remove the file, if it is still there: a list may name files that others have removed since.
+
+    Raises ``OSError``.
+    """
+    with suppress(FileNotFoundError):
+        filesystem.delete_file(path)
+
+
+@contextmanager
+def awaited(path: str) -> Iterator[None]:
+    """Turn the ``OSError`` of a file system into ``StoreAway``, which is waited for."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreAway(
+            f"{path} cannot be reached ({brief(str(error))}). Nothing is lost. See that its file system "
+            "answers, and that the query's user may read and write there."
+        ) from None
+
+
+def _objects_of(filesystem: fs.FileSystem) -> WholeObjects | None:
+    handler = filesystem.handler if isinstance(filesystem, fs.PyFileSystem) else None
+    return handler if isinstance(handler, WholeObjects) else None
+
+
+def _moved_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
+    """Write under a name of our own, and give the file its name if nobody has it yet."""
+    torn = f"{path}-{uuid.uuid4().hex}{TORN}"
+    with filesystem.open_output_stream(torn) as stream:
+        stream.write(content)
+    try:
+        if isinstance(filesystem, fs.LocalFileSystem):
+            with suppress(PermissionError):  # of a file system without hard links
+                os.link(torn, path)  # a move would replace the file
+                return True
+        if filesystem.get_file_info(path).type == fs.FileType.File:
+            return False
+        filesystem.move(torn, path)  # HDFS moves no file over another
+    except FileExistsError:
+        return False
+    finally:
+        remove_file(filesystem, torn)
+    return True

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
-from pyarrow import fs
 
 from tidegate.errors import InputError, RetryError, StateError
 from tidegate.hlc import NANOS_PER_MS
+from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED, LOGICAL, META, OFFSET, PARTITION, WALL
 from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
@@ -66,7 +66,7 @@ class DeltaFollowers:
         self._root = root.rstrip("/")
         self._merged_rows = merged_rows
         self._at_step = at_step
-        filesystem, path = fs.FileSystem.from_uri(root)
+        filesystem, path = opened_by_arrow(root)
         self._manifest = Manifest(filesystem, path)
 
     def follow(self, head: ManifestHead) -> None:

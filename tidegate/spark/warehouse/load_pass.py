@@ -19,12 +19,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from pyarrow import fs
-
 from tidegate.changefeed.definition.options import Format
 from tidegate.client.kafka.cluster import Bounds
 from tidegate.errors import InputError, StateError, TopologyError
 from tidegate.hlc import Timestamp
+from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns
 from tidegate.spark.warehouse.data_files import remove_unnamed
@@ -124,7 +123,7 @@ class Loader:
         self._delta = delta
         self._records = records
         self._at_step = at_step
-        filesystem, path = fs.FileSystem.from_uri(root)
+        filesystem, path = opened_by_arrow(root)
         self._manifest = Manifest(filesystem, path)
         self._head: ManifestHead | None = None
 

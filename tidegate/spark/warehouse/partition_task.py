@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyarrow import fs
-
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets
 from tidegate.spark.warehouse.data_files import BucketFiles
 from tidegate.spark.warehouse.manifest import DataFile, LoadedTable, LoadPosition
@@ -91,7 +90,7 @@ class _UnknownColumns(Exception):
 
 def load_partition(task: LoadTask) -> PartitionAnswer:
     """Run a task. Faults of the records are in the answer; raises only faults that may pass."""
-    filesystem, root = fs.FileSystem.from_uri(task.root)
+    filesystem, root = opened_by_arrow(task.root)
     files = BucketFiles(filesystem, root, task.table, task.place.partition)
     try:
         return _load(task, files)

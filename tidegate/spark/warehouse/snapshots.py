@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from pyarrow import fs
 
 from tidegate.errors import InputError, StateError
 from tidegate.hlc import Timestamp
+from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED
 from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
@@ -38,7 +38,7 @@ class Warehouse:
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
-        filesystem, path = fs.FileSystem.from_uri(root)
+        filesystem, path = opened_by_arrow(root)
         self._manifest = Manifest(filesystem, path)
         self._head()
 

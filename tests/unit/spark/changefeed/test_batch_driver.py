@@ -171,6 +171,41 @@ def test_markers_wait_for_what_is_away(tmp_path: Path, caplog: pytest.LogCapture
     assert driver.ledger.account(0).heads
 
 
+class _Mending(logging.Handler):
+    """Puts back what stands in place of a directory, once the driver says that it waits."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(logging.WARNING)
+        self.sentences: list[str] = []
+        self._directory = directory
+        self._aside = directory.with_name("aside")
+        directory.rename(self._aside)
+        directory.touch()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.sentences:
+            self._directory.unlink()
+            self._aside.rename(self._directory)
+        self.sentences.append(record.getMessage())
+
+
+@pytest.mark.parametrize("part", ["rounds", "batches"])
+def test_a_file_system_that_takes_nothing_is_waited_for(tmp_path: Path, part: str) -> None:
+    driver = ByHand(tmp_path, Told(), lambda round_, _: _heads(round_, {0}))
+    mending = _Mending(tmp_path / part)
+    logger = logging.getLogger("tidegate.spark")
+    logger.addHandler(mending)
+    try:
+        driver(_NO_RECORDS, 0)
+    finally:
+        logger.removeHandler(mending)
+    (sentence,) = mending.sentences
+    assert f"/{part}/" in sentence
+    assert "cannot be reached" in sentence
+    assert "it is tried again" in sentence
+    assert driver.ledger.account(0).heads
+
+
 def test_a_driver_that_is_asked_to_end_waits_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 60.0)
     waits = threading.Event()

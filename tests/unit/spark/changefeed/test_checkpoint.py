@@ -16,12 +16,13 @@ from tidegate.processor.batch import StateTable
 from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.platform.state_files import StateFiles
+from tidegate.spark.platform.store_access import StoreAccess
 
 _OURS = QueryIdentity("app", "raftlog", "log-1", 4, "jobs-1")
 
 
 def _checkpoint(root: Path) -> Checkpoint:
-    return checkpoint_at(root.as_uri())
+    return checkpoint_at(root.as_uri(), StoreAccess())
 
 
 def _begun(root: Path, batches: int = 3) -> Checkpoint:
@@ -52,6 +53,25 @@ def test_a_new_directory_is_claimed_and_known_again(tmp_path: Path) -> None:
     assert not checkpoint.require(_OURS)
     checkpoint.claim(_OURS)
     assert checkpoint.require(_OURS)
+
+
+def test_of_two_queries_that_begin_on_one_directory_the_second_is_refused(tmp_path: Path) -> None:
+    one, other = _checkpoint(tmp_path), _checkpoint(tmp_path)
+    assert not one.require(_OURS)
+    other_query = replace(_OURS, app_id="other")
+    assert not other.require(other_query)
+    one.claim(_OURS)
+    with pytest.raises(StateError, match="belongs to the application app, and this query runs other"):
+        other.claim(other_query)
+    one.claim(_OURS)
+
+
+def test_hadoop_is_told_a_name_as_it_is_on_the_disk(tmp_path: Path) -> None:
+    """Its paths escape nothing: ``%20`` would be a part of the name."""
+    checkpoint = _checkpoint(tmp_path / "feeds of 50%")
+    assert checkpoint.spark == f"file://{tmp_path}/feeds of 50%/spark"
+    checkpoint.claim(_OURS)
+    assert (tmp_path / "feeds of 50%" / "tidegate" / "query.json").exists()
 
 
 def test_a_driver_that_died_at_any_moment_goes_on(tmp_path: Path) -> None:
@@ -122,8 +142,8 @@ def test_a_directory_that_is_not_whole_is_refused_with_what_to_do(
 
 
 def test_a_file_system_that_nobody_knows_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"ftp://x/y is on no file system .*--checkpoint"):
-        checkpoint_at("ftp://x/y")
+    with pytest.raises(SettingsError, match=r"ftp://x/y is on no file system that tidegate knows \(ftp:\)"):
+        checkpoint_at("ftp://x/y", StoreAccess())
 
 
 def test_a_directory_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tidegate.spark.changefeed.checkpoint import QueryIdentity, checkpoint_at
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
 from tidegate.spark.platform.state_files import StateFiles
+from tidegate.spark.platform.store_access import StoreAccess
 
 _SEED: Final = 8
 #: How many bits of a file are flipped in `make test`; in longer runs all of them are.
@@ -61,8 +62,8 @@ def _write_state(root: Path) -> None:
         ),
         (
             "tidegate/query.json",
-            lambda root: checkpoint_at(str(root)).claim(_IDENTITY),
-            lambda root: checkpoint_at(str(root)).require(_IDENTITY),
+            lambda root: checkpoint_at(str(root), StoreAccess()).claim(_IDENTITY),
+            lambda root: checkpoint_at(str(root), StoreAccess()).require(_IDENTITY),
             True,
         ),
         ("state/0/0.arrow", _write_state, lambda root: _files(root).load("0").rows, _ROWS),

@@ -51,6 +51,16 @@ def test_what_a_round_was_told_is_found_again(tmp_path: Path) -> None:
     assert again.told(RoundId(4, 2)) is None
 
 
+def test_two_drivers_run_the_round_that_was_stored_first(tmp_path: Path) -> None:
+    first = Round(RoundId(4, 1), instructions={0: Instructions(controls=(Told(3, b"a feed"),))})
+    later = Round(RoundId(4, 1), instructions={0: Instructions(controls=(Told(3, b"another"),))})
+    one, other = _ledger(tmp_path), _ledger(tmp_path)
+    assert one.tell_first(first) == first
+    assert other.tell_first(later) == first
+    other.tell(later)
+    assert one.tell_first(first) == later
+
+
 def test_an_account_is_read_as_it_was_stored(tmp_path: Path) -> None:
     account = Account({0: "a", 11: "b"}, 7, {11: 3})
     _ledger(tmp_path).close_batch(5, account)

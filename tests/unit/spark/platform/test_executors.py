@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.spark.platform.executors import _look_for, words_of
+from tidegate.spark.platform.store_access import StoreAccess
 
 
 def lack(module: str, file_uri: str = "") -> str:
-    ((where, found),) = _look_for(module, file_uri)([])
+    ((where, found),) = _look_for(module, file_uri, StoreAccess())([])
     assert "python" in where
     return found
 

@@ -1,0 +1,69 @@
+"""Files that are there as a whole or not at all, on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from pyarrow import fs
+
+from tidegate.spark.platform.whole_files import TORN, read_whole, remove_file, write_first, write_whole
+
+_LOCAL = fs.LocalFileSystem()
+
+
+def test_the_first_content_stays(tmp_path: Path) -> None:
+    path = str(tmp_path / "round.json")
+    assert write_first(_LOCAL, path, b"one") == b"one"
+    assert write_first(_LOCAL, path, b"two") == b"one"
+    write_whole(_LOCAL, path, b"three")
+    assert write_first(_LOCAL, path, b"four") == b"three"
+    assert [file.name for file in tmp_path.iterdir()] == ["round.json"]
+
+
+def test_of_many_writers_one_is_the_first_and_all_read_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "round.json")
+    stored: list[bytes] = []
+
+    def write(content: bytes) -> None:
+        stored.append(write_first(_LOCAL, path, content))
+
+    writers = [Thread(target=write, args=(str(number).encode(),)) for number in range(32)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(stored) == 32
+    assert set(stored) == {read_whole(_LOCAL, path)}
+    assert [file.name for file in tmp_path.iterdir()] == ["round.json"]
+
+
+def test_where_there_are_no_hard_links_the_first_content_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str, __: str) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = str(tmp_path / "round.json")
+    assert write_first(_LOCAL, path, b"one") == b"one"
+    assert write_first(_LOCAL, path, b"two") == b"one"
+    assert [file.name for file in tmp_path.iterdir()] == ["round.json"]
+
+
+def test_removing_a_file_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "old.json").touch()
+    for _ in range(2):
+        remove_file(_LOCAL, str(tmp_path / "old.json"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_dead_writer_left_unfinished_is_in_nobodys_way(tmp_path: Path) -> None:
+    path = str(tmp_path / "account.json")
+    Path(f"{path}{TORN}").write_bytes(b"half")
+    assert read_whole(_LOCAL, path) is None
+    write_whole(_LOCAL, path, b"whole")
+    assert read_whole(_LOCAL, path) == b"whole"
+    assert [file.name for file in tmp_path.iterdir()] == ["account.json"]
