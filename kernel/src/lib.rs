@@ -43,7 +43,7 @@ use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 
 #[derive(Default)]
 struct Kernel {

@@ -189,6 +189,7 @@ impl State {
     fn step(&mut self, batch: &LogBatch, number: usize, record: &Record) -> Option<()> {
         let range = self.ranges.get_mut(record.range as usize).filter(|range| range.plain)?;
         let before = range.closed;
+        range.heard_ms = self.clock.elapsed_ms;
         let is_heard = self.clock.wants(record.time_ms);
         let (closes, always) = match record.entry.what {
             What::Command { closed } => (closed, false),
@@ -277,7 +278,7 @@ impl State {
             let pending = range.pending.unwrap_or(Pending { covers: 0, closed: (0, 0) });
             out.extend([i64::from(range.pends_anew), i64::from(range.pending.is_some())]);
             out.extend([pending.covers as i64, pending.closed.0, pending.closed.1]);
-            out.push(range.regressions as i64);
+            out.extend([range.regressions as i64, range.heard_ms]);
         }
         let mut changed: Vec<(u32, usize)> = self.txns.all.iter().enumerate().filter_map(told).collect();
         changed.sort_unstable();

@@ -35,6 +35,8 @@ pub struct Range {
     pub pends_anew: bool,
     pub regressions: u64,
     pub touched: bool,
+    /// The elapsed log time before its last record.
+    pub heard_ms: i64,
     pub start: Vec<u8>,
     pub end: Vec<u8>,
     pub queue: IntentQueue,

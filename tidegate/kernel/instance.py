@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wasmtime import Engine, Memory, Module
 
 #: The version of the interface in `kernel/src/lib.rs`.
-_INTERFACE: Final = 3
+_INTERFACE: Final = 4
 _SUMMARY: Final = Struct("<7I")
 _NAMED: Final = Struct("<5I")
 _FOLLOWED: Final = Struct("<6I")

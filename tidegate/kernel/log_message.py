@@ -30,7 +30,7 @@ from tidegate.raftlog.entry import RaftIndex, RangeId, TxnId
 _KEY_BYTES: Final = 8
 _TXN: Final = Struct("<16sI")
 _RANGE: Final = Struct("<qQQqqqqqqqQqqqqq16sqq")
-_RANGE_NUMBERS: Final = 14
+_RANGE_NUMBERS: Final = 15
 _TXN_NUMBERS: Final = 9
 _NO_TXN_ID: Final = TxnId(bytes(16))
 _UNSIGNED: Final = (1 << 64) - 1
@@ -175,13 +175,13 @@ def _voice(range_id: int, shown_ms: int, closed_ms: int, counted_ms: int, heard:
 
 
 def _moved_range(numbers: Iterator[int]) -> MovedRange:
-    number, applied, *times, pends_anew, pends, covers, wall, logical, regressions = islice(
+    number, applied, *times, pends_anew, pends, covers, wall, logical, regressions, heard_ms = islice(
         numbers, _RANGE_NUMBERS
     )
     closed, resolved, high = (Timestamp(*times[at : at + 2]) for at in (0, 2, 4))
     pending = Closing(RaftIndex(covers & _UNSIGNED), Timestamp(wall, logical)) if pends else None
     index = RaftIndex(applied & _UNSIGNED)
-    return MovedRange(number, index, closed, resolved, high, bool(pends_anew), pending, regressions)
+    return MovedRange(number, index, closed, resolved, high, bool(pends_anew), pending, regressions, heard_ms)
 
 
 def _moved_txn(numbers: Iterator[int], records: bytes) -> MovedTxn:

@@ -54,6 +54,7 @@ class PartitionKernel:
         self._traps = traps
         self._instance: Instance | None = None
         self._plan = _NO_PLAN
+        self._is_planned = False
         self._feeds = 0
         #: The message of the log records that were read last, and what they name.
         self._records = b""
@@ -61,9 +62,10 @@ class PartitionKernel:
 
     def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
-        self._plan, self._feeds, self._instance = _NO_PLAN, feeds, None
+        self._plan, self._is_planned, self._feeds, self._instance = _NO_PLAN, False, feeds, None
         try:
             self._plan = write_plan(tables)
+            self._is_planned = True
         except Exception as error:  # a defect of ours: Python writes everything, until the next plan
             self._traps.trapped(error)
         return bool(self._plan.lanes)
@@ -87,7 +89,7 @@ class PartitionKernel:
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
         """Read the next log records. ``None``: Python has to take them."""
-        if self._traps.is_off:
+        if self._traps.is_off or not self._is_planned:
             return None
         try:
             most_bytes = CALL_BYTES_MAX // max(1, len(self._plan.lanes))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
@@ -12,6 +13,7 @@ from tidegate.processor.catchup.committed import Delivery
 from tidegate.processor.feeds.emitter import Emission
 from tidegate.processor.feeds.kernel_rows import BatchEmission
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.taken_versions import TakenVersions
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.written_records import joined
@@ -36,36 +38,60 @@ class Deliveries:
         if self._ranges.committed.written:
             self._emit_written(result)
         shared, parted = self._ranges.take_committed()
-        rows: list[Decoded] = []
         if shared:
             self._state.raise_high(max(version.timestamp for version in shared))
-            rows = self._emit_shared(shared, parted, result)
-        if any(parted.values()):
-            known = dict(zip(map(id, shared), rows, strict=False))
-            for feed in self._feeds.active:
-                for delivery in parted.get(feed.id, ()):
-                    self._deliver(feed, delivery, known, result)
+        if parted:
+            self._emit_parted(shared, parted, result)
+        elif shared:
+            self._emit_shared(shared, result)
 
-    def _emit_shared(
-        self, versions: list[Version], parted: Mapping[FeedId, object], result: StepResult
-    ) -> list[Decoded]:
-        """Emit the shared versions for all feeds that are not parted.
-
-        Returns the rows of the versions; an empty list when there is no such feed.
-        """
-        receivers = self.receivers(parted)
+    def _emit_shared(self, versions: list[Version], result: StepResult) -> None:
+        """Emit versions for all feeds: none is parted."""
+        receivers = self.receivers()
         if not receivers:
-            return []
-        if parted or self._kernel is None:
-            return self._emit_by_python(receivers, versions, result)
-        emitted = self._kernel.emit(receivers, versions)
+            return
+        emitted = None if self._kernel is None else self._kernel.emit(receivers, versions)
         if emitted is None:
-            return self._emit_by_python(receivers, versions, result)
-        if self._kernel.checks:
-            with self._kernel.compared(emitted, result):
-                return self._emit_by_python(receivers, versions, result)
-        self._put(emitted, result)
-        return []
+            self._emit_by_python(receivers, versions, result)
+        else:
+            self._put_or_compare(emitted, lambda: self._emit_by_python(receivers, versions, result), result)
+
+    def _emit_parted(
+        self, shared: list[Version], parted: Mapping[FeedId, Sequence[Delivery]], result: StepResult
+    ) -> None:
+        """Emit the shared versions for the feeds that are not parted, and their deliveries for the others."""
+        others = self.receivers(parted)
+        live = any(each.scanned_at is None for deliveries in parted.values() for each in deliveries)
+        taken = None
+        if self._kernel is not None and shared and (others or live):
+            taken = self._kernel.take(self.receivers(), shared)
+        known = self._emit_to_others(others, shared, taken, result) if others and shared else {}
+        for feed in self._feeds.active:
+            for delivery in parted.get(feed.id, ()):
+                self._deliver(feed, delivery, known, taken, result)
+
+    def _emit_to_others(
+        self,
+        others: list[PartitionFeed],
+        shared: list[Version],
+        taken: TakenVersions | None,
+        result: StepResult,
+    ) -> Mapping[int, Decoded]:
+        """Emit the shared versions for the feeds that are not parted.
+
+        Returns the rows that Python has read for that, each under the ``id`` of its version object.
+        """
+        known: dict[int, Decoded] = {}
+
+        def by_python() -> None:
+            rows = self._emit_by_python(others, shared, result)
+            known.update(zip(map(id, shared), rows, strict=True))
+
+        if self._kernel is None or taken is None:
+            by_python()
+        else:
+            self._put_or_compare(self._kernel.emit_all(others, taken), by_python, result)
+        return known
 
     def receivers(self, parted: Container[FeedId] = ()) -> list[PartitionFeed]:
         """Return the feeds that are given shared versions, while these feeds are ``parted``."""
@@ -97,6 +123,17 @@ class Deliveries:
             self._fail_at_row(feed, error, result)
         emitted.raise_highs(self._rows)
 
+    def _put_or_compare(
+        self, emitted: BatchEmission, by_python: Callable[[], object], result: StepResult
+    ) -> None:
+        """Put what a kernel has made into ``result``; or what Python makes, if both are compared."""
+        assert self._kernel is not None
+        if self._kernel.checks:
+            with self._kernel.compared(emitted, result):
+                by_python()
+        else:
+            self._put(emitted, result)
+
     def _emit_by_python(
         self, receivers: list[PartitionFeed], versions: list[Version], result: StepResult
     ) -> list[Decoded]:
@@ -107,18 +144,35 @@ class Deliveries:
         return rows
 
     def _deliver(
-        self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
+        self,
+        feed: PartitionFeed,
+        delivery: Delivery,
+        known: Mapping[int, Decoded],
+        taken: TakenVersions | None,
+        result: StepResult,
     ) -> None:
         """Emit a delivery for one feed.
 
-        ``known`` has the rows that were read for other feeds, each under the ``id`` of its version object.
+        ``known`` has the rows that were read for other feeds, each under the ``id`` of its version object;
+        ``taken`` has the shared versions that a kernel has taken.
         """
         versions, scanned_at = delivery
         if feed.scans_only and scanned_at is None:
             return
+        if scanned_at is not None or taken is None or self._kernel is None or feed.emitter is None:
+            self._deliver_by_python(feed, delivery, known, result)
+        else:
+            emitted = self._kernel.emit_some(feed, taken, versions)
+            by_python = partial(self._deliver_by_python, feed, delivery, known, result)
+            self._put_or_compare(emitted, by_python, result)
+
+    def _deliver_by_python(
+        self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
+    ) -> None:
+        versions, scanned_at = delivery
         previous = feed.table_ids if feed.shows_previous else frozenset[int]()
         new = versions if scanned_at is not None else [each for each in versions if id(each) not in known]
-        read = iter(self._rows.decode(new, feed.table_ids, previous, scanned_at=scanned_at))
+        read = iter(self._rows.decode(new, feed.table_ids, previous, self._feeds.starts, scanned_at))
         rows = (
             [*read]
             if len(new) == len(versions)

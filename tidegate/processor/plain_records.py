@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Final
 
 from tidegate.errors import StateError
@@ -30,8 +31,9 @@ from tidegate.processor.feeds.log_kernel import (
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.raftlog.entry import Heartbeat, RangeId, TxnId
+from tidegate.raftlog.entry import Heartbeat, RaftIndex, RangeId, TxnId
 from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.version import Version
 
 #: The kernel goes on behind so many records of a batch that it refused, and behind one more for each so many
 #: that it took: it is given all the rest again each time.
@@ -83,11 +85,10 @@ class PlainRecords:
     def _can_follow(self) -> bool:
         """Whether a kernel can follow the log as the partition is now.
 
-        It cannot while feeds miss versions, while records come again after a restart, and when records are
-        to be passed over.
+        It cannot while records come again after a restart, and when records are to be passed over.
         """
         state = self._state
-        if self._committed.parted or state.read < state.position.offset:
+        if state.read < state.position.offset:
             return False
         return not state.ranges.entries.reader.refused
 
@@ -123,7 +124,6 @@ class PlainRecords:
             or state.chunks
             or state.awaits_snapshot
             or state.floors
-            or state.lags
             or state.scan is not None
             or state.behind is not None
             or self._state.ranges.has_backlog(range_id)
@@ -146,9 +146,20 @@ class PlainRecords:
         self._table.clock.go_on(followed.clock)
         self._horizon.believed = followed.believed
         if followed.places:
-            committed = self._committed
-            plan, before, committed.shared = self._rows.plan_number, committed.shared, []
-            written = WrittenVersions(records, followed.places, followed.rows, followed.high, plan, before)
+            self._commit(records, followed)
+
+    def _commit(self, records: Sequence[LogRecord], followed: Followed) -> None:
+        """Give the feeds the versions that were followed: as written rows, unless feeds have parted.
+
+        Parted feeds may have gaps in single ranges, and hold versions back for their scans.
+        """
+        committed, plan = self._committed, self._rows.plan_number
+        written = WrittenVersions(records, followed.places, followed.rows, followed.high, plan, [])
+        if committed.parted:
+            for (range_id, _), versions in groupby(written.versions(), _entry_of):
+                self._state.ranges.entries.commit(self._table.states[range_id], [*versions])
+        else:
+            written.before, committed.shared = committed.shared, []
             committed.written.append(written)
 
     # ---- compared ----
@@ -198,8 +209,14 @@ def _given(state: RangeState, named: set[TxnId]) -> PlainRange:
     )
 
 
+def _entry_of(version: Version) -> tuple[RangeId, RaftIndex]:
+    return version.range_id, version.raft_index
+
+
 def _move(state: RangeState, moved: MovedRange) -> None:
     state.claimed_since_ms = None
+    if state.lags:
+        state.heard_ms = moved.heard_ms
     state.applied, state.high = moved.applied, moved.high
     state.resolver.closed = ClosedTimestamp(moved.closed)
     state.resolver.resolved = ResolvedTimestamp(moved.resolved)
@@ -238,6 +255,7 @@ def _as_moved(moved: MovedRange, regressions: int, state: RangeState) -> MovedRa
         moved.pends_anew,
         pending,
         regressions,
+        state.heard_ms if state.lags and state.heard_ms is not None else moved.heard_ms,
     )
 
 

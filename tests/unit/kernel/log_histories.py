@@ -50,7 +50,7 @@ class _Range:
         self.closed = 0.0
 
 
-class _Source:
+class Source:
     """Writes a history, entry by entry. ``badness`` is how often it breaks a rule of the log."""
 
     def __init__(self, random: Random) -> None:
@@ -170,7 +170,7 @@ class _Source:
 def log_history(seed: int, entries: int = 300) -> History:
     """The history of a seed, with about so many entries."""
     random = Random(seed)
-    source = _Source(random)
+    source = Source(random)
     for _ in range(entries):
         source.entry()
     descriptors = [table.first for table in source.tables]

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import count
-from struct import pack
 from typing import Any, Final
 
 import pytest
 
+from tests.unit.kernel.gap_histories import GapLockstep
 from tests.unit.kernel.histories import Lockstep, history
 from tests.unit.kernel.log_histories import log_history
-from tidegate.changefeed.encoding.json.template import literals
-from tidegate.changefeed.encoding.row_templates import ReplacedTemplates, RowTemplates, Stamp
+from tests.unit.kernel.planted import PLANTED_AMID_GAPS, PLANTED_IN_DECODING, PLANTED_IN_LOGS, PLANTED_IN_ROWS
 from tidegate.errors import StateError
-from tidegate.hlc import ZERO
-from tidegate.kernel import log_message, message, partition_kernel, plan
+from tidegate.kernel import partition_kernel
 from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.traps import TRAPS, Traps
-from tidegate.processor.feeds.log_kernel import LogState, MovedRange, MovedTxn, PlainRange
-from tidegate.processor.feeds.row_kernel import LanePlan
 from tidegate.processor.plain_records import PlainRecords
-from tidegate.raftlog.entry import Generation, RaftIndex, RangeId
-from tidegate.ranges.range_state import RangeState
-from tidegate.ranges.version import Version
-from tidegate.rows import Kind, SqlType, TableDescriptor
-from tidegate.rows.row_layout import RowLayout
-from tidegate.spans import Span
 
 pytest.importorskip("wasmtime")
 
@@ -52,6 +40,14 @@ def test_random_logs_give_the_same_steps(seed: int) -> None:
     assert TRAPS.count == traps
 
 
+@pytest.mark.parametrize("seed", range(_SEEDS))
+def test_random_logs_give_the_same_steps_while_feeds_miss_versions(seed: int) -> None:
+    print(f"seed {seed}")
+    traps = TRAPS.count
+    GapLockstep().run_seed(seed)
+    assert TRAPS.count == traps
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_random_histories_give_the_same_steps_where_the_log_is_not_followed(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -64,6 +60,11 @@ def test_random_histories_give_the_same_steps_where_the_log_is_not_followed(
 def test_checked_logs_find_nothing() -> None:
     for seed in range(10):
         Lockstep(KernelMode.CHECK).run(log_history(seed))
+
+
+def test_checked_steps_find_nothing_while_feeds_miss_versions() -> None:
+    for seed in range(10):
+        GapLockstep(KernelMode.CHECK).run_seed(seed)
 
 
 def test_checked_steps_find_nothing() -> None:
@@ -115,131 +116,9 @@ def test_traps_between_batches_that_go_well_change_no_step(
 # ---- planted differences: each must be found by the seeds above ----
 
 
-def _as_kind(kind: Kind, other: Kind) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda monkeypatch: monkeypatch.setitem(plan._NUMBERS, kind, plan._NUMBERS[other])
-
-
-def _other_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reversed_labels(of: SqlType) -> bytes:
-        labels = [member.label for member in of.members][::-1]
-        members = [replace(each, label=label) for each, label in zip(of.members, labels, strict=True)]
-        return labels_of(replace(of, members=tuple(members)))
-
-    labels_of = plan._labels
-    monkeypatch.setattr(plan, "_labels", reversed_labels)
-
-
-def _other_direction(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = plan._key_part
-    monkeypatch.setattr(plan, "_key_part", lambda column, slot, _: part(column, slot, False))
-
-
-def _no_composites(monkeypatch: pytest.MonkeyPatch) -> None:
-    def layout(table: TableDescriptor) -> RowLayout:
-        found = layout_of(table)
-        found.composites = ()
-        return found
-
-    layout_of = plan._layout
-    monkeypatch.setattr(plan, "_layout", layout)
-
-
-def _other_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "literals", lambda member: [*literals(member)[:-1], "] "])
-
-
-def _other_lane(change: Callable[[LanePlan], LanePlan]) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        lane = plan._lane
-        monkeypatch.setattr(plan, "_lane", lambda of, *rest: lane(change(of), *rest))
-
-    return plant
-
-
-def _other_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    def modified_later(version: Any, lanes: list[Any]) -> bytes:
-        written: bytes = version_of(version, lanes)
-        wall, logical = version.table.modified
-        return pack("<2q", wall + 7 * 10**9, logical) + written[16:]
-
-    version_of = plan._version
-    monkeypatch.setattr(plan, "_version", modified_later)
-
-
-def _with_versions(change: Callable[[Version], Version]) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        def write(versions: Sequence[Version], *, with_previous: bool) -> bytes:
-            return write_versions([change(version) for version in versions], with_previous=with_previous)
-
-        write_versions = message.write_versions
-        monkeypatch.setattr("tidegate.kernel.partition_kernel.write_versions", write)
-        # So that all live versions come this way, as they do where the kernel does not follow the log.
-        monkeypatch.setattr(PlainRecords, "_can_follow", lambda _: False)
-
-    return plant
-
-
-def _no_highs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.processor.feeds.kernel_rows.BatchEmission.raise_highs", lambda *_: None)
-
-
-def _templates(change: Callable[[RowTemplates], RowTemplates]) -> Callable[[pytest.MonkeyPatch], None]:
-    return _other_lane(lambda lane: lane._replace(templates=change(lane.templates)))
-
-
-def _without_previous(templates: RowTemplates) -> RowTemplates:
-    """As if no row had replaced another."""
-    replaced = templates.replaced
-    return templates._replace(replaced=replaced and ReplacedTemplates(templates.row, templates.deletion))
-
-
-def _other_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    parameters = plan._parameters
-    monkeypatch.setattr(plan, "_parameters", lambda of: parameters(replace(of, scale=of.scale + 1)))
-
-
-def _other_lane_of(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
-    lane_of = plan._lane_of
-    monkeypatch.setattr(plan, "_lane_of", lambda lane: lane_of(lane)._replace(**changed))
-
-
-_PLANTED: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
-    "a column is read or printed as another kind": _as_kind(Kind.TIMESTAMPTZ, Kind.TIMESTAMP),
-    "a number that prints as text": _as_kind(Kind.OID, Kind.INT),
-    "a number without a sign": _as_kind(Kind.PG_LSN, Kind.INT),
-    "the labels of an enum": _other_labels,
-    "the direction of a key": _other_direction,
-    "a key that its value completes": _no_composites,
-    "the text around datums": _other_text,
-    "the partition": _other_lane(lambda lane: lane._replace(to=lane.to._replace(partitions=7))),
-    "the start of a feed": _other_lane(lambda lane: lane._replace(start=lane.start.prev())),
-    "the template of a row": _templates(lambda each: each._replace(row=each.deletion)),
-    "the key of a deletion": _templates(lambda each: each._replace(deleted_key=each.deletion)),
-    "the row before": _templates(_without_previous),
-    "a previous value": _with_versions(
-        lambda version: version if version.prev_value is None else version._replace(prev_value=b"")
-    ),
-    "tombstones": _templates(lambda each: each._replace(tombstones=False)),
-    "the limit of a row's bytes": _templates(lambda each: each._replace(max_bytes=None)),
-    "the headers of a feed": lambda monkeypatch: _other_lane_of(monkeypatch, headers=()),
-    "a value without text": lambda monkeypatch: _other_lane_of(monkeypatch, empty=b""),
-    "a datum of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_AVRO", plan._JSON),
-    "a time of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_STAMPS", dict.fromkeys(Stamp, 6)),
-    "the digits of a decimal": _other_scale,
-    "the schemas of a record": lambda monkeypatch: _other_lane_of(monkeypatch, to=None),
-    "the version of a table": _other_version,
-    "the time of a row": _with_versions(lambda version: version._replace(timestamp=version.timestamp.next())),
-    "where a row came from": _with_versions(lambda version: version._replace(ordinal=version.ordinal + 1)),
-    "what its writer wants omitted": _with_versions(
-        lambda version: version._replace(omit_in_rangefeeds=False)
-    ),
-    "the highest time of a table": _no_highs,
-}
-
-
-@pytest.mark.parametrize("stage", _PLANTED)
+@pytest.mark.parametrize("stage", PLANTED_IN_ROWS)
 def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _PLANTED[stage](monkeypatch)
+    PLANTED_IN_ROWS[stage](monkeypatch)
     found = False
     for seed in range(_SEEDS):
         try:
@@ -250,77 +129,9 @@ def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPat
     assert found
 
 
-# ---- the same for what the kernel follows of the log ----
-
-
-def _moved(change: Callable[[MovedRange], MovedRange]) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        read = log_message._moved_range
-        monkeypatch.setattr(log_message, "_moved_range", lambda numbers: change(read(numbers)))
-
-    return plant
-
-
-def _changed(change: Callable[[MovedTxn], MovedTxn]) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        read = log_message._moved_txn
-        monkeypatch.setattr(log_message, "_moved_txn", lambda *args: change(read(*args)))
-
-    return plant
-
-
-def _given(change: Callable[[PlainRange], PlainRange]) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        def write(state: LogState) -> bytes:
-            ranges = [None if plain is None else change(plain) for plain in state.ranges]
-            return write_state(state._replace(ranges=ranges))
-
-        write_state = log_message.write_state
-        monkeypatch.setattr(partition_kernel, "write_state", write)
-
-    return plant
-
-
-def _other_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.processor.log_clock.LogClock.go_on", lambda *_: None)
-
-
-def _not_plain_but_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def plain(records: PlainRecords, range_id: RangeId) -> RangeState | None:
-        state = records._table.states.get(range_id)
-        return None if state is None or state.span is None else state
-
-    monkeypatch.setattr(PlainRecords, "_plain", plain)
-
-
-def _no_high(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = log_message.read_followed
-    monkeypatch.setattr(partition_kernel, "read_followed", lambda *args: read(*args)._replace(high=ZERO))
-
-
-_PLANTED_IN_LOGS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
-    "the applied index": _moved(lambda moved: moved._replace(applied=RaftIndex(moved.applied + 1))),
-    "what is closed": _moved(lambda moved: moved._replace(closed=moved.closed.next())),
-    "what is resolved": _moved(lambda moved: moved._replace(resolved=moved.resolved.next())),
-    "the highest version of a range": _moved(lambda moved: moved._replace(high=moved.high.next())),
-    "a heartbeat that waits": _moved(lambda moved: moved._replace(pends_anew=False)),
-    "closed timestamps that fall": _moved(lambda moved: moved._replace(regressions=0)),
-    "the count of intents": _changed(lambda txn: txn._replace(refs=txn.refs and txn.refs + 1)),
-    "the timestamp of a transaction": _changed(lambda txn: txn._replace(timestamp=txn.timestamp.next())),
-    "the anchor of a transaction": _changed(lambda txn: txn._replace(anchor=None)),
-    "a transaction that ended": _changed(lambda txn: txn._replace(dropped=False)),
-    "the oldest transaction beside": _given(lambda plain: plain._replace(beside=None)),
-    "the bounds of a range": _given(lambda plain: plain._replace(span=Span(b"\x00", b"\xff\xff\xff\xff"))),
-    "the generation": _given(lambda plain: plain._replace(generation=Generation(plain.generation + 1))),
-    "the log clock": _other_clock,
-    "which ranges are plain": _not_plain_but_taken,
-    "the highest version of the partition": _no_high,
-}
-
-
-@pytest.mark.parametrize("stage", _PLANTED_IN_LOGS)
+@pytest.mark.parametrize("stage", [*PLANTED_IN_DECODING, *PLANTED_IN_LOGS])
 def test_a_difference_planted_in_following_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _PLANTED_IN_LOGS[stage](monkeypatch)
+    (PLANTED_IN_DECODING | PLANTED_IN_LOGS)[stage](monkeypatch)
     assert any(_differs(seed) for seed in range(_SEEDS))
 
 
@@ -332,12 +143,27 @@ def _differs(seed: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize("stage", PLANTED_AMID_GAPS)
+def test_a_difference_planted_where_feeds_miss_versions_is_found(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PLANTED_AMID_GAPS[stage](monkeypatch)
+    found = False
+    for seed in range(_SEEDS):
+        try:
+            GapLockstep().run_seed(seed)
+        except AssertionError:
+            found = True
+            break
+    assert found
+
+
 def _check_all() -> None:
     for seed in range(_SEEDS):
         Lockstep(KernelMode.CHECK).run(history(seed))
 
 
 def test_a_checked_step_ends_with_an_error_that_shows_the_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    _other_text(monkeypatch)
+    PLANTED_IN_ROWS["the text around datums"](monkeypatch)
     with pytest.raises(StateError, match=r"the kernel and Python differ in records of feed .* by Python"):
         _check_all()

@@ -6,39 +6,24 @@ records in the same order, and fails at the same row with the same words: errors
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from tidegate.changefeed.encoding.encoder import row_templates
-from tidegate.errors import FeedError, StateError, brief
+from tidegate.errors import EncodingError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.batch import OutputRecord, StepResult, UnframedRecord
-from tidegate.processor.feeds.emitter import Emission
+from tidegate.processor.batch import StepResult
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.row_kernel import (
-    FeedRecords,
-    LanePlan,
-    TablePlan,
-    Taken,
-    VersionPlan,
-)
-from tidegate.processor.feeds.version_rows import Decoded, PartitionRows
+from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
+from tidegate.processor.feeds.taken_versions import FeedEmission, RowByPython, TakenVersions, merged
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
-from tidegate.rows import TableDescriptor
-
-
-class FeedEmission(NamedTuple):
-    """What a feed emits of a batch, and the error at which it stopped."""
-
-    feed: PartitionFeed
-    records: Sequence[OutputRecord]
-    unframed: list[UnframedRecord]
-    error: FeedError | None
+from tidegate.rows import TableDescriptor, table_id_of
 
 
 class BatchEmission(NamedTuple):
@@ -78,11 +63,50 @@ class KernelRows:
 
         This changes nothing but the highs of refused versions.
         """
-        kernel = self.ready(receivers)
-        taken = None if kernel is None else kernel.take(versions)
+        taken = self._taken(receivers, versions)
         if taken is None:
             return None
         return self._emission(receivers, taken, [versions[number] for number in taken.refused])
+
+    def take(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> TakenVersions | None:
+        """Return what a kernel makes of versions of which feeds are given some. ``None`` is as for `emit`."""
+        taken = self._taken(receivers, versions)
+        return None if taken is None else TakenVersions(receivers, versions, taken)
+
+    def emit_all(self, feeds: Sequence[PartitionFeed], taken: TakenVersions) -> BatchEmission:
+        """Return what all of the versions give to some of their receivers."""
+        return self._emission(feeds, taken.of(feeds), taken.refused)
+
+    def emit_some(
+        self, feed: PartitionFeed, taken: TakenVersions, versions: Sequence[Version]
+    ) -> BatchEmission:
+        """Return what a feed that has parted is given by ``versions``: those taken, and others, in order.
+
+        The highs are those of its own tables.
+        """
+        others = [(place, version) for place, version in enumerate(versions) if not taken.has(version)]
+        previous = feed.table_ids if feed.shows_previous else frozenset[int]()
+        rows = self._rows.decode(
+            [version for _, version in others], feed.table_ids, previous, self._feeds.starts
+        )
+        refused = [RowByPython(*other, row) for other, row in zip(others, rows, strict=True)]
+        emitted = merged(feed, taken.given(feed, versions), refused)
+        return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)))
+
+    def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
+        """Return the highest timestamp of each table's versions that the feed wants, or another one of it."""
+        starts, highs = self._feeds.starts.rows, dict[int, Timestamp]()
+        for version in versions:
+            table_id = None if version.omit_in_rangefeeds else _table_of(version)
+            if table_id is None or table_id not in feed.table_ids:
+                continue
+            if version.timestamp > max(starts.get(table_id, ZERO), highs.get(table_id, ZERO)):
+                highs[table_id] = version.timestamp
+        return highs
+
+    def _taken(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> Taken | None:
+        kernel = self.ready(receivers)
+        return kernel.take(versions) if kernel is not None and self._is_useful else None
 
     def emit_written(
         self,
@@ -128,9 +152,9 @@ class KernelRows:
         """Return what a kernel has taken, and what Python makes of the versions that it refused."""
         feeds = self._feeds
         rows = self._rows.decode(refused, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
+        by_python = [RowByPython(*each) for each in zip(taken.refused, refused, rows, strict=True)]
         by_feed = zip(receivers, taken.feeds, strict=True)
-        emitted = [_merged(feed, records, taken, refused, rows) for feed, records in by_feed]
-        return BatchEmission(emitted, taken.highs)
+        return BatchEmission([merged(feed, given, by_python) for feed, given in by_feed], taken.highs)
 
     @contextmanager
     def compared(self, emitted: BatchEmission, result: StepResult) -> Iterator[None]:
@@ -155,7 +179,10 @@ class KernelRows:
         _require_equal("", "highest timestamps", sorted(highs.items()), sorted(self._rows.highs.items()))
 
     def ready(self, receivers: Sequence[PartitionFeed]) -> Kernel | None:
-        """Return the kernel with a plan for these receivers; ``None`` if it can write nothing for them."""
+        """Return the kernel with a plan for these receivers; ``None`` without a kernel, or a descriptor.
+
+        It follows the log also where it can write nothing for them.
+        """
         if not self._is_open:
             self._is_open = True
             self._kernel = self._kernels.open()
@@ -166,15 +193,22 @@ class KernelRows:
             self._planned, self._active = planned, self._feeds.active
             self.plan_number += 1
             self._is_useful = self._kernel.plan(list(self._tables(receivers)), len(receivers))
-        return self._kernel if self._is_useful else None
+        return self._kernel
 
     def _tables(self, receivers: Sequence[PartitionFeed]) -> Iterator[TablePlan]:
         starts = self._feeds.starts.rows
-        for table_id in sorted(self._feeds.wanted_tables):
+        for table_id in sorted(self._feeds.wanted_tables) if receivers else ():
             versions = tuple(
                 _version_plan(table, receivers) for table in self._rows.catalog.versions(table_id)
             )
             yield TablePlan(table_id, starts.get(table_id, ZERO), versions)
+
+
+def _table_of(version: Version) -> int | None:
+    try:
+        return table_id_of(version.key)
+    except EncodingError:
+        return None  # it is not a table's key, but the store's own data
 
 
 def _version_plan(table: TableDescriptor, receivers: Sequence[PartitionFeed]) -> VersionPlan:
@@ -199,39 +233,6 @@ def _continued(before: FeedEmission, more: FeedEmission) -> FeedEmission:
         return before
     before.unframed.extend(more.unframed)
     return before._replace(records=joined(before.records, more.records), error=more.error)
-
-
-def _merged(
-    feed: PartitionFeed,
-    given: FeedRecords,
-    taken: Taken,
-    refused: Sequence[Version],
-    rows: Sequence[Decoded],
-) -> FeedEmission:
-    """Return a feed's records: those of the kernel, and Python's of the refused versions in their places."""
-    emitter = feed.emitter
-    if emitter is None or not refused:
-        return FeedEmission(feed, given.records, given.unframed, None)
-    into = Emission([], [])
-    given = given._replace(records=list(given.records))  # parts are cut out of it: each record is made once
-    begin = 0
-    for number, version, row in zip(taken.refused, refused, rows, strict=True):
-        end = begin
-        while end < len(given.numbers) and given.numbers[end] < number:
-            end += 1
-        _extend(into, given, begin, end)
-        begin = end
-        error = emitter.emit([version], [row], into)
-        if error is not None:
-            return FeedEmission(feed, into.records, into.unframed, error)
-    _extend(into, given, begin, len(given.numbers))
-    return FeedEmission(feed, into.records, into.unframed, None)
-
-
-def _extend(into: Emission, given: FeedRecords, begin: int, end: int) -> None:
-    """Append records of a kernel; a feed has them in one of the two forms."""
-    into.records.extend(given.records[begin:end])
-    into.unframed.extend(given.unframed[begin:end])
 
 
 def _require_equal(feed_id: str, what: str, ours: Sequence[object], reference: Sequence[object]) -> None:

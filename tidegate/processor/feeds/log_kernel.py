@@ -78,7 +78,7 @@ class MovedRange(NamedTuple):
     """A range that a batch has touched, by its number, as it is now.
 
     ``pending`` counts only if the range ``pends_anew``. ``regressions`` is how often its closed timestamp
-    would have fallen in the batch.
+    would have fallen in the batch. ``heard_ms`` is the elapsed log time at its last record.
     """
 
     number: int
@@ -89,6 +89,7 @@ class MovedRange(NamedTuple):
     pends_anew: bool
     pending: Closing | None
     regressions: int
+    heard_ms: int
 
 
 class Anchor(NamedTuple):
@@ -133,7 +134,7 @@ class LogKernel(Protocol):
     """A kernel of one log partition that follows its log."""
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
-        """Read the next records. ``None``: Python has to take them."""
+        """Read the next records, by a plan of their rows. ``None``: Python has to take them."""
 
     def follow(self, state: LogState) -> Followed | None:
         """Follow the records that were read last. ``None``: Python has to take them."""

@@ -146,7 +146,7 @@ class RangeEntries:
         elif state.lags:
             state.heard_ms = self._table.clock.elapsed_ms
 
-    def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
+    def commit(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give committed versions to the feeds."""
         if versions:
             self._committed.shared += versions
@@ -206,7 +206,7 @@ class RangeEntries:
                 state.high, highest = high, state.high  # so that a quarantined range keeps its old one
                 self.horizon.require(highest, "the time of a version", record)
                 state.high = highest
-            self._commit(state, versions)
+            self.commit(state, versions)
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):
@@ -245,7 +245,7 @@ class RangeEntries:
             if backlog is None:
                 self._catch_ups.take_chunk(chunk)
             else:
-                self._commit(state, self._healing.take(backlog, chunk))
+                self.commit(state, self._healing.take(backlog, chunk))
         except MalformedEntry as error:
             state.refused_chunks += 1
             self._quarantines.report_chunk(chunk, record, error)

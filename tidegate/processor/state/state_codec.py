@@ -240,10 +240,9 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
         message.claimed_since_ms = state.claimed_since_ms
     if state.scan is not None:
         message.scan.CopyFrom(scan_message(state.scan))
-    message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
-    message.claims.extend(map(claim_message, sorted(state.claims)))
-    message.heirs.extend(map(claim_message, state.heirs))
-    message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
+    _fill_claims(message, state)
+    if state.lags:
+        message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
     if state.accounted.says_more(state.applied):
         _fill_accounted(message.accounted, state.accounted)
     for (start, end), time, last, first in state.mutated:
@@ -257,6 +256,18 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
             first_wall=first.wall,
             first_logical=first.logical,
         )
+
+
+def _fill_claims(message: pb.Range, state: RangeState) -> None:
+    """Fill in claims and hand-offs. An idle range has none, and its row is written with each heartbeat."""
+    if state.hand_offs:
+        message.hand_offs.extend(
+            hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs)
+        )
+    if state.claims:
+        message.claims.extend(map(claim_message, sorted(state.claims)))
+    if state.heirs:
+        message.heirs.extend(map(claim_message, state.heirs))
 
 
 def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
@@ -308,6 +319,8 @@ def is_chunk_key(key: bytes) -> bool:
 def chunk_rows(state: RangeState) -> Iterator[StateChange]:
     """Yield the rows of an incomplete snapshot's chunks that came or went since the last call."""
     stored, chunks = state.stored_chunks, state.chunks
+    if not stored and not chunks:
+        return
     for number, chunk in enumerate(chunks):
         if number >= len(stored) or stored[number] is not chunk:
             yield StateChange(StateTable.RANGES, _chunk_key(state, number), _VERSION + encode_entry(chunk))

@@ -1,0 +1,103 @@
+"""Versions whose records a kernel has written, for feeds that are given all or only some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from tidegate.errors import FeedError
+from tidegate.processor.batch import OutputRecord, UnframedRecord
+from tidegate.processor.feeds.emitter import Emission
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
+from tidegate.processor.feeds.version_rows import Decoded
+from tidegate.ranges.version import Version
+
+_NOT_TAKEN: Final = -1
+
+
+class FeedEmission(NamedTuple):
+    """What a feed emits of a batch, and the error at which it stopped."""
+
+    feed: PartitionFeed
+    records: Sequence[OutputRecord]
+    unframed: list[UnframedRecord]
+    error: FeedError | None
+
+
+class RowByPython(NamedTuple):
+    """A version that Python has to take, its place among those that a feed is given, and its row."""
+
+    place: int
+    version: Version
+    row: Decoded
+
+
+class TakenVersions:
+    """The ``versions`` of a batch that a kernel has ``taken`` for ``receivers``.
+
+    Each version counts as the object that it is: two feeds that are given one version have the same object.
+    """
+
+    def __init__(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], taken: Taken) -> None:
+        self._taken = taken
+        self._by_feed = {feed.id: records for feed, records in zip(receivers, taken.feeds, strict=True)}
+        self.refused = [versions[number] for number in taken.refused]
+        refused = frozenset(taken.refused)
+        self._numbers = {
+            id(version): number for number, version in enumerate(versions) if number not in refused
+        }
+
+    def has(self, version: Version) -> bool:
+        """Whether the kernel has taken this version, so that its records are here."""
+        return id(version) in self._numbers
+
+    def of(self, feeds: Sequence[PartitionFeed]) -> Taken:
+        """Return what was taken for some of the receivers alone."""
+        return self._taken._replace(feeds=[self._by_feed[feed.id] for feed in feeds])
+
+    def given(self, feed: PartitionFeed, versions: Iterable[Version]) -> FeedRecords:
+        """Return a receiver's records of some versions, in the order of these.
+
+        Versions that the kernel has not taken have none. The numbers of the records are places among
+        ``versions``.
+        """
+        whole = self._by_feed[feed.id]
+        written = list(whole.records)  # each record is made once
+        places: dict[int, list[int]] = {}
+        for at, of in enumerate(whole.numbers):
+            places.setdefault(of, []).append(at)
+        given = FeedRecords(records := [], [], [])
+        for place, version in enumerate(versions):
+            for at in places.get(self._numbers.get(id(version), _NOT_TAKEN), ()):
+                records += written[at : at + 1]
+                given.unframed.extend(whole.unframed[at : at + 1])
+                given.numbers.append(place)
+        return given
+
+
+def merged(feed: PartitionFeed, given: FeedRecords, refused: Sequence[RowByPython]) -> FeedEmission:
+    """Return a feed's records: those of the kernel, and Python's of the refused versions in their places."""
+    emitter = feed.emitter
+    if emitter is None or not refused:
+        return FeedEmission(feed, given.records, given.unframed, None)
+    into = Emission([], [])
+    given = given._replace(records=list(given.records))  # parts are cut out of it: each record is made once
+    begin = 0
+    for place, version, row in refused:
+        end = begin
+        while end < len(given.numbers) and given.numbers[end] < place:
+            end += 1
+        _extend(into, given, begin, end)
+        begin = end
+        error = emitter.emit([version], [row], into)
+        if error is not None:
+            return FeedEmission(feed, into.records, into.unframed, error)
+    _extend(into, given, begin, len(given.numbers))
+    return FeedEmission(feed, into.records, into.unframed, None)
+
+
+def _extend(into: Emission, given: FeedRecords, begin: int, end: int) -> None:
+    """Append records of a kernel; a feed has them in one of the two forms."""
+    into.records.extend(given.records[begin:end])
+    into.unframed.extend(given.unframed[begin:end])
