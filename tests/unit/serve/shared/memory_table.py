@@ -23,6 +23,7 @@ from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.gate.row_gate import GateOpening, RowGate
+from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.update import RowValues
 
@@ -122,8 +123,8 @@ class MemoryTable:
         self.streams: list[SharedStream] = []
         self.thread.start()
 
-    def stream(self, text: str, **options: Any) -> SharedStream:
-        plan = plan_of(text)
+    def stream(self, text: str, dialect: Dialect = Dialect.TIDEGATE, **options: Any) -> SharedStream:
+        plan = plan_of(text, dialect)
         columns = StreamColumns(plan.shape.header, (ShownType.TEXT,) * len(plan.shape.header))
         stream = SharedStream(self.shared, plan, columns, self.threads, self.streams.remove, **options)
         self.streams.append(stream)
