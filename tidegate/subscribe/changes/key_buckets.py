@@ -5,7 +5,8 @@
 2. A bucket is read back at a time. The newest row of each of its keys is left. A bucket that has no room in
    memory is first distributed again, by other digits of the hash.
 
-A block of a store has the numbers of its rows' partitions (4 bytes each), then what `spilled_rows` packs.
+A block of a store has the numbers of its rows' partitions (4 bytes each), the hashes of their keys (8 bytes
+each), then what `spilled_rows` packs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidegate.subscribe.gate.feed_record import FeedPartition
-from tidegate.subscribe.gate.opened_rows import OpenedRows, in_order, joined_rows, key_hashes
+from tidegate.subscribe.gate.opened_rows import OpenedRows, in_order, joined_rows
 from tidegate.subscribe.gate.row_chunk import RowChunk, int_column, memory_of
 from tidegate.subscribe.gate.spilled_rows import BlockStore, packed, unpacked
 
@@ -141,23 +142,23 @@ class KeyBuckets:
         chunk = RowChunk(
             int_column(rows.offsets), rows.walls, rows.logicals, rows.keys, rows.values, rows.records, 0
         )
-        ticket = self._store.put(numbers.tobytes() + packed([chunk]))
+        ticket = self._store.put(numbers.tobytes() + rows.key_hashes.tobytes() + packed([chunk]))
         return _Block(ticket, len(rows), _memory_of(rows))
 
     def _taken_back(self, block: _Block) -> OpenedRows:
         content = self._store.take(block.ticket)
         numbers = np.frombuffer(content, _NUMBER, block.rows).tolist()
-        chunk = unpacked(content[4 * block.rows :])
-        places = [self._places[number] for number in numbers]
+        hashes = np.frombuffer(content, np.int64, block.rows, 4 * block.rows)
+        chunk = unpacked(content[12 * block.rows :])
         return OpenedRows(
             chunk.walls,
             chunk.logicals,
-            places,
+            [self._places[number] for number in numbers],
             chunk.offsets.tolist(),
             chunk.keys,
             chunk.values,
             chunk.records,
-            key_hashes(places[0].topic, chunk.keys),
+            hashes,
         )
 
     def _number_of(self, place: FeedPartition) -> int:

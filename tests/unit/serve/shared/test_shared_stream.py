@@ -48,9 +48,14 @@ async def read_to(table: MemoryTable, wall: int) -> None:
         await asyncio.sleep(0.0005)
 
 
-@given(history=topic_histories(), as_of=times(), seed=st.integers(0, 2**32))
+@given(
+    history=topic_histories(),
+    as_of=times(),
+    seed=st.integers(0, 2**32),
+    memory_bytes=st.sampled_from([None, 0, 2_000]),
+)
 def test_every_stream_sees_the_table_as_of_each_frontier(
-    history: TopicHistory, as_of: Timestamp, seed: int
+    history: TopicHistory, as_of: Timestamp, seed: int, memory_bytes: int | None
 ) -> None:
     """Five streams begin at any moment, and are as slow as it happens."""
     random = Random(seed)
@@ -70,7 +75,7 @@ def test_every_stream_sees_the_table_as_of_each_frontier(
         assert follower.states[-1][0] == frontier_after(END)
 
     async def test() -> None:
-        async with memory_table(history, as_of) as table:
+        async with memory_table(history, as_of, memory_bytes=memory_bytes) as table:
             await asyncio.gather(*(one(table, random.choice(MODES)) for _ in range(5)))
 
     run(test)
