@@ -26,6 +26,7 @@ from bench.open_intents import open_intents
 from bench.rangefeed import range_feed_costs
 from bench.report import Report
 from bench.restarts import restarts
+from bench.served import copy_cost, event_delay
 from bench.spark import SparkSizes, spark_costs
 from bench.spark_dataframe import frame_costs
 from bench.splits import split_lag
@@ -175,6 +176,8 @@ class Bench:
         """Subscriptions beside a consumer that only takes keys and values."""
         self.report.subscribe += subscribe_costs(self.topics, self.sizes.subscribed_rows, self.seed)
         self.report.batch_delay = batch_delay(self.topics, self.sizes.marker_s, 2_000, self.seed)
+        self.report.copy = copy_cost(self.topics, self.sizes.subscribed_rows // 4, self.seed)
+        self.report.event_delay = event_delay(self.topics, self.sizes.marker_s, 100, 200, self.seed)
 
     def spark(self) -> None:
         """The Spark engine beside Spark's own copy."""

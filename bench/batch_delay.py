@@ -21,11 +21,11 @@ from bench.topics import BenchTopics
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 
-_ROUNDS_PER_S: Final = 10
+ROUNDS_PER_S: Final = 10
 _SILENCE_S: Final = 30.0
 _KEYS: Final = 50_000
 #: Rounds that are not counted: the reader begins.
-_FIRST_ROUNDS: Final = 10
+FIRST_ROUNDS: Final = 10
 
 
 class BatchDelay(NamedTuple):
@@ -43,6 +43,12 @@ class DelayMeter:
     def __init__(self) -> None:
         self._readable: dict[Timestamp, float] = {}
         self._given: dict[Timestamp, float] = {}
+
+    def of_another_reader(self) -> DelayMeter:
+        """Return a meter for another reader of the same markers."""
+        other = DelayMeter()
+        other._readable = self._readable
+        return other
 
     def readable(self, marker: Timestamp, at_s: float) -> None:
         """Take an acknowledgement of a marker; that of the last partition counts."""
@@ -69,10 +75,10 @@ def batch_delay(topics: BenchTopics, seconds: float, rows_per_s: int, seed: int)
     """Read a topic while it is written to, for so many seconds."""
     topic = f"delay-{uuid.uuid4().hex[:8]}"
     topics.create(topic, PARTITIONS)
-    meter, rounds = DelayMeter(), _FIRST_ROUNDS + int(seconds * _ROUNDS_PER_S)
+    meter, rounds = DelayMeter(), FIRST_ROUNDS + int(seconds * ROUNDS_PER_S)
     begin = time.time_ns()
     last = Timestamp(begin + rounds)
-    writer = _RoundWriter(topics.bootstrap, topic, meter, begin, rows_per_s // _ROUNDS_PER_S, seed)
+    writer = RoundWriter(topics.bootstrap, topic, meter, begin, rows_per_s // ROUNDS_PER_S, seed)
     writer.write(0)
     writer.flush()
     thread = threading.Thread(target=writer.run, args=(rounds,), daemon=True)
@@ -87,11 +93,11 @@ def batch_delay(topics: BenchTopics, seconds: float, rows_per_s: int, seed: int)
             if batch.frontier > last:
                 break
     thread.join()
-    delays = sorted(delay * 1e3 for delay in meter.delays_s()[_FIRST_ROUNDS:])
+    delays = sorted(delay * 1e3 for delay in meter.delays_s()[FIRST_ROUNDS:])
     return BatchDelay(rows_per_s, len(delays), percentile(delays, 0.5), percentile(delays, 0.99))
 
 
-class _RoundWriter:
+class RoundWriter:
     """Writes rounds: the rows of one timestamp, then their marker on every partition."""
 
     def __init__(
@@ -106,7 +112,7 @@ class _RoundWriter:
     def run(self, rounds: int) -> None:
         due = time.perf_counter()
         for number in range(1, rounds + 1):
-            due += 1 / _ROUNDS_PER_S
+            due += 1 / ROUNDS_PER_S
             while (left := due - time.perf_counter()) > 0:
                 self._producer.poll(min(left, 0.01))
             self.write(number)

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +26,7 @@ from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
 from bench.restarts import Restarts
+from bench.served import CopyCost, EventDelay
 from bench.spark import SparkCosts, SparkOverhead, SparkRanges, SparkRate, SparkRatio, SparkStage
 from bench.spark_dataframe import FrameCost
 from bench.splits import SplitLag
@@ -34,6 +35,12 @@ from bench.subscribe import SubscribeCost
 
 _WHOLE: str = "whole step"
 _WORKER: str = "tidegate worker"
+
+
+#: Results that are one line each.
+_Single: TypeAlias = (
+    BatchDelay | CopyCost | EventDelay | MarkerLag | SplitLag | Restarts | IdleRanges | OpenIntents
+)
 
 
 @dataclass(slots=True)
@@ -58,6 +65,8 @@ class Report:
     catch_up: CatchUpCosts | None = None
     subscribe: list[SubscribeCost] = field(default_factory=list)
     batch_delay: BatchDelay | None = None
+    copy: CopyCost | None = None
+    event_delay: EventDelay | None = None
     spark: SparkCosts | None = None
     dataframe: list[FrameCost] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -97,6 +106,8 @@ class Report:
             "frontier": [cost._asdict() for cost in self.frontier],
             "subscribe": [cost._asdict() for cost in self.subscribe],
             "batch_delay": self.batch_delay and self.batch_delay._asdict(),
+            "copy": self.copy and self.copy._asdict(),
+            "event_delay": self.event_delay and self.event_delay._asdict(),
             "forward": [cost._asdict() for cost in self.forward],
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
             "catch_up": self.catch_up and _catch_up_json(self.catch_up),
@@ -128,9 +139,6 @@ class Report:
         if self.subscribe:
             title = "subscriptions beside a raw consumer, processor time"
             console.print(_table(title, SubscribeCost._fields, self.subscribe))
-        if self.batch_delay:
-            title = "from a marker that can be read to its batch"
-            console.print(_table(title, BatchDelay._fields, [self.batch_delay]))
         self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
@@ -151,8 +159,11 @@ class Report:
             title = "a feed as a DataFrame, beside Spark's Kafka source on its topic"
             console.print(_table(title, FrameCost._fields, self.dataframe))
 
-    def _single(self) -> Iterable[tuple[str, MarkerLag | SplitLag | Restarts | IdleRanges | OpenIntents]]:
+    def _single(self) -> Iterable[tuple[str, _Single]]:
         found = (
+            ("from a marker that can be read to its batch", self.batch_delay),
+            ("COPY of the server beside a raw consumer", self.copy),
+            ("from a marker that can be read to its event at each client", self.event_delay),
             ("marker lag", self.marker_lag),
             ("marker lag while every range splits once", self.split_lag),
             ("from kill -9 to the next marker", self.restarts),

@@ -39,7 +39,7 @@ _ROUNDS: Final = 3
 _BEGIN_NS: Final = 1_763_000_000_000_000_000
 _START: Final = Timestamp(1)
 _COLUMNS: Final = ("amount", "created", "currency", "customer", "id", "note", "paid", "status")
-_RELATION: Final = Relation(TableName("orders"), _COLUMNS, ("id",))
+RELATION: Final = Relation(TableName("orders"), _COLUMNS, ("id",))
 _SILENCE_S: Final = 30.0
 
 
@@ -94,7 +94,7 @@ def subscribe_costs(topics: BenchTopics, rows: int, seed: int) -> list[Subscribe
         end = fill_topic(topics.bootstrap, topic, rows, seed, with_before=with_before)
         runs: dict[str, list[_Run]] = {"raw": []}
         for _ in range(_ROUNDS):
-            runs["raw"].append(_timed(partial(_consume, topics.bootstrap, topic)))
+            runs["raw"].append(_timed(partial(consume_raw, topics.bootstrap, topic)))
             for case, asked in _CASES.items():
                 if asked.with_before is with_before:
                     subscribe = partial(_subscribe, topics.bootstrap, topic, asked, end)
@@ -123,7 +123,7 @@ def _timed(consume: Callable[[], object]) -> _Run:
     return _Run(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def _consume(bootstrap: str, topic: str) -> None:
+def consume_raw(bootstrap: str, topic: str) -> None:
     """Take error, key and value of every record, up to each partition's end."""
     consumer = Consumer(
         {
@@ -157,14 +157,19 @@ def open_subscription(
     key_table: Path | None = None,
 ) -> LiveSubscription:
     """Subscribe to a topic that was written by hand, of a feed that no application has."""
+    table = bench_table(bootstrap, topic, with_before=with_before)
+    plan = plan_subscribe(parse_subscribe(statement), Relations([RELATION]), time.time_ns())
+    return LiveSubscription(table, plan, key_table=key_table)
+
+
+def bench_table(bootstrap: str, topic: str, *, with_before: bool = False) -> SubscribableTable:
+    """Return the table of such a topic."""
     options = FeedOptions(
         updated=True, diff=with_before, resolved_interval_ns=0, initial_scan=InitialScan.YES
     )
-    target = FeedTarget(_RELATION.name, 1, topic, PARTITIONS, ())
+    target = FeedTarget(RELATION.name, 1, topic, PARTITIONS, ())
     feed = FeedTopics(options, _START, (target,), feed_id="bench")
-    table = SubscribableTable(feed, target, _RELATION, KafkaConnection(bootstrap))
-    plan = plan_subscribe(parse_subscribe(statement), Relations([_RELATION]), time.time_ns())
-    return LiveSubscription(table, plan, key_table=key_table)
+    return SubscribableTable(feed, target, RELATION, KafkaConnection(bootstrap))
 
 
 def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:

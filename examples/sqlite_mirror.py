@@ -5,6 +5,8 @@
 Each batch is complete up to one time. Its rows and its token are stored in one transaction, so the mirror
 goes on behind the last batch that it has, whenever it was killed. Two mirrors of one name never mix: the
 checkpoint takes a token only from the process that acquired it last.
+
+The snapshot comes in chunks, which wait in a table of their own. With the last chunk they become the mirror.
 """
 
 from __future__ import annotations
@@ -34,26 +36,45 @@ class Mirror:
 
     def __init__(self, database: sqlite3.Connection, table: str, columns: Sequence[str], key: int) -> None:
         self._database = database
-        self._table = _quoted(table)
+        self._table, self._incoming = _quoted(table), _quoted(f"{table} incoming")
         names, keys = list(map(_quoted, columns)), list(map(_quoted, columns[:key]))
         self._key = key
-        self._put = f"INSERT OR REPLACE INTO {self._table} VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - quoted
         is_key = " AND ".join(f"{name} = ?" for name in keys)
-        self._drop = f"DELETE FROM {self._table} WHERE {is_key}"  # noqa: S608 - quoted
-        database.execute(
-            f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(names)}, PRIMARY KEY ({', '.join(keys)}))"
-        )
+        self._put, self._drop = {}, {}
+        for each in (self._table, self._incoming):
+            self._put[each] = f"INSERT OR REPLACE INTO {each} VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - quoted
+            self._drop[each] = f"DELETE FROM {each} WHERE {is_key}"  # noqa: S608 - quoted
+            database.execute(
+                f"CREATE TABLE IF NOT EXISTS {each} ({', '.join(names)}, PRIMARY KEY ({', '.join(keys)}))"
+            )
+        self._amid_snapshot = False
+
+    def begin_snapshot(self) -> None:
+        """Say that the next chunk is the first one of a snapshot, as it is for a new mirror."""
+        self._amid_snapshot = False
 
     def apply(self, batch: SubscriptionBatch) -> None:
         """Apply a batch within the transaction that is open; a snapshot replaces what is there."""
+        if not batch.is_partial and not batch.is_snapshot:
+            self._apply(batch, self._table)
+            return
+        if not self._amid_snapshot:  # chunks of a snapshot that did not come to its end may be there
+            self._database.execute(f"DELETE FROM {self._incoming}")  # noqa: S608 - quoted
+        self._amid_snapshot = batch.is_partial
+        self._apply(batch, self._incoming)
         if batch.is_snapshot:
             self._database.execute(f"DELETE FROM {self._table}")  # noqa: S608 - quoted
+            self._database.execute(f"INSERT INTO {self._table} SELECT * FROM {self._incoming}")  # noqa: S608 - quoted
+            self._database.execute(f"DELETE FROM {self._incoming}")  # noqa: S608 - quoted
+
+    def _apply(self, batch: SubscriptionBatch, table: str) -> None:
+        put, drop = self._put[table], self._drop[table]
         for _, state, *values in batch.rows:
             row = [stored(value) for value in values]
             if state == DELETE:
-                self._database.execute(self._drop, row[: self._key])
+                self._database.execute(drop, row[: self._key])
             else:
-                self._database.execute(self._put, row)
+                self._database.execute(put, row)
 
 
 def mirror(
@@ -68,11 +89,15 @@ def mirror(
     ``subscribe``."""
     held = SqlCheckpoints(database, SQLITE).acquire(f"mirror of {table}")
     statement = subscribe_statement(table, envelope="upsert", key=key)
-    with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
+    with subscribe(
+        statement, connection, token=held.token or "", snapshot_chunks=True, **feed
+    ) as subscription:
         target = Mirror(database, table, subscription.header[OWN:], len(key))
         for batch in islice(subscription, batches):
             with database:  # commits both, or neither
-                held.commit(str(batch.token))
+                held.require_held() if batch.is_partial else held.commit(str(batch.token))
+                if batch.loss is not None:
+                    target.begin_snapshot()
                 target.apply(batch)
 
 

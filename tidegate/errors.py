@@ -154,10 +154,19 @@ class CredentialsExpired(RetryError):
 
 
 class FellBehind(RetryError):
-    """More rows waited for a reader than its server holds; the token resumes the subscription."""
+    """More rows waited for a reader than its server holds.
+
+    ``token`` is that of the last batch that the reader was given: it resumes the subscription. It is empty
+    where only a snapshot can begin it again. ``hint`` says the same to people.
+    """
 
     code: ClassVar[str] = "fell_behind"
     sqlstate: ClassVar[str] = "53200"
+
+    def __init__(self, message: str, token: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.token = token
+        self.hint = hint
 
 
 class FatalError(TidegateError):

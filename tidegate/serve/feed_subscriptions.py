@@ -208,7 +208,11 @@ class FeedSubscriptions:
             raise RetryError(f"{most} subscriptions have a reader of their own, and no more can; try later")
         self._own_readers += 1
         opening = asyncio.ensure_future(
-            self._in_thread(lambda: LiveSubscription(planned.table, planned.plan, token, spill=self._spill))
+            self._in_thread(
+                lambda: LiveSubscription(
+                    planned.table, planned.plan, token, spill=self._spill, snapshot_chunks=True
+                )
+            )
         )
         try:
             return await asyncio.shield(opening)

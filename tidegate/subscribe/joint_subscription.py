@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tidegate.subscribe.client.joint_token import JointToken
@@ -35,6 +35,7 @@ class JointBatch(Generic[BatchT]):
         is_snapshot: whether the joint snapshot is complete with this batch.
         token: to resume all of them after this batch; ``None`` where only a snapshot can begin again.
         is_last: whether UP TO is reached.
+        is_partial: whether it is a chunk of a snapshot; one member alone can have its snapshot in chunks.
     """
 
     frontier: Frontier
@@ -42,6 +43,7 @@ class JointBatch(Generic[BatchT]):
     is_snapshot: bool
     token: JointToken | None
     is_last: bool
+    is_partial: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,12 @@ class JointSubscription:
         with self._first_error:
             return self._advance(opening, offsets)
 
+    def following(self) -> JointBatch[SubscriptionBatch] | None:
+        """Return the next chunk of the snapshot that ``advance`` began with; ``None`` behind the last one."""
+        with self._first_error:
+            found = {name: member.subscription.following() for name, member in self._members.items()}
+            return self._joined({name: batch for name, batch in found.items() if batch is not None})
+
     def _advance(
         self, opening: GateOpening, offsets: Mapping[FeedPartition, int]
     ) -> JointBatch[SubscriptionBatch] | None:
@@ -93,6 +101,9 @@ class JointSubscription:
             )
             if batch is not None:
                 batches[name] = batch
+        return self._joined(batches)
+
+    def _joined(self, batches: Mapping[str, SubscriptionBatch]) -> JointBatch[SubscriptionBatch] | None:
         if not batches:
             return None
         tokens = {name: each.token for name, each in batches.items() if each.token is not None}
@@ -103,4 +114,5 @@ class JointSubscription:
             any(batch.is_snapshot for batch in batches.values()),
             JointToken(tokens) if len(tokens) == len(self._members) else None,
             some.is_last,
+            is_partial=some.is_partial,
         )

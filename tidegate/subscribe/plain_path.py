@@ -19,7 +19,7 @@ from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.changes.newest_rows import NewestRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.row_updates import RowBefore
-from tidegate.subscribe.gate.opened_rows import OpenedRows
+from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
 from tidegate.subscribe.gate.row_gate import GateOpening
 from tidegate.subscribe.outputs.output_stage import OutputBounds
 from tidegate.subscribe.outputs.plain_rows import plain_rows
@@ -71,12 +71,16 @@ class PlainPath:
         The table of rows by key takes the snapshot's rows in any case.
         """
         newest, self._newest = self._newest.rows(), NewestRows()
+        return self.snapshot_rows(newest, opening.decode)
+
+    def snapshot_rows(self, newest: OpenedRows, decode: DecodeRow) -> list[RowValues]:
+        """Return rows that are the newest of their keys at AS OF, as ``_first_rows`` does."""
         pieces = [newest.part(at, at + _DECODED_ROWS) for at in range(0, len(newest), _DECODED_ROWS)]
         del newest  # so that the bytes of each piece go when it is decoded
         pieces.reverse()
         shown: list[RowValues | None] = []
         while pieces:
-            shown += [row for row in self._changes.begin(pieces.pop(), opening.decode) if row is not None]
+            shown += [row for row in self._changes.begin(pieces.pop(), decode) if row is not None]
         if not self._bounds.snapshot:
             return []
         return self._show([(self._head(self._bounds.as_of), 0, len(shown))], [None] * len(shown), shown)

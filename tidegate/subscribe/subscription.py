@@ -8,22 +8,27 @@
 4. The outputs stage holds them until AS OF is passed, and gives them the statement's form (`outputs`).
 5. A batch has the rows, the frontier, and a token. A consumer stores the token with what it applied; a
    resume from it has every row of later batches, and none of this one.
+
+A snapshot comes as one batch, or in chunks where they are asked for (`docs/subscribe.md`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tidegate.errors import HistoryLost, UnreadableRow
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.changes.key_buckets import KeyBuckets
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
+from tidegate.subscribe.gate.opened_rows import OpenedRows
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
 from tidegate.subscribe.plain_path import PlainPath
@@ -31,7 +36,7 @@ from tidegate.subscribe.plan import SubscribePlan, require_bounds
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
-from tidegate.subscribe.updates.update import RowValues
+from tidegate.subscribe.updates.update import RowValues, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class SubscriptionBatch:
         is_snapshot: whether the snapshot is complete with this batch.
         token: to resume after this batch; ``None`` where only a snapshot can begin it again.
         is_last: whether UP TO is reached.
+        is_partial: whether it is a chunk of a snapshot that goes on: its frontier is AS OF, it has no token,
+            and its rows are valid once the batch that ``is_snapshot`` is there.
     """
 
     frontier: Frontier
@@ -51,6 +58,7 @@ class SubscriptionBatch:
     is_snapshot: bool
     token: ResumeToken | None
     is_last: bool
+    is_partial: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +77,19 @@ class SubscriptionSource:
 
 
 class Subscription:
-    """The state of one subscription. After an error each call raises the same error."""
+    """The state of one subscription. After an error each call raises the same error.
+
+    Attributes:
+        copies: how many exact copies were left out of a snapshot in chunks, beside those that the gate drops.
+    """
 
     __slots__ = (
         *(
             "_bounds",
+            "_buckets",
             "_changes",
             "_first_error",
+            "_following",
             "_key_rows",
             "_offsets",
             "_outputs",
@@ -84,7 +98,7 @@ class Subscription:
             "_resumable",
             "_selection",
         ),
-        *("_snapshot_due", "_updates", "fingerprint"),
+        *("_snapshot_due", "_updates", "copies", "fingerprint"),
     )
 
     def __init__(
@@ -95,8 +109,13 @@ class Subscription:
         *,
         start: GateStart | None = None,
         track_keys: bool = False,
+        chunks: Spill | None = None,
     ) -> None:
-        """Begin at ``as_of`` (`ReadableHistory.choose_as_of`); ``start`` is where its gate begins."""
+        """Begin at ``as_of`` (`ReadableHistory.choose_as_of`); ``start`` is where its gate begins.
+
+        With ``chunks`` the snapshot comes in chunks, whose rows take about an opening's memory; the rest
+        waits in its store. The plan has to be one that ``comes_in_chunks`` from this AS OF on.
+        """
         source = source or SubscriptionSource()
         before = row_before(plan, tells_before=source.tells_before)
         self.fingerprint = fingerprint(plan, source.name)
@@ -114,6 +133,9 @@ class Subscription:
         self._plain = PlainPath(plan, self._bounds, before, self._key_rows) if plain else None
         self._resumable = not track_keys and not keeps_rows(plan)
         self._snapshot_due = plan.snapshot
+        self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
+        self._following: Iterator[SubscriptionBatch] = iter(())
+        self.copies = 0
         self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
         self._first_error = FirstError()
 
@@ -129,18 +151,73 @@ class Subscription:
     def advance(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
         """Return the batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
 
-        ``offsets`` are the gate's (and its side markers') after the opening. Raises ``UnreadableRow`` also
-        for rows whose JSON is nested too deeply to be put in order.
+        ``offsets`` are the gate's (and its side markers') after the opening. The first chunk of a snapshot is
+        returned here, and ``following`` returns the others: call it until it returns ``None``. Raises
+        ``UnreadableRow`` also for rows whose JSON is nested too deeply to be put in order.
         """
         with self._first_error:
             try:
-                return None if self._outputs.ended else self._batch(opening, offsets)
+                if self._outputs.ended:
+                    return None
+                if self._buckets is None:
+                    return self._batch(opening, offsets)
+                self._following = self._in_chunks(self._buckets, opening, offsets)
+                return next(self._following, None)
             except RecursionError:
-                raise _too_deep(opening) from None
+                raise _too_deep(opening.frontier, opening.rows) from None
 
-    def _batch(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
+    def following(self) -> SubscriptionBatch | None:
+        """Return the next chunk of the snapshot that ``advance`` began with; ``None`` behind the last one.
+
+        Raises as ``advance``.
+        """
+        with self._first_error:
+            return next(self._following, None)
+
+    def _in_chunks(
+        self, buckets: KeyBuckets, opening: GateOpening, offsets: Mapping[FeedPartition, int]
+    ) -> Iterator[SubscriptionBatch]:
+        """Take rows of the snapshot; yield its chunks and the batch behind them when it is complete."""
+        as_of, decode = self._bounds.as_of, opening.decode
+        early = opening.rows.split(as_of)
+        buckets.take(opening.rows.part(0, early))
+        if opening.frontier <= as_of:
+            return
+        rows: list[RowValues] = []
+        last: OpenedRows | None = None
+        for newest in buckets.chunks():
+            if last is not None and (rows := self._chunk_rows(last, opening)):
+                yield SubscriptionBatch(Frontier(as_of), tuple(rows), False, None, False, is_partial=True)
+            last = newest
+        rows = [] if last is None else self._chunk_rows(last, opening)
+        self.copies, self._buckets, last = buckets.copies, None, None
+        later = opening.rows.part(early, len(opening.rows))
+        batch = self._batch(GateOpening(opening.frontier, later, decode), offsets, rows)
+        if batch is not None:
+            yield batch
+
+    def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> list[RowValues]:
+        """Show the newest rows of some keys at AS OF."""
+        try:
+            if self._plain is not None:
+                return self._plain.snapshot_rows(newest, opening.decode)
+            assert self._changes is not None
+            shown = self._changes.begin(newest, opening.decode)
+            updates = [Update(self._bounds.as_of, 1, row) for row in shown if row is not None]
+            self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
+            return self._outputs.rows_at_as_of()
+        except RecursionError:
+            raise _too_deep(opening.frontier, newest) from None
+
+    def _batch(
+        self,
+        opening: GateOpening,
+        offsets: Mapping[FeedPartition, int],
+        first: Sequence[RowValues] = (),
+    ) -> SubscriptionBatch | None:
+        """Return the batch of an opening, in which the rows of a last chunk come first."""
         shown = self._take(opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to))
-        rows = self._outputs.advance(opening.frontier, shown)
+        rows = self._outputs.advance(opening.frontier, [*first, *shown] if first else shown)
         ended = self._outputs.ended
         if not ended:  # at the end the gate may be beyond UP TO: what is there was left out, not delivered
             self._offsets = offsets
@@ -169,11 +246,11 @@ class Subscription:
         return shown
 
 
-def _too_deep(opening: GateOpening) -> UnreadableRow:
+def _too_deep(frontier: Frontier, rows: OpenedRows) -> UnreadableRow:
     """The error for rows that can be decoded, and not compared."""
-    topics = ", ".join(sorted({place.topic for place in opening.rows.places}))
+    topics = ", ".join(sorted({place.topic for place in rows.places}))
     return UnreadableRow(
-        f"JSON in a row of {topics} below {opening.frontier} is nested too deeply for rows to be compared. "
+        f"JSON in a row of {topics} below {frontier} is nested too deeply for rows to be compared. "
         "Leave its column out of the statement, or raise sys.setrecursionlimit and resume from the token",
         topics,
     )
@@ -207,6 +284,22 @@ def keeps_rows(plan: SubscribePlan) -> bool:
     them."""
     selection = plan.selection()
     return selection is not None and selection.stateful
+
+
+def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool = False) -> bool:
+    """Whether the snapshot of a plan as of ``as_of`` can come in chunks.
+
+    Each of its rows has to be of one row of the table, whose primary key it shows, and no order of all rows
+    may be asked for.
+    """
+    ordered = plan.shape.mode is OutputMode.ORDERED or plan.dialect is not Dialect.TIDEGATE
+    if ordered or track_keys or keeps_rows(plan) or (plan.up_to is not None and plan.up_to <= as_of):
+        return False
+    selection = plan.selection()
+    shown = plan.relation.columns if selection is None else selection.sources
+    of_key = plan.shape.key or range(len(shown))
+    primary_key = {*plan.relation.primary_key}
+    return bool(primary_key) and primary_key <= {shown[at] for at in of_key}
 
 
 def is_plain(plan: SubscribePlan) -> bool:

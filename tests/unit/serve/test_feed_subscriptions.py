@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
 from tidegate.changefeed.definition.options import InitialScan
+from tidegate.client.subscribe import SpillSettings
 from tidegate.errors import (
     HistoryLost,
     InputError,
@@ -30,11 +31,13 @@ from tidegate.errors import (
 )
 from tidegate.hlc import Timestamp
 from tidegate.serve.addresses import read_address
+from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.feed_subscriptions import FeedSubscriptions
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.server import RunningServer, ServeSettings, check_settings, serving
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.stream_source import SubscriptionStream
+from tidegate.serve.web.batch_messages import batch_messages
 from tidegate.subscribe.subscription import SubscriptionBatch
 
 pytestmark = pytest.mark.broker
@@ -386,3 +389,31 @@ async def all_of(stream: SubscriptionStream) -> AsyncIterator[SubscriptionBatch]
     """Every batch to the end."""
     while (batch := await stream.next()) is not None:
         yield batch
+
+
+@in_loop
+async def test_a_snapshot_of_the_past_is_sent_in_parts_that_the_last_one_completes(feed: HandFeed) -> None:
+    for key in range(3, 20_000):
+        feed.write(key % 2, 8, key, {"id": key, "balance": key, "note": "n" * 100})
+    feed.mark(9)
+    small = SpillSettings(memory_bytes=0)
+    source = FeedSubscriptions(feed.connection, feed.app_id, feed.prefix, spill=small)
+    stream = await source.open("SUBSCRIBE accounts AS OF 8")
+    batches = [await anext_of(stream)]
+    while batches[-1].is_partial:
+        batches.append(await anext_of(stream))
+    messages = [
+        json.loads(message) for batch in batches for message, _ in batch_messages(batch, EncodedBatches())
+    ]
+    assert len(batches) > 1
+    assert ["frontier" in each for each in messages] == [False] * (len(messages) - 1) + [True]
+    assert messages[-1]["snapshot"] is True
+    assert messages[-1]["token"]
+    assert sorted(each[2] for message in messages for each in message["rows"]) == list(range(1, 20_000))
+    await source.close()
+
+
+async def anext_of(stream: SubscriptionStream) -> SubscriptionBatch:
+    batch = await stream.next()
+    assert batch is not None
+    return batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ from tidegate.subscribe.subscription import (
     Subscription,
     SubscriptionBatch,
     SubscriptionSource,
+    comes_in_chunks,
     resumed,
 )
 from tidegate.subscribe.updates.relation import Relations
@@ -76,15 +78,38 @@ def consume(
     crashes: Sequence[int] = (),
     contents: TableContents | None = None,
     memory_bytes: int | None = None,
+    in_chunks: bool = False,
 ) -> Target:
     """Read the history to its end; ``crashes`` are numbers of records after which everything but the target
-    is lost. Rows that wait beyond ``memory_bytes`` go to a store."""
+    is lost. Rows that wait beyond ``memory_bytes`` go to a store. With ``in_chunks`` the snapshot comes in
+    chunks."""
     shape = plan.shape
     target = Target(contents or TableContents(len(shape.key), len(shape.rest)))
     position = 0
     for crash in (*sorted(crashes), len(history.records)):
-        _Run(history, plan, target, tells_before, memory_bytes).read(position, crash)
+        _Run(history, plan, target, tells_before, memory_bytes, in_chunks).read(position, crash)
         position = crash
+    return target
+
+
+def die_between_chunks(
+    history: TopicHistory,
+    plan: SubscribePlan,
+    *,
+    tells_before: bool = True,
+    memory_bytes: int,
+    chunks: Sequence[int],
+) -> Target:
+    """Read the history to its end in several processes: each dies behind so many chunks of its snapshot."""
+    target = Target(TableContents(len(plan.shape.key), len(plan.shape.rest)))
+    for count in chunks:
+        run = _Run(history, plan, target, tells_before, memory_bytes, in_chunks=True, dies_behind=count)
+        with suppress(_Died):
+            run.read(0, len(history.records))
+            return target
+        assert not target.token
+        assert not target.rows
+    _Run(history, plan, target, tells_before, memory_bytes, in_chunks=True).read(0, len(history.records))
     return target
 
 
@@ -92,6 +117,18 @@ def resume(history: TopicHistory, plan: SubscribePlan, target: Target) -> None:
     """Go on from the target's token over what the history has of it."""
     end = len(history.records)
     _Run(history, plan, target, tells_before=True).read(end, end)
+
+
+def require_chunk(batch: SubscriptionBatch) -> None:
+    """A chunk has rows, and nothing that a consumer could store."""
+    assert batch.rows
+    assert batch.token is None
+    assert not batch.is_snapshot
+    assert not batch.is_last
+
+
+class _Died(Exception):
+    """A process has died."""
 
 
 class _Run:
@@ -104,18 +141,24 @@ class _Run:
         target: Target,
         tells_before: bool,
         memory_bytes: int | None = None,
+        in_chunks: bool = False,
+        dies_behind: int = -1,
     ) -> None:
         self._history = history
         self._target = target
         self._key_rows = copy.deepcopy(target.key_rows) if target.token else MemoryKeyRows()
         source = SubscriptionSource("feed", tells_before, self._key_rows)
         as_of = plan.as_of or ZERO
-        self._subscription, start = Subscription(plan, as_of, source), GateStart()
+        spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
+        chunks = spill if in_chunks and comes_in_chunks(plan, as_of) else None
+        self._subscription = Subscription(plan, as_of, source, chunks=chunks)
+        start = GateStart(parts_up_to=ZERO if chunks is None else as_of)
+        self._held: list[SubscriptionBatch] = []
+        self._chunks_left = dies_behind
         if target.token:
             token: ResumeToken = read_token(target.token, self._subscription.fingerprint)
             self._subscription, start = resumed(plan, token, source)
         self._offsets = dict(start.offsets)
-        spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         decoders = {place.topic: JsonDecoder(Envelope.WRAPPED) for place in history.partitions}
         self._gate = RowGate(decoders, history.partitions, start, spill=spill)
         self._state = ConsumerState(
@@ -139,13 +182,25 @@ class _Run:
         if opening is None:
             return False
         batch = self._subscription.advance(opening, self._gate.offsets())
-        if batch is not None:
-            self._store(batch)
+        while batch is not None:
+            if not batch.is_partial:
+                self._store(batch)
+                return True
+            require_chunk(batch)
+            for row in batch.rows:
+                assert self._state.push(row) is None
+            self._held.append(batch)
+            self._chunks_left -= 1
+            if self._chunks_left == 0:
+                raise _Died
+            batch = self._subscription.following()
         return True
 
     def _store(self, batch: SubscriptionBatch) -> None:
         target = self._target
-        target.batches.append(batch)
+        target.batches += [*self._held, batch]
+        target.rows += [row for chunk in self._held for row in chunk.rows]
+        self._held.clear()
         for row in batch.rows:
             released = self._state.push(row)
             if released is None:

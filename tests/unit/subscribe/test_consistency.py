@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.subscribe.consumer_run import MODES, Target, by_value, consume, plan_of, resume
+from tests.unit.subscribe.consumer_run import (
+    MODES,
+    Target,
+    by_value,
+    consume,
+    die_between_chunks,
+    plan_of,
+    resume,
+)
 from tests.unit.subscribe.topic_histories import (
     END,
     RELATION,
@@ -41,6 +49,13 @@ crashes = st.lists(st.integers(0, 60), max_size=3)
 def statement(mode: str, bounds: str, options: str = "PROGRESS") -> str:
     """A statement about the table of these tests."""
     return f"SUBSCRIBE accounts {mode} WITH ({options}) {bounds}"
+
+
+class AnyRows(TableContents):
+    """Takes changes of rows that it does not have."""
+
+    def fold(self, batch: ReleasedBatch) -> None:
+        pass
 
 
 def require_true_states(history: TopicHistory, target: Target) -> None:
@@ -100,6 +115,73 @@ def test_rows_that_do_not_fit_into_memory_change_nothing(
     require_true_states(history, target)
     assert target.frontiers[-1] == END.next()
     assert target.rows == consume(history, plan, tells_before=tells_before).rows
+
+
+@ALL_MODES
+@SOURCES
+@pytest.mark.parametrize("query", ["accounts", "(SELECT note AS n, id FROM accounts WHERE balance > 1)"])
+@given(
+    history=topic_histories(),
+    as_of=times(),
+    up_to=st.none() | times(),
+    crash_at=crashes,
+    memory_bytes=st.sampled_from([0, 3_000, 20_000]),
+    snapshot=st.sampled_from(["true", "true", "false"]),
+)
+def test_a_snapshot_in_chunks_is_the_same_snapshot(
+    mode: str,
+    tells_before: bool,
+    query: str,
+    history: TopicHistory,
+    as_of: Timestamp,
+    up_to: Timestamp | None,
+    crash_at: list[int],
+    memory_bytes: int,
+    snapshot: str,
+) -> None:
+    if query != "accounts":
+        mode = mode.replace("balance DESC", "n")
+    bounds = f"AS OF {as_of}" + ("" if up_to is None else f" UP TO {max(as_of, up_to)}")
+    options = f"WITH (PROGRESS, SNAPSHOT = {snapshot}) {bounds}"
+    plan = plan_of(f"SUBSCRIBE {query} {mode} {options}")
+    within = [at for at in crash_at if at < len(history.records)]
+    if snapshot == "false":  # a table that is not there at AS OF has nothing to be compared with
+        within = []
+
+    def consumed(**how: Any) -> Target:
+        return consume(history, plan, tells_before=tells_before, crashes=within, contents=AnyRows(), **how)
+
+    target, whole = consumed(memory_bytes=memory_bytes, in_chunks=True), consumed()
+    assert by_value(target.rows) == by_value(whole.rows)
+    assert [row for row in target.rows if row[0] > as_of] == [row for row in whole.rows if row[0] > as_of]
+    assert target.frontiers == sorted(target.frontiers)
+    assert target.frontiers[-1:] == whole.frontiers[-1:]
+    assert target.snapshots == whole.snapshots
+
+
+@SOURCES
+@pytest.mark.parametrize("mode", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
+@given(
+    history=topic_histories(),
+    as_of=times(),
+    chunks=st.lists(st.integers(1, 3), max_size=3),
+    memory_bytes=st.sampled_from([0, 600]),
+)
+def test_a_process_that_dies_between_chunks_has_stored_nothing(
+    mode: str,
+    tells_before: bool,
+    history: TopicHistory,
+    as_of: Timestamp,
+    chunks: list[int],
+    memory_bytes: int,
+) -> None:
+    plan = plan_of(statement(mode, f"AS OF {as_of}"))
+    target = die_between_chunks(
+        history, plan, tells_before=tells_before, memory_bytes=memory_bytes, chunks=chunks
+    )
+    require_true_states(history, target)
+    assert target.snapshots == 1
+    assert target.frontiers[-1] == END.next()
 
 
 @ALL_MODES

@@ -111,7 +111,7 @@ class TableOutput:
 
     def take(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``. A new snapshot behind lost history begins with no rows."""
-        if batch.loss is not None and batch.is_snapshot:
+        if batch.loss is not None and (batch.is_snapshot or batch.is_partial):
             self._contents = TableContents(*self._widths)
         for row in batch.rows:
             released = self._state.push(row)

@@ -56,6 +56,11 @@ _IDLE_S: Final = 0.25
     show_default=True,
     help="Whose habits the output follows.",
 )
+@click.option(
+    "--snapshot-chunks",
+    is_flag=True,
+    help="Give a snapshot in chunks that have room in memory; the last one alone has a token.",
+)
 @spill_options
 @click.option(
     "--on-history-lost",
@@ -79,6 +84,7 @@ def subscribe_command(
     batches: int | None,
     command: str | None,
     dialect: str,
+    snapshot_chunks: bool,
     spill: SpillSettings,
     on_history_lost: str,
 ) -> None:
@@ -104,6 +110,7 @@ def subscribe_command(
         key_table=key_table,
         spill=spill,
         on_history_lost=on_history_lost,
+        snapshot_chunks=snapshot_chunks,
     ) as subscription:
         _deliver(subscription, _output(subscription, form, command), batches, token)
 
@@ -130,7 +137,8 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                     click.echo(str(batch.loss), err=True)
                 output.take(batch)
                 subscription.settle(batch)
-                token = str(batch.token or "")
+                if not batch.is_partial:  # until the last chunk, the token before holds
+                    token = str(batch.token or "")
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
         pass  # the user's way to end it

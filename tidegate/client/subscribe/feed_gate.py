@@ -42,7 +42,9 @@ class FeedGate:
         rows = {place for history in histories for place in history.rows}
         decoders = {history.table.target.topic: history.table.decoder() for history in histories}
         self._spill = SpillFiles(spill.directory)
-        self._gate = RowGate(decoders, sorted(rows), start, spill=Spill(self._spill, spill.memory_bytes))
+        #: The store and the budget of rows that wait, for what keeps a snapshot in chunks as well.
+        self.chunks = Spill(self._spill, spill.memory_bytes)
+        self._gate = RowGate(decoders, sorted(rows), start, spill=self.chunks)
         rows_of_side: defaultdict[str, set[FeedPartition]] = defaultdict(set)
         for history in histories:
             if side := history.table.feed.resolved_topic:

@@ -27,7 +27,8 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     ``plan`` is a plan for ``table``. ``token`` is the text of a batch's token: the subscription goes on after
     that batch. ``key_table`` is a directory for the rows by key, which a subscription needs if its records do
     not tell the row before. Without a directory these rows are in memory, and a resume is refused. ``spill``
-    says where rows wait that memory does not hold.
+    says where rows wait that memory does not hold. ``snapshot_chunks`` asks for the snapshot in chunks, if
+    the statement allows it (`comes_in_chunks`).
 
     Attributes:
         plan: what the statement means for the table.
@@ -48,13 +49,14 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
         track_keys: bool = False,
         on_history_lost: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
+        snapshot_chunks: bool = False,
     ) -> None:
         self.plan = plan
         self._columns = BatchColumns.of(plan, table.feed.options.format)
         read: ReadTokens | None = None
         if token:
             read = lambda prints: {_ONLY: read_token(token, prints[_ONLY])}  # noqa: E731 - it is one of two
-        planned = PlannedTable(table, plan, key_table, track_keys)
+        planned = PlannedTable(table, plan, key_table, track_keys, snapshot_chunks)
         super().__init__(SharedReading({_ONLY: planned}, read, on_history_lost, spill))
         subscription = self._reading.subscriptions[_ONLY]
         self._header = subscription.header

@@ -30,6 +30,10 @@ class AnyBatch(Protocol):
         """Whether the snapshot is complete with this batch."""
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it is a chunk of a snapshot that goes on: it has no token."""
+
+    @property
     def token(self) -> object | None:
         """The token whose text is stored, to resume after this batch.
 
@@ -101,13 +105,14 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Call ``on_snapshot`` with the batch that completes the snapshot, ``on_update`` with each other one.
 
+        Of a snapshot in chunks ``on_snapshot`` gets each chunk.
         Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
         ``checkpoint``, and the batch is settled. If a callback raises an error, delivery ends with it, and
         the batch counts as not delivered. Raises as ``next``, and ``Fenced`` if another process has acquired
         the checkpoint.
         """
         for batch in self:
-            (on_snapshot if batch.is_snapshot else on_update)(batch)
+            (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
             if checkpoint is not None and batch.token is not None:
                 checkpoint.commit(str(batch.token))
             self.settle(batch)
@@ -120,7 +125,7 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Do what ``deliver`` does, with callbacks that are awaited. ``checkpoint`` is asked in a thread."""
         async for batch in self:
-            await (on_snapshot if batch.is_snapshot else on_update)(batch)
+            await (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
             if checkpoint is not None and batch.token is not None:
                 await in_thread(checkpoint.commit, str(batch.token))
             self.settle(batch)

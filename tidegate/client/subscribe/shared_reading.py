@@ -5,6 +5,7 @@
 2. Records are read partition by partition (`feed_reader`) and given to the gate (`feed_gate`).
 3. When the gate opens, each statement makes a batch of what is let through: all at one frontier. Kafka is
   asked meanwhile whether the topics are still the same, and the batch is given when it has said so.
+  A snapshot in chunks is several batches, of which the last one alone counts as delivered.
 4. The tokens have the offsets of the gate, so a resume reads what waits again.
 5. Where step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on is to begin
    at step 1 again, at or above the frontier up to which everything was delivered. The next batch tells it.
@@ -31,7 +32,7 @@ from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, plan_behind
-from tidegate.client.subscribe.spill_files import SpillSettings
+from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
 from tidegate.errors import HistoryLost, InputError, RetryError, SubscribeStatementError, TopologyError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -39,12 +40,14 @@ from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.joint_subscription import JointBatch, JointMember, JointSubscription
 from tidegate.subscribe.plan import SubscribePlan, require_bounds
 from tidegate.subscribe.subscription import (
     Subscription,
     SubscriptionBatch,
     SubscriptionSource,
+    comes_in_chunks,
     keeps_rows,
     needs_key_rows,
     resumed,
@@ -60,12 +63,16 @@ ReadTokens = Callable[[Mapping[str, str]], Mapping[str, ResumeToken]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """A statement's plan, the table that it is about, and the directory of the table's rows by key."""
+    """A statement's plan, the table that it is about, and the directory of the table's rows by key.
+
+    ``in_chunks`` asks for the snapshot in chunks; a statement that is read together with others has it whole.
+    """
 
     table: SubscribableTable
     plan: SubscribePlan
     key_table: Path | None = None
     track_keys: bool = False
+    in_chunks: bool = False
 
 
 @dataclass(slots=True)
@@ -89,6 +96,7 @@ class _Start:
     delivered: Timestamp
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     offsets: dict[FeedPartition, int] = field(default_factory=dict)
+    parts_up_to: Timestamp = ZERO
 
     def add(self, name: str, subscription: Subscription, offsets: Mapping[FeedPartition, int]) -> None:
         self.subscriptions[name] = subscription
@@ -116,7 +124,8 @@ class SharedReading:
         spill: SpillSettings | None = None,
     ) -> None:
         _require_fitting(members, policy)
-        self._spill = spill
+        self._spill = spill or SpillSettings()
+        self._chunk_files = SpillFiles(self._spill.directory)
         self._policy = policy
         self.ended = False
         self.loss: HistoryLoss | None = None
@@ -183,7 +192,7 @@ class SharedReading:
             read,
             batches=self._batches,
             rows=self._delivered_rows,
-            repeats=self._repeats + read.repeats,
+            repeats=self._repeats + read.repeats + self._copies(),
             losses=self._losses,
         )
 
@@ -191,9 +200,13 @@ class SharedReading:
         """Close the client and the rows by key."""
         self.ended = True
         self._gate.close()
+        self._chunk_files.close()
         for member in self._members.values():
             if member.rows is not None:
                 member.rows.close()
+
+    def _copies(self) -> int:
+        return sum(each.copies for each in self._start.subscriptions.values())
 
     def _member(self, planned: PlannedTable, opened: ExitStack) -> _Member:
         table = planned.table
@@ -252,17 +265,27 @@ class SharedReading:
             offsets = histories[name].starts(as_of, from_beginning=all_rows[name])
             if member.rows is not None:
                 member.rows.start_over()
+            chunks = self._chunks_of(member.planned, plan, as_of) if len(plans) == 1 else None
+            if chunks is not None:
+                start.parts_up_to = as_of
             subscription = Subscription(
                 plan,
                 as_of,
                 member.source,
                 start=GateStart(start.delivered, offsets),
                 track_keys=member.planned.track_keys,
+                chunks=chunks,
             )
             start.add(name, subscription, offsets)
         if not any(plan.snapshot for plan in plans.values()) and self._held is None:
             self._held = frontier_after(as_of)  # nothing below it was asked for
         self._read_from(histories, start)
+
+    def _chunks_of(self, planned: PlannedTable, plan: SubscribePlan, as_of: Timestamp) -> Spill | None:
+        """Return where a snapshot's chunks wait; ``None`` if it comes as one batch."""
+        if not planned.in_chunks or not comes_in_chunks(plan, as_of, track_keys=planned.track_keys):
+            return None
+        return Spill(self._chunk_files, self._spill.memory_bytes)
 
     def _read_from(self, histories: Mapping[str, FeedHistory], start: _Start) -> None:
         self._start = start
@@ -276,7 +299,7 @@ class SharedReading:
             self._connection,
             list(histories.values()),
             self._ids,
-            GateStart(start.delivered, start.offsets),
+            GateStart(start.delivered, start.offsets, start.parts_up_to),
             self._spill,
         )
 
@@ -287,6 +310,9 @@ class SharedReading:
         """Whether there is a batch that was not given yet, made now or before."""
         while self._opened is None:
             with collector_paused():
+                self._opened = self._joint.following()
+                if self._opened is not None:
+                    break
                 opening = self._gate.open()
                 if opening is None:
                     return False
@@ -301,7 +327,8 @@ class SharedReading:
             return None
         self._opened = None
         self.ended = batch.is_last
-        self._held = batch.frontier
+        if not batch.is_partial:
+            self._held = batch.frontier
         self._batches += 1
         self._delivered_rows += sum(len(each.rows) for each in batch.members.values())
         self.loss, self._coming_loss = self._coming_loss, None
@@ -311,14 +338,15 @@ class SharedReading:
         """Go on behind a loss. While Kafka is away it stays lost. Raises ``HistoryLost`` for what no policy
         helps with."""
         self._gate.close()
+        self._chunk_files.close()
         self._opened = None
-        read = self._gate
+        read, copies = self._gate, self._copies()
         try:
             self._go_on(self._readable(read.positions, lost), lost)
         except (RetryError, TopologyError) as error:
             _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
             return
-        self._repeats += read.gate.repeats
+        self._repeats += read.gate.repeats + copies
         self._lost = None
 
     def _readable(self, positions: Mapping[FeedPartition, int], lost: HistoryLost) -> dict[str, FeedHistory]:

@@ -43,6 +43,7 @@ def subscribe(
     switches: SubscribeSwitches = ALL_ON,
     on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
     spill: SpillSettings | None = None,
+    snapshot_chunks: bool = False,
 ) -> LiveSubscription:
     """Open the subscription of a statement.
 
@@ -60,6 +61,8 @@ def subscribe(
         switches: which outputs statements may ask for, where other people write them.
         on_history_lost: ``stall``, ``resnapshot`` or ``skip`` (`history_policy`).
         spill: how much memory rows may take that wait for other partitions, and where the rest of them goes.
+        snapshot_chunks: whether the snapshot may come in several batches, of which all but the last are
+            ``is_partial`` and have no token. A statement whose snapshot has to be whole gives one batch.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
     `LiveSubscription` do.
@@ -70,7 +73,14 @@ def subscribe(
     plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect, switches)
     policy = history_policy(on_history_lost)
     return LiveSubscription(
-        table, plan, token, key_table, track_keys=track_keys, on_history_lost=policy, spill=spill
+        table,
+        plan,
+        token,
+        key_table,
+        track_keys=track_keys,
+        on_history_lost=policy,
+        spill=spill,
+        snapshot_chunks=snapshot_chunks,
     )
 
 

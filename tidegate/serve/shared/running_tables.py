@@ -139,7 +139,7 @@ class RunningTables:
         shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads)
         reader = TableReader(
             prepared.gate,
-            TableFollower(table.relation, prepared.rows, prepared.as_of),
+            TableFollower(table.relation, prepared.rows, prepared.as_of, prepared.gate.chunks),
             prepared.rows,
             shared.publish,
             shared.fail,
@@ -205,7 +205,8 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
     starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
     rows = open_table_rows(options.data, source, table.relation, options.table_rows)
     try:
-        gate = FeedGate(table.connection, [history], ids, GateStart(ZERO, starts), options.spill)
+        start = GateStart(ZERO, starts, parts_up_to=as_of)
+        gate = FeedGate(table.connection, [history], ids, start, options.spill)
     except BaseException:
         rows.close()
         raise

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final
 
-from tidegate.errors import FellBehind
+from tidegate.errors import FellBehind, RetryError
 from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.shared.shared_table import ChangesDropped, SharedTable, TableEnded
 from tidegate.serve.shared.shown_batches import batch_of
@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
 #: Opens a reader of its own for a subscription, behind a token.
 OpenOwn = Callable[[ResumeToken], Awaitable[SubscriptionStream]]
-_RESUME: Final = "resume from the last token, and read faster"
+_RESUME: Final = "resume from the error's token, and read faster"
 _AGAIN: Final = "begin again with a snapshot, and read faster"
 
 
@@ -187,12 +187,24 @@ class SharedStream:
         self.times_behind += 1
         self._counts.behind += 1
         token, open_own = self._token, self._open_own
-        if token is None or open_own is None or self._plan.dialect is Dialect.MATERIALIZE:
-            raise FellBehind(
-                f"subscribe fell behind: what has changed since {self._frontier} is not held for readers any "
-                f"more; {_AGAIN if token is None or open_own is None else _RESUME}"
-            )
-        self._own = await open_own(token)
+        if token is None or open_own is None:
+            raise self._behind(None)
+        if self._plan.dialect is Dialect.MATERIALIZE:
+            raise self._behind(token)
+        try:
+            self._own = await open_own(token)
+        except RetryError as error:  # all readers of their own are taken, or Kafka is away
+            raise self._behind(token, f" ({error})") from error
+
+    def _behind(self, token: ResumeToken | None, why: str = "") -> FellBehind:
+        """Make the error for a stream that ends here; ``token`` is where the client can go on."""
+        text = (
+            f"subscribe fell behind: what has changed since {self._frontier} is not held for readers any "
+            f"more{why}; {_AGAIN if token is None else _RESUME}"
+        )
+        if token is None:
+            return FellBehind(text)
+        return FellBehind(text, str(token), f"go on by AS OF {token.as_of} and WITH (SNAPSHOT = false)")
 
     async def _from_own(self) -> SubscriptionBatch | None:
         assert self._own is not None

@@ -5,9 +5,11 @@
     {"rows": [[...], ...], "frontier": "7.0000000001", "snapshot": true, "token": "eyJ..."}
     {"end": true}
     {"error": {"code": "history_lost", "sqlstate": "22000", "message": "..."}}
+    {"error": {"code": "fell_behind", "sqlstate": "53200", "message": "...", "token": "eyJ..."}}
 
 The first message has the columns. A batch comes in one or more messages, the last of which has its frontier:
-what came before it is to be held until then. A token that is ``null`` resumes nothing.
+what came before it is to be held until then. So it is for a snapshot in chunks. A token that is ``null``
+resumes nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterato
     """Yield the messages of a batch, each with the token that holds after it: empty before the last one."""
     starts = range(0, len(batch.rows), CHUNK_ROWS) or range(1)
     for start in starts:
-        closes = start == starts[-1]
+        closes = start == starts[-1] and not batch.is_partial
         token = str(batch.token) if closes and batch.token is not None else ""
         yield encoded.piece(batch, _FORM, start, partial(_piece, batch, start, token, closes=closes)), token
 
@@ -83,7 +85,7 @@ def error_message(error: BaseException) -> dict[str, Any]:
         "sqlstate": getattr(error, "sqlstate", "XX000"),
         "message": str(error)[:_MOST_CHARACTERS],
     }
-    for name in ("hint", "topic"):
+    for name in ("hint", "token", "topic"):
         if getattr(error, name, ""):
             found[name] = getattr(error, name)
     if "topic" in found:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.changes.key_buckets import KeyBuckets
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.changes.newest_rows import NewestRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
@@ -22,6 +23,7 @@ from tidegate.subscribe.changes.row_updates import RowBefore
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.opened_rows import OpenedRows
 from tidegate.subscribe.gate.row_gate import GateOpening
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues
@@ -69,18 +71,22 @@ class TableFollower:
     """Makes changes out of a gate's openings, and keeps the rows by key as of their frontier.
 
     1. Rows at or below ``as_of`` are of the first snapshot: they fill the table of rows by key, and make no
-       changes. Until then the table has no frontier.
+       changes. Until then the table has no frontier. With ``chunks`` they may come in parts of no order: they
+       wait in its store, and fill the table some keys at a time.
     2. The opening that passes ``as_of`` completes the table, and gives the changes above ``as_of``.
     3. Each later opening gives its changes: the rows before come from the table.
     """
 
-    __slots__ = ("_as_of", "_changes", "_filled", "_newest", "_rows", "frontier")
+    __slots__ = ("_as_of", "_buckets", "_changes", "_filled", "_newest", "_rows", "frontier")
 
-    def __init__(self, relation: Relation, rows: KeyRows, as_of: Timestamp) -> None:
+    def __init__(
+        self, relation: Relation, rows: KeyRows, as_of: Timestamp, chunks: Spill | None = None
+    ) -> None:
         self._as_of = as_of
         self._rows = rows
         self._changes = PlainChanges(relation, RowBefore.KEY_ROWS, rows)
         self._newest = NewestRows()
+        self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
         self._filled = False
         #: The table of rows is as of it; zero until it is complete.
         self.frontier = Frontier(ZERO)
@@ -106,6 +112,13 @@ class TableFollower:
         return TableChanges(before, opening.frontier, times, pairs, dict(offsets), _held_bytes(later))
 
     def _fill(self, opened: OpenedRows, opening: GateOpening) -> None:
+        if self._buckets is not None:
+            self._buckets.take(opened)
+            if opening.frontier > self._as_of:
+                for newest in self._buckets.chunks():
+                    self._changes.begin(newest, opening.decode)
+                self._buckets = None
+            return
         if len(opened):
             self._newest.take(opened)
         passed = opening.frontier > self._as_of

@@ -11,7 +11,7 @@ from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import RepeatDiffers
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVersion
-from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below
+from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below, int_column
 
 #: Decodes the row at a place.
 DecodeRow = Callable[[FeedPartition, FeedRecord], RowRecord]
@@ -87,41 +87,37 @@ class OpenedRows:
         return tuple(sorted(self.version(at, decode) for at in range(len(self))))
 
 
-def opened_rows(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> tuple[OpenedRows, int]:
-    """Put the rows of some chunks in order, and leave out exact copies; returns how many these were.
+def rows_of_chunks(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> OpenedRows:
+    """Return the rows of some chunks as they stand: copies too, in no order."""
+    return OpenedRows(
+        _joined([chunk.walls for _, chunk in chunks]),
+        _joined([chunk.logicals for _, chunk in chunks]),
+        [place for place, chunk in chunks for _ in range(chunk.rows)],
+        _joined([chunk.offsets for _, chunk in chunks]).tolist(),
+        [key for _, chunk in chunks for key in chunk.keys],
+        [value for _, chunk in chunks for value in chunk.values],
+        [record for _, chunk in chunks for record in chunk.records],
+        _joined([key_hashes(place.topic, chunk.keys) for place, chunk in chunks]),
+    )
+
+
+def in_order(rows: OpenedRows) -> tuple[OpenedRows, int]:
+    """Put rows in order, and leave out exact copies; returns how many these were.
 
     Raises ``RepeatDiffers`` for a version that is there with two values.
     """
-    keys = [key for _, chunk in chunks for key in chunk.keys]
-    values = [value for _, chunk in chunks for value in chunk.values]
-    records = [record for _, chunk in chunks for record in chunk.records]
-    places = [place for place, chunk in chunks for _ in range(chunk.rows)]
-    walls = _joined([chunk.walls for _, chunk in chunks])
-    logicals = _joined([chunk.logicals for _, chunk in chunks])
-    offsets = _joined([chunk.offsets for _, chunk in chunks])
-    hashes = _joined([key_hashes(place.topic, chunk.keys) for place, chunk in chunks])
-    order = np.lexsort((offsets, hashes, logicals, walls))
-    walls, logicals, hashes = walls[order], logicals[order], hashes[order]
+    offsets = int_column(rows.offsets)
+    order = np.lexsort((offsets, rows.key_hashes, rows.logicals, rows.walls))
+    walls, logicals, hashes = rows.walls[order], rows.logicals[order], rows.key_hashes[order]
     at = order.tolist()
     # Rows that may be copies stand behind each other: of one timestamp and, as good as surely, of one key.
     alike = (walls[1:] == walls[:-1]) & (logicals[1:] == logicals[:-1]) & (hashes[1:] == hashes[:-1])
-    copies = _copies(np.flatnonzero(alike) + 1, at, places, keys, values, offsets) if alike.any() else []
+    copies = _copies(np.flatnonzero(alike) + 1, at, rows) if alike.any() else []
     if copies:
         kept = np.ones(len(at), np.bool_)
         kept[copies] = False
-        walls, logicals, hashes, order = walls[kept], logicals[kept], hashes[kept], order[kept]
-        at = order.tolist()
-    rows = OpenedRows(
-        walls,
-        logicals,
-        [places[each] for each in at],
-        offsets[order].tolist(),
-        [keys[each] for each in at],
-        [values[each] for each in at],
-        [records[each] for each in at],
-        hashes,
-    )
-    return rows, len(copies)
+        at = order[kept].tolist()
+    return rows.at(at), len(copies)
 
 
 def joined_rows(parts: Sequence[OpenedRows]) -> OpenedRows:
@@ -148,15 +144,12 @@ def _joined(columns: Sequence[IntColumn]) -> IntColumn:
     return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
 
-def _copies(
-    alike: IntColumn,
-    at: Sequence[int],
-    places: Sequence[FeedPartition],
-    keys: Sequence[bytes],
-    values: Sequence[bytes | None],
-    offsets: IntColumn,
-) -> list[int]:
-    """Return those of ``alike`` whose row is a copy of an earlier one with its timestamp, topic and key."""
+def _copies(alike: IntColumn, at: Sequence[int], rows: OpenedRows) -> list[int]:
+    """Return those of ``alike`` whose row is a copy of an earlier one with its timestamp, topic and key.
+
+    ``at`` are the positions of ``rows`` in their order.
+    """
+    places, keys, values = rows.places, rows.keys, rows.values
     copies: list[int] = []
     firsts: dict[tuple[str, bytes], int] = {}
     last = -1
@@ -169,7 +162,7 @@ def _copies(
         if first == row:
             continue
         if values[first] != values[row]:
-            raise differs(places[row], int(offsets[row]))
+            raise differs(places[row], rows.offsets[row])
         copies.append(position)
     return copies
 

@@ -42,6 +42,11 @@ class _Block(NamedTuple):
         """Return the versions of this block and of a later one."""
         return _Block(*(np.concatenate(columns) for columns in zip(self, later, strict=True)))
 
+    def in_order(self) -> _Block:
+        """Return the versions in the order of their timestamps."""
+        order = np.lexsort((self.logicals, self.walls))
+        return _Block(*(column[order] for column in self))
+
     def up_to(self, bound: Timestamp) -> int:
         """Count the versions at or below a timestamp."""
         return int(np.count_nonzero(at_or_below(self.walls, self.logicals, bound)))
@@ -51,10 +56,15 @@ class _Block(NamedTuple):
         return Timestamp(int(self.walls[at]), int(self.logicals[at]))
 
 
+def _block(rows: OpenedRows) -> _Block:
+    values = np.fromiter(map(hash, rows.values), np.int64, len(rows))
+    return _Block(rows.walls, rows.logicals, rows.key_hashes, values)
+
+
 class RecentVersions:
     """Remembers up to ``most`` delivered versions, in 32 bytes each."""
 
-    __slots__ = ("_blocks", "_count", "_most", "floor")
+    __slots__ = ("_blocks", "_count", "_most", "_parts", "_parts_count", "floor")
 
     def __init__(self, floor: Timestamp, most: int = VERSIONS_KEPT) -> None:
         #: At or below it nothing is remembered.
@@ -62,17 +72,43 @@ class RecentVersions:
         self._most = most
         self._blocks: deque[_Block] = deque()
         self._count = 0
+        #: Parts of a delivery that is not complete yet.
+        self._parts: list[_Block] = []
+        self._parts_count = 0
+
+    def add_part(self, rows: OpenedRows) -> None:
+        """Remember rows in any order; ``end_parts`` says that all were given."""
+        self._parts_count += len(rows)
+        if self._parts_count <= self._most:
+            self._parts.append(_block(rows))
+        else:
+            self._parts.clear()
+
+    def end_parts(self, up_to: Timestamp) -> None:
+        """Say that all rows up to a timestamp were given in parts: they are above those before.
+
+        If these are more than are remembered, none of them is.
+        """
+        parts, count = self._parts, self._parts_count
+        self._parts, self._parts_count = [], 0
+        if count > self._most:
+            self._blocks.clear()
+            self._count = 0
+            self.floor = up_to
+        elif count:
+            self._add(_Block(*map(np.concatenate, zip(*parts, strict=True))).in_order())
 
     def add(self, rows: OpenedRows) -> None:
         """Remember rows, which are all above those that were delivered before."""
-        if not len(rows):
-            return
-        values = np.fromiter(map(hash, rows.values), np.int64, len(rows))
-        block = _Block(rows.walls, rows.logicals, rows.key_hashes, values)
-        if self._blocks and len(self._blocks[-1].walls) + len(rows) <= _BLOCK_VERSIONS:
+        if len(rows):
+            self._add(_block(rows))
+
+    def _add(self, block: _Block) -> None:
+        rows = len(block.walls)
+        if self._blocks and len(self._blocks[-1].walls) + rows <= _BLOCK_VERSIONS:
             block = self._blocks.pop().with_later(block)  # so that few blocks are looked through
         self._blocks.append(block)
-        self._count += len(rows)
+        self._count += rows
         while self._count > self._most:
             self._forget(self._count - self._most)
 

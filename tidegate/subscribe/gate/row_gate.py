@@ -11,6 +11,10 @@
    moved to a store. They are taken back in step 3. If more rows are complete, in memory and out of it, than
    an eighth of that memory holds, the gate opens in several steps, each up to a timestamp below M: rows that
    are delivered are decoded, and take several times their bytes.
+5. Rows of a snapshot may have one timestamp, all of them. Where `GateStart.parts_up_to` says so, rows up to
+   it are let through in *parts*, as many rows as step 4 allows: in no order, copies too. The frontier of a
+   part is the one before: nothing more is complete. Behind the last part comes an opening without rows,
+   whose frontier says that all of them were there.
 
 Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a higher watermark had lost data.
 """
@@ -27,9 +31,9 @@ from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.errors import UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns, RowVersion
-from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows, opened_rows
+from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows, in_order, rows_of_chunks
 from tidegate.subscribe.gate.recent_versions import VERSIONS_KEPT, RecentVersions
-from tidegate.subscribe.gate.row_chunk import int_column
+from tidegate.subscribe.gate.row_chunk import RowChunk, int_column
 from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
 from tidegate.subscribe.gate.waiting_rows import WaitingRows
@@ -41,7 +45,8 @@ from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume
 class GateOpening:
     """What a rise of the minimum lets through: all rows below ``frontier`` that were not delivered yet.
 
-    ``decode`` decodes one of them.
+    A part of a snapshot (step 5) has a frontier that did not rise, and rows in no order. ``decode`` decodes
+    one of them.
     """
 
     frontier: Frontier
@@ -59,11 +64,14 @@ class GateOpening:
 
 @dataclass(frozen=True, slots=True)
 class GateStart:
-    """Where a gate begins: above ``delivered``, and at these offsets; a partition that has none begins at
-    0."""
+    """Where a gate begins: above ``delivered``, and at these offsets.
+
+    A partition that has none begins at 0. Rows up to ``parts_up_to`` are let through in parts.
+    """
 
     delivered: Timestamp = ZERO
     offsets: Mapping[FeedPartition, int] = field(default_factory=dict)
+    parts_up_to: Timestamp = ZERO
 
 
 class RowGate:
@@ -76,7 +84,7 @@ class RowGate:
     """
 
     __slots__ = (
-        *("_counted_bytes", "_first_error", "_reader", "_recent", "_spill", "_waits"),
+        *("_counted_bytes", "_first_error", "_parts_up_to", "_reader", "_recent", "_spill", "_waits"),
         *("delivered", "repeats", "spilled_rows"),
     )
 
@@ -98,6 +106,7 @@ class RowGate:
         self.repeats = 0
         self.spilled_rows = 0
         self._spill = spill
+        self._parts_up_to = start.parts_up_to
         #: The memory that rows took when it was counted last, and that of all that were added since.
         self._counted_bytes = 0
         self._first_error = FirstError()
@@ -174,15 +183,38 @@ class RowGate:
         minimum = self.minimum
         if minimum <= self.delivered:
             return None
+        if self.delivered < self._parts_up_to and self._spill is not None:
+            return self._open_part(min(minimum, self._parts_up_to), self._spill.opening_bytes)
         up_to = minimum if self._spill is None else self._step_towards(minimum, self._spill.opening_bytes)
-        rows, copies = opened_rows(
-            [(place, chunk) for place, wait in self._waits.items() for chunk in wait.take_up_to(up_to)]
+        rows, copies = in_order(
+            rows_of_chunks(
+                [(place, chunk) for place, wait in self._waits.items() for chunk in wait.take_up_to(up_to)]
+            )
         )
         self.repeats += copies
         self._recent.add(rows)
         self.delivered = up_to
         self._counted_bytes = self._memory_bytes()  # with what was taken back and is carried over
         return GateOpening(frontier_after(up_to), rows, self._reader.row)
+
+    def _open_part(self, bound: Timestamp, most_bytes: int) -> GateOpening:
+        """Let some of the rows up to a bound through; once there are none, say that it is complete."""
+        chunks: list[tuple[FeedPartition, RowChunk]] = []
+        left = max(most_bytes, 1)
+        for place, wait in self._waits.items():
+            if left <= 0:
+                break
+            taken = wait.take_some_up_to(bound, left)
+            left -= sum(chunk.memory_bytes for chunk in taken)
+            chunks += [(place, chunk) for chunk in taken]
+        self._counted_bytes = self._memory_bytes()
+        rows = rows_of_chunks(chunks)
+        if chunks:
+            self._recent.add_part(rows)
+        else:
+            self._recent.end_parts(bound)
+            self.delivered = bound
+        return GateOpening(frontier_after(self.delivered), rows, self._reader.row)
 
     def _step_towards(self, minimum: Timestamp, budget_bytes: int) -> Timestamp:
         """Return the highest timestamp up to a minimum whose rows take at most so much memory.

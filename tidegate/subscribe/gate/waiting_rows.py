@@ -116,6 +116,46 @@ class WaitingRows:
         self.memory_bytes += sum(chunk.memory_bytes for chunk in self._carried)
         return complete
 
+    def take_some_up_to(self, bound: Timestamp, most_bytes: int) -> list[RowChunk]:
+        """Take out about so many bytes of the rows at or below a bound, in no order; empty if there are none.
+
+        ``bound`` is not above that of the partition. Raises ``SpillLost``.
+        """
+        segments = self._segments.take_below(bound)
+        self._carried += segments
+        self._carried_rows += sum(chunk.rows for chunk in segments)
+        taken: list[RowChunk] = []
+        taken_bytes = 0
+        above: list[RowChunk] = []
+        while taken_bytes < most_bytes:
+            if self._carried:
+                chunk = self._carried.pop()
+                self._carried_rows -= chunk.rows
+                self.memory_bytes -= chunk.memory_bytes
+            elif (found := self._take_block(bound)) is not None:
+                chunk = found
+            else:
+                break
+            below = chunk.up_to(bound)
+            if below.any():
+                taken.append(chunk.where(below))
+                taken_bytes += taken[-1].memory_bytes
+            if not below.all():
+                above.append(chunk.where(~below))
+        self._carried += above
+        self._carried_rows += sum(chunk.rows for chunk in above)
+        self.memory_bytes += sum(chunk.memory_bytes for chunk in above)
+        return taken
+
+    def _take_block(self, bound: Timestamp) -> RowChunk | None:
+        """Take one block back from the store that has rows at or below a bound; ``None`` if there is none."""
+        at = next((at for at, block in enumerate(self._spilled) if block.lowest <= bound), None)
+        if at is None or self._store is None:
+            return None
+        chunk = take_back(self._spilled.pop(at), self._store)
+        self._spilled_rows -= chunk.rows
+        return chunk
+
     def _taken_back(self, minimum: Timestamp) -> Iterator[RowChunk]:
         """Take the blocks back from the store that have rows at or below a minimum."""
         if not self._spilled or self._store is None:

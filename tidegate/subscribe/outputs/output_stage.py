@@ -26,7 +26,7 @@ from tidegate.subscribe.outputs.keyed_rows import KeyedRows
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.outputs.tracked_keys import TrackedKeys
 from tidegate.subscribe.statement.statement import OutputMode
-from tidegate.subscribe.updates.frontier import Frontier, Progress
+from tidegate.subscribe.updates.frontier import Frontier, Progress, frontier_after
 from tidegate.subscribe.updates.row_identity import first_spelled, row_identity
 from tidegate.subscribe.updates.update import RowValues, Update
 
@@ -112,6 +112,10 @@ class Outputs:
         elif up_to is not None:
             self.frontier = Frontier(up_to)
         return rows
+
+    def rows_at_as_of(self) -> list[RowValues]:
+        """Return the rows of all updates at AS OF that are held: a chunk of the snapshot."""
+        return self._rows_below(frontier_after(self._bounds.as_of))
 
     def _rises(self, progress: Progress) -> bool:
         return progress is not None and progress > self.frontier

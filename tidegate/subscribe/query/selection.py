@@ -56,10 +56,11 @@ class Selection:
 
     Attributes:
         columns: the names of its columns.
+        sources: the relation's column that each of them is; ``None`` for an expression.
         stateful: whether it has to see the whole relation: it cannot be resumed without a snapshot.
     """
 
-    __slots__ = ("_items", "_sorts", "_top", "_where", "columns", "stateful")
+    __slots__ = ("_items", "_sorts", "_top", "_where", "columns", "sources", "stateful")
 
     def __init__(self, query: SelectQuery, relation: Relation) -> None:
         """Raises ``SubscribeStatementError`` for columns and functions that do not exist."""
@@ -69,6 +70,7 @@ class Selection:
         )
         scope = Scope(relation.columns, tuple(qualifiers))
         self.columns, self._items = _items(query.items, scope)
+        self.sources = _sources(query.items, scope)
         self._where = None if query.where is None else compile_expression(query.where, scope)
         self.stateful = query.limit is not None or query.offset > 0
         self._sorts = [_sort(item, scope, Scope(self.columns)) for item in query.order_by]
@@ -107,6 +109,17 @@ def _items(items: Iterable[SelectItem], scope: Scope) -> tuple[tuple[str, ...], 
             names.append(item.name or _name_of(item.expression))
             functions.append(compile_expression(item.expression, scope))
     return tuple(names), functions
+
+
+def _sources(items: Iterable[SelectItem], scope: Scope) -> tuple[str | None, ...]:
+    sources: list[str | None] = []
+    for item in items:
+        if item.expression is None:
+            sources += scope.columns
+        else:
+            found = item.expression
+            sources.append(found.parts[-1] if isinstance(found, ColumnReference) else None)
+    return tuple(sources)
 
 
 def _column(at: int) -> Evaluate:

@@ -182,3 +182,16 @@ def test_lost_history_is_skipped_if_asked_for_and_told(feed: HandFeed) -> None:
         skipped = subscribed(feed, *again, "--on-history-lost", "skip")
     assert skipped.exit_code == 0, skipped.output
     assert "are never delivered" in skipped.stderr
+
+
+def test_a_snapshot_in_chunks_has_its_token_behind_the_last_one(feed: HandFeed) -> None:
+    for key in range(3, 20_000):
+        feed.write(key % 2, 8, key, {"id": key, "balance": key, "note": "n" * 100})
+    feed.mark(9)
+    chunks = ("--snapshot-chunks", "--spill-above", "0", "--batches")
+    first = subscribed(feed, "SUBSCRIBE accounts", *chunks, "1")
+    assert 0 < len(first.stdout.splitlines()) < 19_999
+    assert "--token" not in first.stderr
+    whole = subscribed(feed, "SUBSCRIBE accounts AS OF 8 UP TO 9", *chunks, "99")
+    assert sorted(json.loads(line)["id"] for line in whole.stdout.splitlines()) == list(range(1, 20_000))
+    assert "--token" in whole.stderr

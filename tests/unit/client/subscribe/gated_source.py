@@ -22,6 +22,10 @@ class NumberedBatch:
         return self.number == 0
 
     @property
+    def is_partial(self) -> bool:
+        return False
+
+    @property
     def token(self) -> str | None:
         return f"token {self.number}"
 

@@ -24,7 +24,7 @@ from tests.unit.client.subscribe.hand_feed import (
 )
 from tests.unit.client.topics import create_topic, wait_until_forgotten
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.client.subscribe import SpillSettings
+from tidegate.client.subscribe import DeliveredBatch, SpillSettings
 from tidegate.errors import HistoryLost, InputError, ObjectDropped, PromiseBroken, TokenRefused
 from tidegate.hlc import Timestamp
 
@@ -379,3 +379,57 @@ def test_rows_of_older_versions_of_the_table_have_null_in_new_columns(
     feed.mark(7)
     with opened(feed) as subscription:
         assert [each[2:] for each in next_of(subscription).rows] == [(1, 10, None), (2, 20, "y")]
+
+
+def test_a_snapshot_in_chunks_comes_again_unless_its_last_token_is_stored(feed: HandFeed) -> None:
+    rows = 20_000
+    for key in range(rows):
+        feed.write(key % 2, 5, key, account(key, key, "n" * 100))
+    feed.mark(7)
+    small = SpillSettings(memory_bytes=0)
+    with opened(feed, snapshot_chunks=True, spill=small) as subscription:
+        for _ in range(2):
+            chunk = next_of(subscription)
+            assert (chunk.is_partial, chunk.is_snapshot, chunk.token) == (True, False, None)
+            assert {row[0] for row in chunk.rows} == {Timestamp(7)}
+            subscription.settle(chunk)  # which says nothing
+    feed.write(0, 8, 1, account(1, -1), account(1, 1, "n" * 100))
+    feed.mark(9)
+    with opened(feed, snapshot_chunks=True, spill=small) as subscription:
+        chunks: list[DeliveredBatch] = []
+        while not chunks or chunks[-1].is_partial:
+            chunks.append(next_of(subscription))
+        assert [each.token is None for each in chunks] == [True] * (len(chunks) - 1) + [False]
+        assert len(chunks) > 2
+        assert chunks[-1].is_snapshot
+        assert chunks[-1].frontier == Timestamp(9).next()
+        shown = [row[1:] for chunk in chunks for row in chunk.rows]
+        wanted = [(1, key, key, "n" * 100) for key in range(rows)]
+        wanted[1] = (1, 1, -1, "")
+        assert sorted(shown) == wanted
+        assert subscription.figures().spilled_bytes == 0
+    feed.write(1, 10, 2, None, account(2, 2, "n" * 100))
+    feed.mark(11)
+    with opened(feed, token=str(chunks[-1].token), snapshot_chunks=True) as resumed:
+        change = next_of(resumed)
+        assert not change.is_partial
+        assert change.rows == ((Timestamp(10), -1, 2, 2, "n" * 100),)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SUBSCRIBE accounts WITHIN TIMESTAMP ORDER BY balance",
+        "SUBSCRIBE (SELECT id FROM accounts ORDER BY id LIMIT 9999999)",
+        "SUBSCRIBE (SELECT balance FROM accounts)",
+        "SUBSCRIBE accounts ENVELOPE DEBEZIUM (KEY (balance))",
+    ],
+)
+def test_a_snapshot_that_has_to_be_whole_is_one_batch(feed: HandFeed, statement: str) -> None:
+    for key in range(12_000):
+        feed.write(key % 2, 5, key, account(key, key, "n" * 100))
+    feed.mark(7)
+    with opened(feed, statement, snapshot_chunks=True, spill=SpillSettings(memory_bytes=0)) as subscription:
+        batch = next_of(subscription)
+        assert batch.is_snapshot
+        assert len(batch.rows) == 12_000

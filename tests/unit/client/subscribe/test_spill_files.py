@@ -132,6 +132,27 @@ def test_rows_behind_a_partition_that_stands_still_take_bounded_memory(
     assert told["disk"] > 0
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("rows", "memory_mib", "more_mib"),
+    [(250_000, 16, 48), pytest.param(1_000_000, 64, 128, marks=pytest.mark.soak)],
+)
+def test_a_snapshot_in_chunks_takes_bounded_memory(
+    rows: int, memory_mib: int, more_mib: int, tmp_path: Path
+) -> None:
+    """In a process of its own: as one batch 250,000 rows take 252 MiB."""
+    module = "tests.unit.client.subscribe.large_snapshot"
+    command = [sys.executable, "-m", module, str(rows), str(memory_mib * _MIB), str(tmp_path)]
+    ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    print(told)
+    assert told["delivered"] == rows
+    assert told["largest"] < rows // 10
+    assert told["in_all"] < more_mib * _MIB
+    assert told["disk"] == 0  # every block was taken
+
+
 def test_memory_below_nothing_is_refused() -> None:
     with pytest.raises(SettingsError, match="-1 bytes: give 0 or more"):
         SpillSettings(memory_bytes=-1)

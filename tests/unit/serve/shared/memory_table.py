@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
+from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tests.unit.subscribe.topic_histories import RELATION, Commit, TopicHistory, marker_record, record_bytes
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.serve.shared.shared_stream import SharedStream
@@ -22,7 +23,9 @@ from tidegate.subscribe.client.consumer_state import ConsumerState
 from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
-from tidegate.subscribe.gate.row_gate import GateOpening, RowGate
+from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
+from tidegate.subscribe.gate.spilled_rows import Spill
+from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.update import RowValues
 
@@ -50,9 +53,12 @@ class MemorySource:
         others: an error that is raised when it is asked whether the topics are still the same.
     """
 
-    def __init__(self, history: TopicHistory) -> None:
+    def __init__(
+        self, history: TopicHistory, start: GateStart | None = None, spill: Spill | None = None
+    ) -> None:
         self._records = history.records
-        self._gate = RowGate(DECODERS, history.partitions)
+        self.chunks = spill
+        self._gate = RowGate(DECODERS, history.partitions, start, spill=spill)
         self._at = self._until = 0
         self._more = threading.Condition()
         self.closed = False
@@ -110,20 +116,28 @@ class MemorySource:
 class MemoryTable:
     """A shared table of a history, its source, and streams of it."""
 
-    def __init__(self, history: TopicHistory, as_of: Timestamp, log_bytes: int, most_rows: int) -> None:
+    def __init__(
+        self,
+        history: TopicHistory,
+        as_of: Timestamp,
+        log_bytes: int,
+        most_rows: int,
+        memory_bytes: int | None = None,
+    ) -> None:
         self.threads = ThreadPoolExecutor(2)
-        self.source = MemorySource(history)
+        spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
+        self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
         self.shared = SharedTable("feed", as_of, log_bytes, self.threads)
         rows = MemoryTableRows("accounts", most_rows)
-        follower = TableFollower(RELATION, rows, as_of)
+        follower = TableFollower(RELATION, rows, as_of, spill)
         self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)
         self.shared.read(self.reader)
         self.thread = threading.Thread(target=self.reader.run)
         self.streams: list[SharedStream] = []
         self.thread.start()
 
-    def stream(self, text: str, **options: Any) -> SharedStream:
-        plan = plan_of(text)
+    def stream(self, text: str, dialect: Dialect = Dialect.TIDEGATE, **options: Any) -> SharedStream:
+        plan = plan_of(text, dialect)
         columns = StreamColumns(plan.shape.header, (ShownType.TEXT,) * len(plan.shape.header))
         stream = SharedStream(self.shared, plan, columns, self.threads, self.streams.remove, **options)
         self.streams.append(stream)
@@ -136,9 +150,13 @@ async def memory_table(
     as_of: Timestamp = ZERO,
     log_bytes: int = 10_000_000,
     most_rows: int = 1_000,
+    memory_bytes: int | None = None,
 ) -> AsyncIterator[MemoryTable]:
-    """A table that is read while the context lasts."""
-    table = MemoryTable(history, as_of, log_bytes, most_rows)
+    """A table that is read while the context lasts.
+
+    With ``memory_bytes`` its first snapshot comes in parts, and what has no room waits in a store.
+    """
+    table = MemoryTable(history, as_of, log_bytes, most_rows, memory_bytes)
     try:
         yield table
     finally:

@@ -22,11 +22,14 @@ from tests.unit.subscribe.topic_histories import (
     times,
     topic_histories,
 )
-from tidegate.errors import EvaluationError, FellBehind, HistoryLost, RequestRefused
+from tidegate.errors import EvaluationError, FellBehind, HistoryLost, RequestRefused, RetryError
 from tidegate.hlc import Timestamp
+from tidegate.serve.postgres.error_fields import error_fields
 from tidegate.serve.stream_source import ShownType, SubscriptionStream
+from tidegate.serve.web.batch_messages import error_message
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.gate.feed_record import FeedRecord
+from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import frontier_after
 from tidegate.subscribe.updates.value_order import values_key
@@ -45,9 +48,14 @@ async def read_to(table: MemoryTable, wall: int) -> None:
         await asyncio.sleep(0.0005)
 
 
-@given(history=topic_histories(), as_of=times(), seed=st.integers(0, 2**32))
+@given(
+    history=topic_histories(),
+    as_of=times(),
+    seed=st.integers(0, 2**32),
+    memory_bytes=st.sampled_from([None, 0, 2_000]),
+)
 def test_every_stream_sees_the_table_as_of_each_frontier(
-    history: TopicHistory, as_of: Timestamp, seed: int
+    history: TopicHistory, as_of: Timestamp, seed: int, memory_bytes: int | None
 ) -> None:
     """Five streams begin at any moment, and are as slow as it happens."""
     random = Random(seed)
@@ -67,7 +75,7 @@ def test_every_stream_sees_the_table_as_of_each_frontier(
         assert follower.states[-1][0] == frontier_after(END)
 
     async def test() -> None:
-        async with memory_table(history, as_of) as table:
+        async with memory_table(history, as_of, memory_bytes=memory_bytes) as table:
             await asyncio.gather(*(one(table, random.choice(MODES)) for _ in range(5)))
 
     run(test)
@@ -145,6 +153,7 @@ def test_a_slow_stream_falls_behind_and_others_notice_nothing() -> None:
                 with pytest.raises(FellBehind, match="begin again with a snapshot") as caught:
                     await slow.next()
             assert (caught.value.code, caught.value.sqlstate) == ("fell_behind", "53200")
+            assert (caught.value.token, caught.value.hint) == ("", "")  # nobody can open a reader for it
             assert slow.times_behind == 1
             assert quick.times_behind == 0
             assert table.shared.held_bytes <= 20_000
@@ -204,6 +213,29 @@ def test_a_stream_that_fell_behind_catches_up_by_a_reader_of_its_own() -> None:
             assert own.token.frontier == frontier_after(Timestamp(5))
             assert own.closed
             assert not stream.has_own_reader
+
+    run(test)
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_a_stream_that_ends_behind_gets_the_token_of_its_last_batch(dialect: Dialect) -> None:
+    async def full(_: ResumeToken) -> SubscriptionStream:
+        raise RetryError("32 subscriptions have a reader of their own")
+
+    async def test() -> None:
+        async with memory_table(one_a_time(range(1, 200)), Timestamp(1), log_bytes=20_000) as table:
+            await read_to(table, 2)
+            stream = table.stream("SUBSCRIBE accounts", open_own=full, dialect=dialect)
+            batch = await stream.next()
+            assert batch is not None
+            await read_to(table, 199)
+            with pytest.raises(FellBehind, match="resume from the error's token") as caught:
+                await stream.next()
+            assert caught.value.token == str(batch.token)
+            assert caught.value.hint == "go on by AS OF 2.0000000000 and WITH (SNAPSHOT = false)"
+            assert ("32 subscriptions" in str(caught.value)) == (dialect is Dialect.TIDEGATE)
+            assert error_message(caught.value)["error"]["token"] == caught.value.token
+            assert error_fields(caught.value)["H"] == caught.value.hint
 
     run(test)
 

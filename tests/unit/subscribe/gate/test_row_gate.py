@@ -8,13 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tests.unit.subscribe.gate.records import ONE, OTHER, gate, marker, row, shown
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
-from tidegate.errors import LateRow, MarkerFell, PromiseBroken, RepeatDiffers, UnreadableRow
+from tidegate.errors import LateRow, MarkerFell, PromiseBroken, RepeatDiffers, SpillLost, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+from tidegate.subscribe.gate.spilled_rows import Spill
 
 
 def test_nothing_is_complete_before_every_partition_has_a_marker() -> None:
@@ -266,3 +268,64 @@ def test_the_rows_of_one_topic_are_told_apart_in_their_order() -> None:
     assert [opening.rows.of_topic("t").keys, opening.rows.of_topic("u").keys] == [[b"[2]", b"[1]"], [b"[1]"]]
     assert opening.rows.of_topic("t").walls.tolist() == [3, 5]
     assert len(opening.rows.of_topic("v")) == 0
+
+
+def parts_gate(parts_up_to: int, versions_kept: int = 100) -> RowGate:
+    """A gate of one partition that lets a few rows through at a time, up to a timestamp."""
+    decoders = {"t": JsonDecoder(Envelope.WRAPPED)}
+    start = GateStart(parts_up_to=Timestamp(parts_up_to))
+    spill = Spill(MemorySpill(), budget_bytes=2_000, least_opening_bytes=500)
+    return RowGate(decoders, [ONE], start, versions_kept, spill)
+
+
+def test_rows_of_one_timestamp_come_in_parts_that_complete_nothing() -> None:
+    one = parts_gate(5)
+    for number in range(40):
+        one.take(ONE, row(number, number, 5))
+    one.take(ONE, row(40, 1, 6))
+    one.take(ONE, marker(41, 6))
+    assert one.spilled_rows > 0
+    found: list[bytes] = []
+    while (opening := one.open()) is not None and len(opening.rows):
+        assert opening.frontier == Timestamp(0, 1)
+        assert len(opening.rows) <= 12  # a block is taken back whole
+        found += opening.rows.keys
+        assert one.offsets()[ONE] <= 41
+    assert opening is not None
+    assert opening.frontier == Timestamp(5, 1)
+    assert sorted(found) == sorted(b"[%d]" % number for number in range(40))
+    assert shown(one.open()) == [(6, b"[1]")]
+    assert one.open() is None
+    assert one.waiting_rows == 0
+
+
+@pytest.mark.parametrize("versions_kept", [100, 3])
+def test_rows_that_came_in_parts_are_remembered_as_others_are(versions_kept: int) -> None:
+    one = parts_gate(5, versions_kept)
+    for number in range(10):
+        one.take(ONE, row(number, number, 1 + number % 5))
+    one.take(ONE, marker(10, 6))
+    while one.open() is not None:
+        pass
+    one.take(ONE, row(11, 3, 4))
+    assert one.repeats == 1
+    if versions_kept == 100:
+        with pytest.raises(LateRow, match="offset 12"):
+            one.take(ONE, row(12, 4, 4))
+    else:  # more than are remembered: it is taken for a repeat
+        one.take(ONE, row(12, 4, 4))
+
+
+def test_a_block_that_is_lost_amid_parts_ends_the_gate() -> None:
+    class Lost(MemorySpill):
+        def take(self, ticket: int) -> bytes:
+            raise SpillLost(f"block {ticket}")
+
+    spill = Spill(Lost(), budget_bytes=0, least_opening_bytes=500)
+    start = GateStart(parts_up_to=Timestamp(5))
+    one = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, [ONE], start, spill=spill)
+    one.take(ONE, row(0, 1, 5))
+    one.take(ONE, marker(1, 6))
+    for _ in range(2):
+        with pytest.raises(SpillLost):
+            one.open()

@@ -33,7 +33,16 @@ class DeliveredBatch(SubscriptionBatch):
         cls, batch: SubscriptionBatch, columns: BatchColumns, loss: HistoryLoss | None = None
     ) -> DeliveredBatch:
         """Join a batch with its columns."""
-        return cls(batch.frontier, batch.rows, batch.is_snapshot, batch.token, batch.is_last, columns, loss)
+        return cls(
+            batch.frontier,
+            batch.rows,
+            batch.is_snapshot,
+            batch.token,
+            batch.is_last,
+            columns,
+            loss,
+            is_partial=batch.is_partial,
+        )
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return each row by its columns' names. Raises ``InputError`` for two columns of one name."""
@@ -78,5 +87,8 @@ class DeliveredBatch(SubscriptionBatch):
 
     def _repr_html_(self) -> str:
         kind = "snapshot, " if self.is_snapshot else ""
-        caption = f"{kind}{len(self.rows)} rows, complete below {self.frontier.decimal()}"
+        told = f"complete below {self.frontier.decimal()}"
+        if self.is_partial:
+            told = f"a chunk of the snapshot as of {self.frontier.decimal()}"
+        caption = f"{kind}{len(self.rows)} rows, {told}"
         return html_table(caption, self.columns.header, self.rows)

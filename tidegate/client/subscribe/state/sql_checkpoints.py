@@ -36,6 +36,9 @@ _READ: Final = "SELECT epoch, token FROM tidegate_checkpoints WHERE name = ?"
 _COMMIT: Final = (
     "UPDATE tidegate_checkpoints SET token = ?, updated = CURRENT_TIMESTAMP WHERE name = ? AND epoch = ?"
 )
+_REQUIRE_HELD: Final = (
+    "UPDATE tidegate_checkpoints SET updated = CURRENT_TIMESTAMP WHERE name = ? AND epoch = ?"
+)
 #: PostgreSQL's ``serialization_failure``: in a transaction above READ COMMITTED, the row was changed since.
 _CHANGED_SINCE: Final = "40001"
 
@@ -59,6 +62,18 @@ class HeldRow:
         Raises ``Fenced``: leave the transaction by it, so that its rows are rolled back. Raises
         ``SettingsError`` where no transaction holds rows and token together. Other errors are the driver's.
         """
+        self._execute(_COMMIT, (token, self.name, self.epoch))
+
+    def require_held(self) -> None:
+        """Raise ``Fenced`` if another process has acquired the checkpoint; the token stays as it is.
+
+        For a transaction that has no token: a chunk of a snapshot. Until the transaction ends, nobody
+        acquires the checkpoint. Raises as ``commit``.
+        """
+        self._execute(_REQUIRE_HELD, (self.name, self.epoch))
+
+    def _execute(self, statement: str, parameters: tuple[object, ...]) -> None:
+        """Execute what changes the row of the name if its epoch is that of this process."""
         if not is_amid_transaction(self._connection) and not begins_by_itself(self._connection):
             raise SettingsError(
                 f"The token of the checkpoint {self.name} would be stored apart from the rows: the "
@@ -67,7 +82,7 @@ class HeldRow:
             )
         cursor = self._connection.cursor()
         try:
-            cursor.execute(self._dialect.statement(_COMMIT), (token, self.name, self.epoch))
+            cursor.execute(self._dialect.statement(statement), parameters)
         except Exception as error:
             if getattr(error, "sqlstate", None) != _CHANGED_SINCE:
                 raise

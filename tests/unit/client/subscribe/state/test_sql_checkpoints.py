@@ -96,6 +96,28 @@ def test_rows_of_a_fenced_process_are_rolled_back(tmp_path: Path) -> None:
     assert new.execute("SELECT count(*) FROM t").fetchone() == (0,)
 
 
+def test_a_fenced_process_writes_no_chunk_and_a_holder_keeps_its_token(tmp_path: Path) -> None:
+    old, new = sqlite_target(tmp_path / "db"), sqlite_target(tmp_path / "db")
+    held = SqlCheckpoints(old, SQLITE).acquire("n")
+    with old:
+        held.commit("token")
+    with old:
+        held.require_held()
+    assert SqlCheckpoints(new, SQLITE).acquire("n").token == "token"
+    with pytest.raises(Fenced, match="another process has acquired it"), old:
+        held.require_held()
+
+
+def test_nobody_acquires_a_checkpoint_while_a_chunk_is_written(tmp_path: Path) -> None:
+    old, new = sqlite_target(tmp_path / "db"), sqlite_target(tmp_path / "db")
+    held = SqlCheckpoints(old, SQLITE).acquire("n")
+    held.require_held()
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        SqlCheckpoints(new, SQLITE).acquire("n")
+    old.commit()
+    assert SqlCheckpoints(new, SQLITE).acquire("n").epoch > held.epoch
+
+
 def test_a_token_is_gone_with_the_rows_of_a_transaction_that_is_rolled_back(tmp_path: Path) -> None:
     connection = sqlite_target(tmp_path / "db")
     held = SqlCheckpoints(connection, SQLITE).acquire("n")

@@ -1,0 +1,83 @@
+"""A process of its own that is given a snapshot of one timestamp: how much memory it takes.
+
+    python -m tests.unit.client.subscribe.large_snapshot ROWS MEMORY_BYTES DIRECTORY [--whole]
+
+Prints, as JSON, by how many bytes the process has grown at most, and how the snapshot came: in chunks, or
+``--whole`` as one batch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.unit.client.subscribe.stuck_partition import marker, peak_bytes
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.client.subscribe.spill_files import SpillFiles
+from tidegate.hlc import Timestamp
+from tidegate.subscribe import Relation, Relations, parse_subscribe, plan_subscribe
+from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
+from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+from tidegate.subscribe.gate.spilled_rows import Spill
+from tidegate.subscribe.subscription import Subscription, SubscriptionSource
+
+_SCAN_NS: Final = 1_763_000_000_000_000_000
+_POLLED_ROWS: Final = 2_500
+_PLACES: Final = [FeedPartition("orders", number) for number in range(4)]
+_RELATION: Final = Relation(TableName("orders"), ("amount", "id", "note"), ("id",))
+
+
+def polls(rows: int) -> Iterator[tuple[FeedPartition, RecordColumns]]:
+    """Rows of 219 bytes of one timestamp, as polls bring them."""
+    random = Random(5)
+    offsets = dict.fromkeys(_PLACES, 0)
+    for first in range(0, rows, _POLLED_ROWS):
+        numbers = range(first, min(first + _POLLED_ROWS, rows))
+        keys: list[bytes | None] = [b"[%d]" % number for number in numbers]
+        values: list[bytes | None] = [
+            b'{"after": {"amount": "%d", "id": %d, "note": "%s"}, "updated": "%d.0000000000"}'
+            % (random.randrange(10**6, 10**7), number, b"x" * 120, _SCAN_NS)
+            for number in numbers
+        ]
+        place = _PLACES[first // _POLLED_ROWS % len(_PLACES)]
+        begin = offsets[place]
+        offsets[place] += len(numbers)
+        yield place, RecordColumns(list(range(begin, offsets[place])), keys, values, lambda _: ())
+
+
+def main(rows: int, memory_bytes: int, directory: Path, *, in_chunks: bool) -> None:
+    """Read the scan, then take the snapshot as a consumer does that keeps nothing of it."""
+    files = SpillFiles(directory)
+    spill = Spill(files, memory_bytes)
+    as_of = Timestamp(_SCAN_NS)
+    start = GateStart(parts_up_to=as_of) if in_chunks else GateStart()
+    gate = RowGate({"orders": JsonDecoder(Envelope.WRAPPED)}, _PLACES, start, spill=spill)
+    plan = plan_subscribe(parse_subscribe("SUBSCRIBE orders"), Relations([_RELATION]), 0)
+    source = SubscriptionSource(tells_before=True)
+    subscription = Subscription(plan, as_of, source, chunks=spill if in_chunks else None)
+    began = peak_bytes()
+    for place, records in polls(rows):
+        gate.take_all(place, records)
+    waited = peak_bytes() - began
+    for place in _PLACES:
+        gate.take(place, marker(10**9, _SCAN_NS + 1))
+    delivered = batches = largest = 0
+    while (opening := gate.open()) is not None:
+        batch = subscription.advance(opening, gate.offsets())
+        while batch is not None:
+            batches += 1
+            delivered += len(batch.rows)
+            largest = max(largest, len(batch.rows))
+            batch = subscription.following()
+    told = {"delivered": delivered, "batches": batches, "largest": largest, "while_waiting": waited}
+    print(json.dumps({**told, "in_all": peak_bytes() - began, "disk": files.disk_bytes}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), in_chunks="--whole" not in sys.argv)
