@@ -57,6 +57,7 @@ from tidegate.spark.changefeed.partition_round import (
     run_told,
 )
 from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.platform.state_files import StateFiles
 
 _PARTITIONS: Final = 3
 _HOME: Final = KafkaConnection("127.0.0.1:9", destinations=DESTINATIONS)
@@ -66,6 +67,7 @@ _KEY_BYTES: Final = 8  # of a range id, before the request
 _DRAIN_BATCHES: Final = 150
 _WANDERS: Final = 0.01  # whenever a producer does something: its address comes to mean another cluster
 _FEW_CHANGES: Final = 100  # after which the rows of a state are written anew
+_MOST_DELTAS: Final = 4  # the same
 _REFUSALS: Final = ("max.message.bytes", "has had no partition")
 _NOTHING_ODD: Final = Oddities()
 _ASKED_AGAIN_MS: Final = 31_000  # what has no answer for so long is asked for again
@@ -120,6 +122,7 @@ class DrivenQuery:
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_stalled_at", {})
         patch.setattr(tidegate.spark.changefeed.partition_round, "_read_again", self._read_again)
         patch.setattr(tidegate.spark.changefeed.partition_round, "_FEW_CHANGES", _FEW_CHANGES)
+        patch.setattr(tidegate.spark.changefeed.partition_round, "_MOST_DELTAS", _MOST_DELTAS)
         patch.setattr(tidegate.spark.changefeed.partition_round.PartitionTask, "_log_start", lambda _: 0)
 
     def run(self, batches: int, *, drain: bool = True) -> None:
@@ -198,7 +201,15 @@ class DrivenQuery:
                 self.deaths += 1
                 self._driver = self._start()
             else:
+                self._require_kept_states()
                 return
+
+    def _require_kept_states(self) -> None:
+        """Spark may begin from either of the accounts that the ledger keeps."""
+        ledger = Ledger(fs.LocalFileSystem(), str(self._root))
+        for batch in (self._batch - 1, self._batch):
+            for partition, head in ledger.account(batch).heads.items():
+                StateFiles(fs.LocalFileSystem(), str(self._root), partition).load(head)
 
     def run_task(self) -> None:
         """The next task is one of another Python worker."""

@@ -1,6 +1,6 @@
 """One task: what one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
 
-    T1  load the state as of the last round, unless this Python worker has it
+    T1  load the state as of the last round, unless this Python worker has it; remove files of older states
     T2  take up messages about feeds, and other partitions' claims and hand-offs
     T3  step the records, one Arrow batch after the other, and the backlog of ranges
     T4  produce the rows, and wait until every one is acknowledged, or its feed is detached (S1)
@@ -67,6 +67,10 @@ from tidegate.verify import TopicPartition
 TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
+#: Behind so many deltas a base is written, so that few files are loaded and older ones can be removed.
+_MOST_DELTAS: Final = 50
+#: Files of older states that a round removes at most. A round writes one, so their number falls.
+_REMOVED_AT_ONCE: Final = 50
 _STATUS_S: Final = 5.0
 #: A round that may detach feeds waits for acknowledgements after so many steps.
 _KEPT_STEPS: Final = 100
@@ -107,11 +111,15 @@ class LogEntryRecord(NamedTuple):
 
 @dataclass(slots=True)
 class _Held:
-    """A partition's state as a Python worker keeps it between rounds."""
+    """A partition's state as a Python worker keeps it between rounds.
+
+    ``may_have_old`` tells that files older than the state's base may be there.
+    """
 
     head: str
     processor: PartitionProcessor
     state: LoadedRows
+    may_have_old: bool
     status_at: float = 0.0
     used_at: float = 0.0
 
@@ -146,6 +154,7 @@ class PartitionTask:
         filesystem, root = fs.FileSystem.from_uri(query.root)
         self._files = StateFiles(filesystem, root, partition)
         self._held = self._load(head)
+        self._remove_old()
         self._processor = self._held.processor
         self._caution = round_.cautions.get(partition, Caution())
         self._processor.pass_over(self._caution.refused)
@@ -270,18 +279,38 @@ class PartitionTask:
             return held
         if not head:
             processor = PartitionProcessor(self._partition, query.partitions, query.config)
-            return _Held("", processor, LoadedRows({}, "", 0))
+            return _Held("", processor, LoadedRows({}, "", 0, 0), may_have_old=False)
         state = self._files.load(head)
         rows = ((table, key, value) for (table, key), value in state.rows.items())
         try:
             processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
         except StateMismatch as mismatch:
             raise self._files.refused(head, mismatch) from None
-        if (
-            state.base < RoundId(self._round.id.batch, 0).name
-        ):  # a batch that runs again may need files that are older than this base
-            self._files.remove_before(state.base)
-        return _Held(head, processor, state)
+        return _Held(head, processor, state, may_have_old=True)
+
+    def _remove_old(self) -> None:
+        """Remove some files that no kept account reaches ("Old states" in docs/protocols/spark-rounds.md)."""
+        held = self._held
+        if not held.may_have_old or not self._base_is_kept_ones():
+            return
+        try:
+            held.may_have_old = self._files.remove_before(held.state.base, _REMOVED_AT_ONCE)
+        except OSError as error:
+            held.may_have_old = False
+            _log.warning(
+                "partition %d: files of old states cannot be removed (%s). The query goes on. Let its user "
+                "delete files in the checkpoint directory.",
+                self._partition,
+                error,
+            )
+
+    def _base_is_kept_ones(self) -> bool:
+        """Return whether the states of both kept accounts begin at the base of this one.
+
+        The ledger keeps the accounts of the two batches before.
+        """
+        older = self._round.id.batch - 2
+        return older >= 0 and self._held.state.base < RoundId(older + 1, 0).name
 
     def _go_on(self) -> None:
         while self._processor.ready:
@@ -380,12 +409,14 @@ class PartitionTask:
         name = f"{self._round.id.name}-{uuid.uuid4().hex[:8]}"
         apply_changes(state.rows, self._changes)
         changed = state.changed + len(self._changes)
-        if not state.base or changed > max(_FEW_CHANGES, len(state.rows)):
+        many = changed > max(_FEW_CHANGES, len(state.rows)) or state.deltas >= _MOST_DELTAS
+        if not state.base or (many and self._base_is_kept_ones()):
             self._files.write(name, "", state.rows)
-            self._held.state = LoadedRows(state.rows, name, 0)
+            self._held.state = LoadedRows(state.rows, name, 0, 0)
+            self._held.may_have_old = True
         else:
             self._files.write(name, self._held.head, self._changes)
-            self._held.state = state._replace(changed=changed)
+            self._held.state = state._replace(changed=changed, deltas=state.deltas + 1)
         self._held.head = name
         self._held.used_at = time.monotonic()
         _held[self._query.id, self._partition] = self._held
