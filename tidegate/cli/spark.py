@@ -57,7 +57,8 @@ def spark() -> None:
 @click.option(
     "--batch-records",
     type=click.IntRange(min=0),
-    default=0,
+    default=200_000,
+    show_default=True,
     help="At most so many records in a micro-batch; 0 for no limit.",
 )
 @click.option(
