@@ -11,6 +11,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.marker_lag import percentile
 from bench.spark_query import SparkFeed
@@ -22,8 +23,10 @@ from tidegate.errors import RetryError
 #: Of each log partition. Each range has a heartbeat a second.
 _RANGES: Final = 4
 _STEPS_PER_S: Final = 10
-_WARM_BATCHES: Final = 3
-_FIRST_BATCHES_S: Final = 240.0
+_WARM_BATCHES: Final = 2
+_LEAST_BATCHES: Final = 3
+_STUCK_S: Final = 240.0
+_LOOK_AGAIN_S: Final = 0.2
 
 
 class LiveTail(NamedTuple):
@@ -42,9 +45,18 @@ class LiveTail(NamedTuple):
 
 
 def live_tail(
-    session: SparkSession, topics: BenchTopics, directory: Path, partitions: int, seconds: float, seed: int
+    session: SparkSession,
+    topics: BenchTopics,
+    directory: Path,
+    partitions: int,
+    seconds: float,
+    seed: int,
+    tasks: int = 0,
 ) -> LiveTail:
-    """Run a query on a log of so many partitions for so many seconds, behind its first batches."""
+    """Run a query on a log of so many partitions for so many seconds, behind its first batches.
+
+    A round has at most ``tasks`` tasks, 0 for the default.
+    """
     store = BenchStore(partitions=partitions, ranges=partitions * _RANGES, seed=seed)
     prefix = f"tail-{uuid.uuid4().hex[:8]}-"
     log = f"{prefix}raftlog"
@@ -53,11 +65,12 @@ def live_tail(
     feed = SparkFeed(topics, prefix, [store.table], directory)
     ended = threading.Event()
     beats = threading.Thread(target=_beat, args=(store, topics.bootstrap, log, ended), daemon=True)
-    with feed.tailing(session) as query:
+    with feed.tailing(session, tasks) as query:
         beats.start()
         try:
-            begun = _wait_for_batches(query)
+            begun = _wait_for_batch(query, _WARM_BATCHES) + 1
             query.awaitTermination(int(seconds))
+            _wait_for_batch(query, begun + _LEAST_BATCHES)
         finally:
             ended.set()
             beats.join()
@@ -69,15 +82,18 @@ def live_tail(
     )
 
 
-def _wait_for_batches(query: object) -> int:
-    """Return the number of the first batch that counts. Raises ``RetryError`` for a query that is stuck."""
-    given_up_at = time.monotonic() + _FIRST_BATCHES_S
+def _wait_for_batch(query: StreamingQuery, number: int) -> int:
+    """Return the number of the last batch, once it is at least ``number``.
+
+    Raises ``RetryError`` for a query that is stuck.
+    """
+    given_up_at = time.monotonic() + _STUCK_S
     while time.monotonic() < given_up_at:
-        last = query.lastProgress  # type: ignore[attr-defined]
-        if last is not None and last["batchId"] >= _WARM_BATCHES:
-            return int(last["batchId"]) + 1
-        time.sleep(0.2)
-    raise RetryError(f"The query has not run {_WARM_BATCHES} batches within {_FIRST_BATCHES_S:g} s.")
+        last = query.lastProgress
+        if last is not None and last["batchId"] >= number:
+            return int(last["batchId"])
+        time.sleep(_LOOK_AGAIN_S)
+    raise RetryError(f"The query has not finished batch {number} within {_STUCK_S:g} s.")
 
 
 def _beat(store: BenchStore, bootstrap: str, log: str, ended: threading.Event) -> None:

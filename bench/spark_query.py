@@ -279,9 +279,12 @@ class SparkFeed:
         return Run(done.seconds, done.cpu, self._batches(watch, done.progress))
 
     @contextmanager
-    def tailing(self, session: SparkSession) -> Iterator[StreamingQuery]:
-        """Yield the query as users run it, whose batches follow each other at once."""
-        options = replace(self._options, available_now=False, interval_s=0.0)
+    def tailing(self, session: SparkSession, tasks: int) -> Iterator[StreamingQuery]:
+        """Yield the query as users run it, whose batches follow each other at once.
+
+        A round has at most ``tasks`` tasks, 0 for the default.
+        """
+        options = replace(self._options, available_now=False, interval_s=0.0, tasks=tasks)
         with changefeed_query(session, self._ready._replace(options=options)) as query:
             yield query
 

@@ -14,7 +14,7 @@ from tests.logs import Record
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, Query, run_partition, run_told
+from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, Query, run_partitions, run_told
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 
 #: Nobody listens there.
@@ -44,7 +44,7 @@ class Tasks:
         ]
         batches = [pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))]
         return self._round(
-            lambda query, round_, heads: run_partition(query, round_, heads, batches),
+            lambda query, round_, heads: run_partitions(query, round_, heads, batches),
             Round(at or self._next, records=True),
         )
 

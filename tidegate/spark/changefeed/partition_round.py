@@ -1,4 +1,4 @@
-"""One task: what one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
+"""What one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
 
     T1  load the state as of the last round, unless this Python worker has it; remove files of older states
     T2  take up messages about feeds, and other partitions' claims and hand-offs
@@ -7,9 +7,10 @@
     T5  store the changes of the state, under a name of the round and this attempt
     T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
 
-A task that runs again, or twice at the same time, begins with the same state, is told the same, and reads the
-same records, so it writes exact copies of the same rows. It may detach other feeds. So each attempt stores a
-file of its own, which its answer names.
+A task of Spark has one partition or several, one behind the other. A task that runs again, or twice at the
+same time, begins with the same states, is told the same, and reads the same records, so it writes exact
+copies of the same rows. It may detach other feeds. So each attempt stores files of its own, which its answers
+name.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
@@ -34,7 +37,7 @@ from tidegate.changefeed.lifecycle.control import read_control
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
-from tidegate.errors import RowRefused, SecretMissing, StateMismatch, TidegateError, TopologyError
+from tidegate.errors import QueryEnded, RowRefused, SecretMissing, StateMismatch, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -98,6 +101,7 @@ class Query:
     config: ProcessorConfig
     whole_checkpoints_only: bool = False
     sink_stall_s: float | None = None
+    tasks: int = 0
 
 
 class LogEntryRecord(NamedTuple):
@@ -423,17 +427,53 @@ class PartitionTask:
         return name
 
 
-def run_partition(
+def run_partitions(
     query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the task of one partition with records: ``batches`` hold them, in the columns ``TASK_COLUMNS``."""
-    clock = TaskClock()
-    found = (_records_of(batch, clock) for batch in batches if batch.num_rows)
-    first = next(found, None)
-    if first is not None:
-        partition, records = first
-        rest = (each for _, each in found)
-        yield _answers(query, round_, heads, partition, chain([records], rest), clock)
+    """Run one partition behind the other: ``batches`` hold their records, in the columns ``TASK_COLUMNS``.
+
+    All records of a partition stand together, in the order of the log. An Arrow batch may hold the end of one
+    partition and the begin of the next. If records of a partition come once more behind another one's, the
+    answer is a fault: they would not be in the state that the first answer names.
+    """
+    reader, done = _RecordReader(batches), set[int]()
+    for partition, found in groupby(reader, itemgetter(0)):
+        records = (each for _, each in found)
+        if partition in done:
+            yield as_arrow([Answer(partition, "fault", fault_to_bytes(_in_two_parts(partition)))])
+            continue
+        done.add(partition)
+        yield _answers(query, round_, heads, partition, records, reader.clock)
+        reader.clock = TaskClock()
+
+
+def _in_two_parts(partition: int) -> QueryEnded:
+    return QueryEnded(
+        f"Spark gave a task the records of log partition {partition} in two parts, which tidegate does not "
+        "expect of any version. The batch is not done, and its next run writes the same rows. Use a version "
+        "of Spark that docs/spark.md names."
+    )
+
+
+class _RecordReader:
+    """The records of a task, with their partition: each Arrow batch cut where another partition begins.
+
+    ``clock`` counts the time that it takes, and belongs to the partition that is read.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self.clock = TaskClock()
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[tuple[int, list[LogRecord]]]:
+        for batch in self._batches:
+            partitions = batch.column(TASK_COLUMNS[0]).to_numpy()
+            begins = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist()]
+            for begin, end in pairwise((*begins, batch.num_rows)):
+                if begin < end:
+                    records = _records_of(batch.slice(begin, end - begin))
+                    self.clock.lap("read")
+                    yield int(partitions[begin]), records
 
 
 def run_told(
@@ -449,11 +489,9 @@ def run_told(
             yield _answers(query, round_, heads, partitions[index], (), TaskClock())
 
 
-def _records_of(batch: pa.RecordBatch, clock: TaskClock) -> tuple[int, list[LogRecord]]:
+def _records_of(batch: pa.RecordBatch) -> list[LogRecord]:
     offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS[1:])
-    records: list[LogRecord] = [*map(LogEntryRecord._make, zip(offsets, keys, values, times, strict=True))]
-    clock.lap("read")
-    return batch.column(TASK_COLUMNS[0])[0].as_py(), records
+    return [*map(LogEntryRecord._make, zip(offsets, keys, values, times, strict=True))]
 
 
 def _answers(

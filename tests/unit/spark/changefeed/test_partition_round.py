@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -27,13 +28,15 @@ from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import (
     BrokerUnavailable,
     FeedError,
+    QueryEnded,
     RegistryAway,
     StateError,
     TidegateError,
     TopologyError,
 )
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.rounds import Instructions
+from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, run_partitions
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.state_files import StateFiles
 from tidegate.spark.platform.task_clock import STAGES
@@ -228,3 +231,56 @@ def test_a_task_says_what_it_spent_its_time_on(records: list[Record], tmp_path: 
     assert list(seconds) == list(cpu_s) == list(STAGES)
     assert min(seconds[stage] for stage in ("load", "read", "step", "store")) > 0
     assert cpu_s["produce"] < cpu_s["step"]  # without a feed there are no rows
+
+
+def _in_one_task(logs: Sequence[Sequence[Record]], parts: Iterable[int], root: Path) -> list[Answer]:
+    """The answers of one task with the records of these partitions, in Arrow batches of a few records."""
+    tasks = tasks_on(NOBODY, "raftlog", root)
+    query = replace(tasks.query, partitions=len(logs))
+    rows = [
+        {"partition": number, "offset": each.offset, "timestamp_ms": each.timestamp}
+        | {"key": each.key, "value": each.value}
+        for number in parts
+        for each in logs[number]
+    ]
+    batches = pa.Table.from_pylist(rows).select(list(TASK_COLUMNS)).to_batches(max_chunksize=7)
+    found = run_partitions(query, Round(RoundId(0, 0), records=True), {}, batches)
+    return [Answer(**row) for batch in found for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def logs() -> Sequence[Sequence[Record]]:
+    """The log of three partitions, whose ranges split and merge."""
+    bank = Bank(BankOptions(accounts=20, ranges=3), _SEED)
+    return simulate(bank, eventful_store(3), seed=_SEED, transactions=40).partitions
+
+
+def test_partitions_in_one_task_answer_as_each_does_alone(
+    tmp_path: Path, logs: Sequence[Sequence[Record]]
+) -> None:
+    alone = [answer for number in range(3) for answer in _in_one_task(logs, [number], tmp_path / "alone")]
+    together = _in_one_task(logs, range(3), tmp_path / "together")
+    own = ("head", "figures")
+    assert [(each.partition, each.kind) for each in together if each.kind in own] == [
+        (number, kind) for number in range(3) for kind in own
+    ]
+    assert [each for each in together if each.kind not in own] == [
+        each for each in alone if each.kind not in own
+    ]
+    states: dict[int, list[object]] = {}
+    for heads, root in ((alone, "alone"), (together, "together")):
+        filesystem, path = fs.FileSystem.from_uri((tmp_path / root).as_uri())
+        for answer in heads:
+            if answer.kind == "head":
+                files = StateFiles(filesystem, path, answer.partition)
+                states.setdefault(answer.partition, []).append(files.load(answer.body.decode()).rows)
+    assert all(one == other for one, other in states.values())
+
+
+def test_a_partition_that_comes_in_two_parts_is_a_fault_and_not_half_a_state(
+    tmp_path: Path, logs: Sequence[Sequence[Record]]
+) -> None:
+    answers = _in_one_task(logs, [0, 1, 0], tmp_path)
+    (fault,) = [each for each in answers if each.kind == "fault"]
+    assert (fault.partition, type(read_fault(fault.body))) == (0, QueryEnded)
+    assert {each.partition for each in answers if each.kind == "head"} == {0, 1}
