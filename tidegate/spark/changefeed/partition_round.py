@@ -22,12 +22,12 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from tidegate.access.header_secrets import HeaderSecrets
@@ -467,13 +467,13 @@ class _RecordReader:
 
     def __iter__(self) -> Iterator[tuple[int, list[LogRecord]]]:
         for batch in self._batches:
-            partitions = batch.column(TASK_COLUMNS[0]).to_numpy()
-            begins = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist()]
-            for begin, end in pairwise((*begins, batch.num_rows)):
-                if begin < end:
-                    records = _records_of(batch.slice(begin, end - begin))
-                    self.clock.lap("read")
-                    yield int(partitions[begin]), records
+            runs = pc.run_end_encode(batch.column(TASK_COLUMNS[0]))
+            begin = 0
+            for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+                records = _records_of(batch.slice(begin, end - begin))
+                self.clock.lap("read")
+                yield partition, records
+                begin = end
 
 
 def run_told(
