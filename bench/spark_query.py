@@ -40,7 +40,7 @@ from tidegate.errors import RetryError
 from tidegate.rows import TableDescriptor
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
-from tidegate.spark.changefeed.changefeed_query import QueryOptions, ready_query
+from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
@@ -277,6 +277,22 @@ class SparkFeed:
         finally:
             feeds.close()
         return Run(done.seconds, done.cpu, self._batches(watch, done.progress))
+
+    @contextmanager
+    def tailing(self, session: SparkSession, tasks: int) -> Iterator[StreamingQuery]:
+        """Yield the query as users run it, whose batches follow each other at once.
+
+        A round has at most ``tasks`` tasks, 0 for the default.
+        """
+        options = replace(self._options, available_now=False, interval_s=0.0, tasks=tasks)
+        with changefeed_query(session, self._ready._replace(options=options)) as query:
+            yield query
+
+    @property
+    def state_files(self) -> int:
+        """The largest number of files of state that a log partition has."""
+        directories = self._checkpoint.glob("tidegate/state/*")
+        return max((sum(1 for _ in directory.iterdir()) for directory in directories), default=0)
 
     def _batches(self, watch: _Watch, progress: Sequence[Any]) -> list[BatchTimes]:
         for each in progress:

@@ -77,7 +77,8 @@ SUBJECTS: Final = {
         processor/gaps_of_detached_feeds processor/held_partitions
     """,
     "rounds of a query, driven in one process over random histories (docs/simulation.md)": """
-        spark/backfill/sinks_of_backfills spark/changefeed/odd_logs spark/changefeed/sinks_that_stall
+        spark/backfill/sinks_of_backfills spark/changefeed/odd_logs spark/changefeed/old_states
+        spark/changefeed/sinks_that_stall
         spark/changefeed/steps_that_break
     """,
     "any single change of a stream of records is found": "verify/mutations",

@@ -58,8 +58,16 @@ def spark() -> None:
 @click.option(
     "--batch-records",
     type=click.IntRange(min=0),
-    default=0,
+    default=200_000,
+    show_default=True,
     help="At most so many records in a micro-batch; 0 for no limit.",
+)
+@click.option(
+    "--tasks",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default="as many as Spark has cores",
+    help="At most so many tasks in a round; a task has one log partition or several.",
 )
 @click.option(
     "--interval",
@@ -152,6 +160,7 @@ def changefeed(
     output_topics: str,
     output_partitions: int,
     batch_records: int,
+    tasks: int,
     interval_s: float,
     sink_stall_s: float,
     available_now: bool,
@@ -186,6 +195,7 @@ def changefeed(
         output_partitions=output_partitions,
         output_topics=output_topics,
         batch_records=batch_records,
+        tasks=tasks,
         interval_s=interval_s,
         available_now=available_now,
         sink_stall_s=sink_stall_s,

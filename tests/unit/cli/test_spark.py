@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.running import NOBODY, run
+from tidegate.cli.spark import changefeed
 from tidegate.cli.spark_place import _connector
 from tidegate.errors import SettingsError
+from tidegate.spark.changefeed.changefeed_query import QueryOptions
 
 
 def test_without_a_broker_the_command_says_so_before_spark_starts(tmp_path: Path) -> None:
@@ -37,6 +40,12 @@ def test_a_connector_that_cannot_be_downloaded_may_be_named(
 @pytest.mark.parametrize("command", ["backfill", "changefeed", "load"])
 def test_every_job_has_its_command(command: str) -> None:
     assert run("spark", command, "--help").exit_code == 0
+
+
+def test_a_batch_of_a_query_has_a_bound_unless_somebody_says_otherwise() -> None:
+    (option,) = [each for each in changefeed.params if each.name == "batch_records"]
+    (field,) = [each for each in fields(QueryOptions) if each.name == "batch_records"]
+    assert option.default == field.default > 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -53,10 +53,11 @@ from tidegate.spark.changefeed.partition_round import (
     TASK_COLUMNS,
     LogEntryRecord,
     Query,
-    run_partition,
+    run_partitions,
     run_told,
 )
 from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.platform.state_files import StateFiles
 
 _PARTITIONS: Final = 3
 _HOME: Final = KafkaConnection("127.0.0.1:9", destinations=DESTINATIONS)
@@ -66,6 +67,7 @@ _KEY_BYTES: Final = 8  # of a range id, before the request
 _DRAIN_BATCHES: Final = 150
 _WANDERS: Final = 0.01  # whenever a producer does something: its address comes to mean another cluster
 _FEW_CHANGES: Final = 100  # after which the rows of a state are written anew
+_MOST_DELTAS: Final = 4  # the same
 _REFUSALS: Final = ("max.message.bytes", "has had no partition")
 _NOTHING_ODD: Final = Oddities()
 _ASKED_AGAIN_MS: Final = 31_000  # what has no answer for so long is asked for again
@@ -99,6 +101,7 @@ class DrivenQuery:
         self.clients.grows = dict.fromkeys(("home", "away", "scan"), oddities.grow)
         self._arriving = OddRecords(oddities, _PARTITIONS, Random(f"{seed}:records"))
         self._oddness = Random(f"{seed}:oddness")
+        self.grouping = Random(f"{seed}:grouping")
         self.stalls = self.hand_offs = self.deaths = 0
         self.records_at_once = 20  # of a task's records, in one of its steps
         self.troubles = True
@@ -120,6 +123,7 @@ class DrivenQuery:
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_stalled_at", {})
         patch.setattr(tidegate.spark.changefeed.partition_round, "_read_again", self._read_again)
         patch.setattr(tidegate.spark.changefeed.partition_round, "_FEW_CHANGES", _FEW_CHANGES)
+        patch.setattr(tidegate.spark.changefeed.partition_round, "_MOST_DELTAS", _MOST_DELTAS)
         patch.setattr(tidegate.spark.changefeed.partition_round.PartitionTask, "_log_start", lambda _: 0)
 
     def run(self, batches: int, *, drain: bool = True) -> None:
@@ -198,7 +202,15 @@ class DrivenQuery:
                 self.deaths += 1
                 self._driver = self._start()
             else:
+                self._require_kept_states()
                 return
+
+    def _require_kept_states(self) -> None:
+        """Spark may begin from either of the accounts that the ledger keeps."""
+        ledger = Ledger(fs.LocalFileSystem(), str(self._root))
+        for batch in (self._batch - 1, self._batch):
+            for partition, head in ledger.account(batch).heads.items():
+                StateFiles(fs.LocalFileSystem(), str(self._root), partition).load(head)
 
     def run_task(self) -> None:
         """The next task is one of another Python worker."""
@@ -244,26 +256,40 @@ class _Driver(BatchDriver):
         partitions = [*(due or (range(_PARTITIONS) if round_.records else round_.instructions))]
         run.rng.shuffle(partitions)
         answers: list[Answer] = []
-        for partition in partitions:
+        for group in self._groups(partitions):
             run.die_at_times()
-            answers += self._task(round_, account, partition)
+            if run.troubles and run.grouping.random() < 0.1:
+                self._task(round_, account, group, run.grouping.randrange(len(group)))  # it dies amid them
+            answers += self._task(round_, account, group)
             if run.troubles and run.rng.random() < 0.1:
-                again = self._task(round_, account, partition)
+                again = self._task(round_, account, group)
                 if run.rng.random() < 0.5:
-                    answers = [answer for answer in answers if answer.partition != partition] + again
+                    answers = [answer for answer in answers if answer.partition not in group] + again
         run.die_at_times()
         assert not [answer for answer in answers if answer.kind == "fault"], answers
         return answers
 
-    def _task(self, round_: Round, account: Account, partition: int) -> list[Answer]:
+    def _groups(self, partitions: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield the partitions of each task: one or several."""
+        left = [*partitions]
+        while left:
+            count = self._of.grouping.randint(1, len(left))
+            yield left[:count]
+            del left[:count]
+
+    def _task(
+        self, round_: Round, account: Account, group: Sequence[int], most: int = _PARTITIONS
+    ) -> list[Answer]:
+        """Run a task of these partitions, the first ``most`` of them."""
         self._of.run_task()
         query, heads = self._query, account.heads
         came: Iterable[pa.RecordBatch]
         if round_.records:
-            came = run_partition(query, round_, heads, self._of_partition(partition))
+            came = run_partitions(query, round_, heads, chain.from_iterable(map(self._of_partition, group)))
         else:
-            came = run_told([partition], query, round_, heads, [pa.RecordBatch.from_pydict({"id": [0]})])
-        return [Answer(**row) for batch in came for row in batch.to_pylist()]
+            indexes = pa.RecordBatch.from_pydict({"id": [*range(len(group))]})
+            came = run_told(group, query, round_, heads, [indexes])
+        return [Answer(**row) for batch in islice(came, most) for row in batch.to_pylist()]
 
     def _of_partition(self, partition: int) -> Iterator[pa.RecordBatch]:
         records, at_once = self._of.records[partition], self._of.records_at_once

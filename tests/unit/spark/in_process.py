@@ -11,7 +11,7 @@ from tests.logs import Record
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.ledger import Account
-from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, run_partition, run_told
+from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, run_partitions, run_told
 from tidegate.spark.changefeed.rounds import Round
 
 _ARROW_RECORDS: Final = 500
@@ -27,7 +27,7 @@ class InProcess(BatchDriver):
                 if due is not None and number not in due:
                     continue
                 batches = [_batch(number, new[at : at + _ARROW_RECORDS]) for at in _firsts(new)]
-                found = run_partition(self._query, round_, account.heads, batches)
+                found = run_partitions(self._query, round_, account.heads, batches)
                 answers += [Answer(**row) for batch in found for row in batch.to_pylist()]
             return answers
         told = sorted(round_.instructions if due is None else due)

@@ -2,7 +2,7 @@
 
     B1  read the account of the batch before
     B2  tell partitions of feeds that begin or end, round by round, until nothing about feeds is to be done
-    B3  step the batch's records: one task for each partition that has some
+    B3  step the batch's records, in all partitions that have some
     B4  pass claims and hand-offs on, round by round, until there are none
     B5  write the requests to the source
     B6  persist each feed's high-water, and write its marker
@@ -36,7 +36,7 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.ranges.handoff import receiver_of
 from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import Query, run_partition, run_told
+from tidegate.spark.changefeed.partition_round import Query, run_partitions, run_told
 from tidegate.spark.changefeed.refused_files import refused_records
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
 from tidegate.spark.platform.faults import read_fault
@@ -284,6 +284,8 @@ class BatchDriver:
     ) -> list[Answer]:
         """Run one Spark job: for the partitions ``due``, or for all that have something to do.
 
+        A task has one partition or several, one behind the other. A partition is never in two tasks: Spark's
+        Kafka source makes one part of each, and ``coalesce`` only puts whole parts together, without sorting.
         Spark returns the answers of the task attempt that succeeded, and of no other.
         """
         session = records.sparkSession
@@ -291,13 +293,15 @@ class BatchDriver:
             f"tidegate: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
         )
         task: Callable[..., object]
+        tasks = self._query.tasks or session.sparkContext.defaultParallelism
         if round_.records:
-            frame, task = records.selectExpr(*_RECORDS), run_partition
+            frame, task = records.selectExpr(*_RECORDS), run_partitions
             if due is not None:
                 frame = frame.where(f"partition IN ({', '.join(map(str, sorted(due)))})")
+            frame = frame.coalesce(tasks)
         else:
             partitions = sorted(round_.instructions if due is None else due)
-            frame = session.range(0, len(partitions), 1, len(partitions))
+            frame = session.range(0, len(partitions), 1, min(tasks, len(partitions)))
             task = partial(run_told, partitions)
         run = partial(task, self._query, round_, account.heads)
         rows = frame.mapInArrow(run, ANSWER_SCHEMA).collect()

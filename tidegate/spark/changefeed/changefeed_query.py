@@ -57,10 +57,12 @@ class QueryOptions:
 
     ``checkpoint`` is a directory that Spark and every executor can reach, a path or URI. It holds Spark's
     checkpoint directory and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch
-    (0: all there is). With ``available_now`` the query ends at the last record that is there when it begins;
-    otherwise a batch begins every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may
-    acknowledge nothing before its feeds are detached. ``output_topics`` are patterns of the topics that feeds
-    may write to. ``access`` says how the file system of the checkpoint directory lets us in.
+    (0: all there is). The default is some seconds of work for two cores: a batch ends within the minute that
+    the end of the query waits for it. A round has at most ``tasks`` tasks (0: as many as Spark has cores).
+    With ``available_now`` the query ends at the last record that is there when it begins; otherwise a batch
+    begins every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may acknowledge nothing
+    before its feeds are detached. ``output_topics`` are patterns of the topics that feeds may write to.
+    ``access`` says how the file system of the checkpoint directory lets us in.
     """
 
     connection: KafkaConnection
@@ -68,7 +70,8 @@ class QueryOptions:
     topic_prefix: str
     checkpoint: str
     output_partitions: int = 1
-    batch_records: int = 0
+    batch_records: int = 200_000
+    tasks: int = 0
     interval_s: float = 1.0
     available_now: bool = False
     sink_stall_s: float = 15.0
@@ -132,6 +135,7 @@ def changefeed_query(
         config,
         sink_stall_s=options.sink_stall_s,
         access=options.access,
+        tasks=options.tasks,
     )
     namespace = OutputNamespace.of(options.output_topics)
     feeds = QueryFeeds(query, topics, options.output_partitions, namespace)

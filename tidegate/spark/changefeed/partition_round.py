@@ -1,15 +1,16 @@
-"""One task: what one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
+"""What one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
 
-    T1  load the state as of the last round, unless this Python worker has it
+    T1  load the state as of the last round, unless this Python worker has it; remove files of older states
     T2  take up messages about feeds, and other partitions' claims and hand-offs
     T3  step the records, one Arrow batch after the other, and the backlog of ranges
     T4  produce the rows, and wait until every one is acknowledged, or its feed is detached (S1)
     T5  store the changes of the state, under a name of the round and this attempt
     T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
 
-A task that runs again, or twice at the same time, begins with the same state, is told the same, and reads the
-same records, so it writes exact copies of the same rows. It may detach other feeds. So each attempt stores a
-file of its own, which its answer names.
+A task of Spark has one partition or several, one behind the other. A task that runs again, or twice at the
+same time, begins with the same states, is told the same, and reads the same records, so it writes exact
+copies of the same rows. It may detach other feeds. So each attempt stores files of its own, which its answers
+name.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.access.header_secrets import HeaderSecrets
 from tidegate.access.secret_store import SecretStore
@@ -33,7 +36,7 @@ from tidegate.changefeed.lifecycle.control import read_control
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
-from tidegate.errors import RowRefused, SecretMissing, StateMismatch, TidegateError, TopologyError
+from tidegate.errors import QueryEnded, RowRefused, SecretMissing, StateMismatch, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -68,6 +71,10 @@ from tidegate.verify import TopicPartition
 TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
+#: Behind so many deltas a base is written, so that few files are loaded and older ones can be removed.
+_MOST_DELTAS: Final = 50
+#: Files of older states that a round removes at most. A round writes one, so their number falls.
+_REMOVED_AT_ONCE: Final = 50
 _STATUS_S: Final = 5.0
 #: A round that may detach feeds waits for acknowledgements after so many steps.
 _KEPT_STEPS: Final = 100
@@ -96,6 +103,7 @@ class Query:
     whole_checkpoints_only: bool = False
     sink_stall_s: float | None = None
     access: StoreAccess = field(default_factory=StoreAccess.of_environment)
+    tasks: int = 0
 
 
 class LogEntryRecord(NamedTuple):
@@ -109,11 +117,15 @@ class LogEntryRecord(NamedTuple):
 
 @dataclass(slots=True)
 class _Held:
-    """A partition's state as a Python worker keeps it between rounds."""
+    """A partition's state as a Python worker keeps it between rounds.
+
+    ``may_have_old`` tells that files older than the state's base may be there.
+    """
 
     head: str
     processor: PartitionProcessor
     state: LoadedRows
+    may_have_old: bool
     status_at: float = 0.0
     used_at: float = 0.0
 
@@ -149,6 +161,7 @@ class PartitionTask:
         filesystem, root = opened(query.root, query.access)
         self._files = StateFiles(filesystem, root, partition)
         self._held = self._load(head)
+        self._remove_old()
         self._processor = self._held.processor
         self._caution = round_.cautions.get(partition, Caution())
         self._processor.pass_over(self._caution.refused)
@@ -273,18 +286,38 @@ class PartitionTask:
             return held
         if not head:
             processor = PartitionProcessor(self._partition, query.partitions, query.config)
-            return _Held("", processor, LoadedRows({}, "", 0))
+            return _Held("", processor, LoadedRows({}, "", 0, 0), may_have_old=False)
         state = self._files.load(head)
         rows = ((table, key, value) for (table, key), value in state.rows.items())
         try:
             processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
         except StateMismatch as mismatch:
             raise self._files.refused(head, mismatch) from None
-        if (
-            state.base < RoundId(self._round.id.batch, 0).name
-        ):  # a batch that runs again may need files that are older than this base
-            self._files.remove_before(state.base)
-        return _Held(head, processor, state)
+        return _Held(head, processor, state, may_have_old=True)
+
+    def _remove_old(self) -> None:
+        """Remove some files that no kept account reaches ("Old states" in docs/protocols/spark-rounds.md)."""
+        held = self._held
+        if not held.may_have_old or not self._base_is_kept_ones():
+            return
+        try:
+            held.may_have_old = self._files.remove_before(held.state.base, _REMOVED_AT_ONCE)
+        except OSError as error:
+            held.may_have_old = False
+            _log.warning(
+                "partition %d: files of old states cannot be removed (%s). The query goes on. Let its user "
+                "delete files in the checkpoint directory.",
+                self._partition,
+                error,
+            )
+
+    def _base_is_kept_ones(self) -> bool:
+        """Return whether the states of both kept accounts begin at the base of this one.
+
+        The ledger keeps the accounts of the two batches before.
+        """
+        older = self._round.id.batch - 2
+        return older >= 0 and self._held.state.base < RoundId(older + 1, 0).name
 
     def _go_on(self) -> None:
         while self._processor.ready:
@@ -383,29 +416,67 @@ class PartitionTask:
         name = f"{self._round.id.name}-{uuid.uuid4().hex[:8]}"
         apply_changes(state.rows, self._changes)
         changed = state.changed + len(self._changes)
-        if not state.base or changed > max(_FEW_CHANGES, len(state.rows)):
+        many = changed > max(_FEW_CHANGES, len(state.rows)) or state.deltas >= _MOST_DELTAS
+        if not state.base or (many and self._base_is_kept_ones()):
             self._files.write(name, "", state.rows)
-            self._held.state = LoadedRows(state.rows, name, 0)
+            self._held.state = LoadedRows(state.rows, name, 0, 0)
+            self._held.may_have_old = True
         else:
             self._files.write(name, self._held.head, self._changes)
-            self._held.state = state._replace(changed=changed)
+            self._held.state = state._replace(changed=changed, deltas=state.deltas + 1)
         self._held.head = name
         self._held.used_at = time.monotonic()
         _held[self._query.id, self._partition] = self._held
         return name
 
 
-def run_partition(
+def run_partitions(
     query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the task of one partition with records: ``batches`` hold them, in the columns ``TASK_COLUMNS``."""
-    clock = TaskClock()
-    found = (_records_of(batch, clock) for batch in batches if batch.num_rows)
-    first = next(found, None)
-    if first is not None:
-        partition, records = first
-        rest = (each for _, each in found)
-        yield _answers(query, round_, heads, partition, chain([records], rest), clock)
+    """Run one partition behind the other: ``batches`` hold their records, in the columns ``TASK_COLUMNS``.
+
+    All records of a partition stand together, in the order of the log. An Arrow batch may hold the end of one
+    partition and the begin of the next. If records of a partition come once more behind another one's, the
+    answer is a fault: they would not be in the state that the first answer names.
+    """
+    reader, done = _RecordReader(batches), set[int]()
+    for partition, found in groupby(reader, itemgetter(0)):
+        records = (each for _, each in found)
+        if partition in done:
+            yield as_arrow([Answer(partition, "fault", fault_to_bytes(_in_two_parts(partition)))])
+            continue
+        done.add(partition)
+        yield _answers(query, round_, heads, partition, records, reader.clock)
+        reader.clock = TaskClock()
+
+
+def _in_two_parts(partition: int) -> QueryEnded:
+    return QueryEnded(
+        f"Spark gave a task the records of log partition {partition} in two parts, which tidegate does not "
+        "expect of any version. The batch is not done, and its next run writes the same rows. Use a version "
+        "of Spark that docs/spark.md names."
+    )
+
+
+class _RecordReader:
+    """The records of a task, with their partition: each Arrow batch cut where another partition begins.
+
+    ``clock`` counts the time that it takes, and belongs to the partition that is read.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self.clock = TaskClock()
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[tuple[int, list[LogRecord]]]:
+        for batch in self._batches:
+            runs = pc.run_end_encode(batch.column(TASK_COLUMNS[0]))
+            begin = 0
+            for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+                records = _records_of(batch.slice(begin, end - begin))
+                self.clock.lap("read")
+                yield partition, records
+                begin = end
 
 
 def run_told(
@@ -421,11 +492,9 @@ def run_told(
             yield _answers(query, round_, heads, partitions[index], (), TaskClock())
 
 
-def _records_of(batch: pa.RecordBatch, clock: TaskClock) -> tuple[int, list[LogRecord]]:
+def _records_of(batch: pa.RecordBatch) -> list[LogRecord]:
     offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS[1:])
-    records: list[LogRecord] = [*map(LogEntryRecord._make, zip(offsets, keys, values, times, strict=True))]
-    clock.lap("read")
-    return batch.column(TASK_COLUMNS[0])[0].as_py(), records
+    return [*map(LogEntryRecord._make, zip(offsets, keys, values, times, strict=True))]
 
 
 def _answers(

@@ -86,6 +86,10 @@ def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
         "subscribe": log,
         "failOnDataLoss": "false",  # tasks notice lost records, as a hole
         "kafka.isolation.level": "read_committed",
+        # The source asks for a partition's bounds behind each read, on the connection where the client has
+        # asked for more records already. The broker answers in order, so the bounds would wait half a second
+        # for records that are not there yet.
+        "kafka.fetch.min.bytes": "0",
     }
     return options | {f"kafka.{name}": value for name, value in java_config(connection).items()}
 

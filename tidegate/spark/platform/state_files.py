@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
@@ -58,12 +58,13 @@ class LoadedRows(NamedTuple):
     """The state as of one file.
 
     ``base`` is the file with all rows that the state begins with. ``changed`` is how many changes the files
-    after it hold.
+    after it hold, and ``deltas`` is how many files these are.
     """
 
     rows: dict[tuple[StateTable, bytes], bytes]
     base: str
     changed: int
+    deltas: int
 
 
 def apply_changes(rows: dict[tuple[StateTable, bytes], bytes], changes: Changes) -> None:
@@ -117,7 +118,7 @@ class StateFiles:
         rows: dict[tuple[StateTable, bytes], bytes] = {}
         for _, changes in reversed(chain):
             apply_changes(rows, changes)
-        return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]))
+        return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]), len(chain) - 1)
 
     def require(self, name: str) -> None:
         """Check that the file ``name`` is there and is what was written.
@@ -134,15 +135,21 @@ class StateFiles:
             file.removesuffix(".arrow") for file in self._found() if not file.startswith(_BEING_WRITTEN)
         )
 
-    def remove_before(self, base: str) -> None:
-        """Remove the files that are older than ``base``, which holds all rows of every state that is still
-        wanted.
+    def remove_before(self, base: str, most: int) -> bool:
+        """Remove at most ``most`` files that are older than ``base``; return whether there are more.
 
-        A file that a dead task left unfinished is as old as its name says.
+        ``base`` holds all rows of every state that is still wanted. A file that a dead task left unfinished
+        is as old as its name says. Another attempt of the task may remove the same files meanwhile.
+
+        Raises ``OSError`` for a file that cannot be removed.
         """
-        for file in list(self._found()):
-            if file.removeprefix(_BEING_WRITTEN) < base:
+        old = (file for file in self._found() if file.removeprefix(_BEING_WRITTEN) < base)
+        for count, file in enumerate(sorted(old)):
+            if count == most:
+                return True
+            with suppress(FileNotFoundError):
                 self._filesystem.delete_file(f"{self._directory}/{file}")
+        return False
 
     def _found(self) -> Iterator[str]:
         found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))

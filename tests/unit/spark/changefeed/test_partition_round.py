@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -23,26 +23,25 @@ from tests.destinations import DESTINATIONS
 from tests.e2e.topics import cut
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.client.topics import create_topic
+from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
 from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import (
     BrokerUnavailable,
     FeedError,
+    QueryEnded,
     RegistryAway,
     StateError,
     TidegateError,
     TopologyError,
 )
-from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, Query, run_partition, run_told
+from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, run_partitions
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.state_files import StateFiles
 from tidegate.spark.platform.task_clock import STAGES
 
 _SEED: Final = 7
-_NOBODY: Final = "127.0.0.1:1"
 _EVERYTHING: Final = {0: Instructions(everything=True)}
 
 
@@ -52,65 +51,6 @@ def records() -> list[Record]:
     bank = Bank(BankOptions(accounts=20, ranges=3), _SEED)
     (log,) = simulate(bank, eventful_store(1), seed=_SEED, transactions=40).partitions
     return list(log)
-
-
-class Tasks:
-    """Runs the rounds of partition 0, each from the state that the one before it left."""
-
-    def __init__(self, query: Query, head: str = "") -> None:
-        self.query = query
-        self.head = head
-        self._number = 0
-        self._of_batch = 0
-
-    def in_one_batch(self) -> None:
-        """The next round is one more of the same batch, on another Python worker."""
-        self._of_batch += 1
-        self.query = replace(self.query, id=f"{self.query.id}, another")
-
-    def run(self, records: Iterable[Record], partition: int = 0) -> list[Answer]:
-        """A round of records."""
-        rows = [
-            {"partition": partition, "offset": each.offset, "timestamp_ms": each.timestamp}
-            | {"key": each.key, "value": each.value}
-            for each in records
-        ]
-        batches = [pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))]
-        return self._round(
-            lambda query, round_, heads: run_partition(query, round_, heads, batches),
-            Round(self._next, records=True),
-        )
-
-    def tell(self, instructions: dict[int, Instructions]) -> list[Answer]:
-        """A round without records."""
-        (partition,) = instructions
-        batches = [pa.RecordBatch.from_pydict({"id": [0]})]
-        return self._round(
-            lambda query, round_, heads: run_told([partition], query, round_, heads, batches),
-            Round(self._next, instructions=instructions),
-        )
-
-    @property
-    def _next(self) -> RoundId:
-        self._number += not self._of_batch
-        number, self._of_batch = self._of_batch, 0
-        return RoundId(self._number, number)
-
-    def _round(self, task: Callable[..., Iterator[pa.RecordBatch]], round_: Round) -> list[Answer]:
-        answers = [
-            Answer(**row) for batch in task(self.query, round_, {0: self.head}) for row in batch.to_pylist()
-        ]
-        for answer in answers:
-            if answer.kind == "head":
-                self.head = answer.body.decode()
-        return answers
-
-
-def _tasks(bootstrap: str, log: str, root: Path) -> Tasks:
-    connection = KafkaConnection(
-        bootstrap, timeout_s=1 if bootstrap == _NOBODY else 30, destinations=DESTINATIONS
-    )
-    return Tasks(Query(str(root), connection, log, 1, root.as_uri(), ProcessorConfig()))
 
 
 def _holes(answers: Iterable[Answer]) -> list[str]:
@@ -136,7 +76,7 @@ def tasks(
         producer.produce(log, record.value, record.key, 0)
     assert producer.flush(30) == 0
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    return _tasks(broker.bootstrap, log, tmp_path), lambda offset: cut(
+    return tasks_on(broker.bootstrap, log, tmp_path), lambda offset: cut(
         admin, [TopicPartition(log, 0, offset)]
     )
 
@@ -213,13 +153,13 @@ def test_an_offset_without_a_record_is_no_hole(
 
 
 def test_a_broker_that_is_away_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
-    fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[5:9]))
+    fault = _fault(tasks_on(NOBODY, "raftlog", tmp_path).run(records[5:9]))
     assert isinstance(fault, BrokerUnavailable)
-    assert f"{_NOBODY} gave no answer" in str(fault)
+    assert f"{NOBODY} gave no answer" in str(fault)
 
 
 def test_a_state_that_is_gone_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
-    tasks = _tasks(_NOBODY, "raftlog", tmp_path)
+    tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records[:5])
     first = tasks.head
     tasks.run(records[5:9])
@@ -249,7 +189,7 @@ def test_a_registry_that_is_away_is_asked_again_for_a_while(
     monkeypatch.setattr(tidegate.spark.changefeed.registry_ids, "time", _PassingTime())
     schema = SubjectSchema("rows-value", '"string"')
     with pytest.raises(RegistryAway):
-        tidegate.spark.changefeed.registry_ids.schema_ids(DESTINATIONS, f"http://{_NOBODY}", [schema])
+        tidegate.spark.changefeed.registry_ids.schema_ids(DESTINATIONS, f"http://{NOBODY}", [schema])
     assert len(caplog.messages) == 11, "every 3 s of 30"
 
 
@@ -267,7 +207,7 @@ def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
     monkeypatch.setattr(
         tidegate.spark.changefeed.partition_round, "_FEW_CHANGES", 0
     )  # files hold all rows often
-    tasks = _tasks(_NOBODY, "raftlog", tmp_path)
+    tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records[:10])
     for start in range(10, 60, 10):
         account = tasks.head
@@ -279,15 +219,68 @@ def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
 
 
 def test_a_partition_that_was_not_there_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
-    fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[:5], partition=1))
+    fault = _fault(tasks_on(NOBODY, "raftlog", tmp_path).run(records[:5], partition=1))
     assert isinstance(fault, TopologyError)
     assert "has a partition 1 now, and had 1 partitions" in str(fault)
 
 
 def test_a_task_says_what_it_spent_its_time_on(records: list[Record], tmp_path: Path) -> None:
-    answers = _tasks(_NOBODY, "raftlog", tmp_path).run(records[:40])
+    answers = tasks_on(NOBODY, "raftlog", tmp_path).run(records[:40])
     (figures,) = [json.loads(answer.body) for answer in answers if answer.kind == "figures"]
     seconds, cpu_s = figures["seconds"], figures["cpu_s"]
     assert list(seconds) == list(cpu_s) == list(STAGES)
     assert min(seconds[stage] for stage in ("load", "read", "step", "store")) > 0
     assert cpu_s["produce"] < cpu_s["step"]  # without a feed there are no rows
+
+
+def _in_one_task(logs: Sequence[Sequence[Record]], parts: Iterable[int], root: Path) -> list[Answer]:
+    """The answers of one task with the records of these partitions, in Arrow batches of a few records."""
+    tasks = tasks_on(NOBODY, "raftlog", root)
+    query = replace(tasks.query, partitions=len(logs))
+    rows = [
+        {"partition": number, "offset": each.offset, "timestamp_ms": each.timestamp}
+        | {"key": each.key, "value": each.value}
+        for number in parts
+        for each in logs[number]
+    ]
+    batches = pa.Table.from_pylist(rows).select(list(TASK_COLUMNS)).to_batches(max_chunksize=7)
+    found = run_partitions(query, Round(RoundId(0, 0), records=True), {}, batches)
+    return [Answer(**row) for batch in found for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def logs() -> Sequence[Sequence[Record]]:
+    """The log of three partitions, whose ranges split and merge."""
+    bank = Bank(BankOptions(accounts=20, ranges=3), _SEED)
+    return simulate(bank, eventful_store(3), seed=_SEED, transactions=40).partitions
+
+
+def test_partitions_in_one_task_answer_as_each_does_alone(
+    tmp_path: Path, logs: Sequence[Sequence[Record]]
+) -> None:
+    alone = [answer for number in range(3) for answer in _in_one_task(logs, [number], tmp_path / "alone")]
+    together = _in_one_task(logs, range(3), tmp_path / "together")
+    own = ("head", "figures")
+    assert [(each.partition, each.kind) for each in together if each.kind in own] == [
+        (number, kind) for number in range(3) for kind in own
+    ]
+    assert [each for each in together if each.kind not in own] == [
+        each for each in alone if each.kind not in own
+    ]
+    states: dict[int, list[object]] = {}
+    for heads, root in ((alone, "alone"), (together, "together")):
+        filesystem, path = fs.FileSystem.from_uri((tmp_path / root).as_uri())
+        for answer in heads:
+            if answer.kind == "head":
+                files = StateFiles(filesystem, path, answer.partition)
+                states.setdefault(answer.partition, []).append(files.load(answer.body.decode()).rows)
+    assert all(one == other for one, other in states.values())
+
+
+def test_a_partition_that_comes_in_two_parts_is_a_fault_and_not_half_a_state(
+    tmp_path: Path, logs: Sequence[Sequence[Record]]
+) -> None:
+    answers = _in_one_task(logs, [0, 1, 0], tmp_path)
+    (fault,) = [each for each in answers if each.kind == "fault"]
+    assert (fault.partition, type(read_fault(fault.body))) == (0, QueryEnded)
+    assert {each.partition for each in answers if each.kind == "head"} == {0, 1}

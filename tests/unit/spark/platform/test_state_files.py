@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_state_is_what_its_files_say_together(
         files.write(str(number + 1), str(number), changes)
         apply_changes(rows, changes)
     loaded = files.load(str(len(later)))
-    assert loaded == (rows, "0", sum(map(len, later)))
+    assert loaded == (rows, "0", sum(map(len, later)), len(later))
 
 
 def test_an_earlier_state_is_there_as_well(tmp_path: Path) -> None:
@@ -68,9 +69,40 @@ def test_what_no_state_needs_is_removed(tmp_path: Path) -> None:
     files = _files(tmp_path)
     for number, previous in (("0", ""), ("1", "0"), ("2", ""), ("3", "2")):
         files.write(number, previous, {(StateTable.RANGES, b"range"): number.encode()})
-    files.remove_before("2")
+    assert not files.remove_before("2", 9)
     assert files.names() == ["2", "3"]
     files.load("3")
+
+
+def test_files_are_removed_a_few_at_a_time_the_oldest_first(tmp_path: Path) -> None:
+    files = _files(tmp_path)
+    for number in "01234":
+        files.write(number, "", {(StateTable.RANGES, b"range"): b"row"})
+    assert files.remove_before("4", 3)
+    assert files.names() == ["3", "4"]
+    assert not files.remove_before("4", 3)
+    assert files.names() == ["4"]
+
+
+def test_a_file_that_another_attempt_has_removed_is_no_fault(tmp_path: Path) -> None:
+    files = _Overtaken(tmp_path)
+    for number in "012":
+        files.write(number, "", {(StateTable.RANGES, b"range"): b"row"})
+    assert not files.remove_before("2", 9)
+    assert files.names() == ["2"]
+
+
+class _Overtaken(StateFiles):
+    """Another attempt removes what this one has found."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(fs.LocalFileSystem(), str(root), 3)
+        self._other = StateFiles(fs.LocalFileSystem(), str(root), 3)
+
+    def _found(self) -> Iterator[str]:
+        found = [*super()._found()]
+        self._other.remove_before("2", 9)
+        return iter(found)
 
 
 def test_what_a_task_left_unfinished_is_removed_when_it_is_old(tmp_path: Path) -> None:
@@ -80,5 +112,5 @@ def test_what_a_task_left_unfinished_is_removed_when_it_is_old(tmp_path: Path) -
     directory = tmp_path / "state" / "3"
     for name in (".1-0a", ".3-0b"):
         (directory / name).write_bytes(b"half")
-    files.remove_before("2")
+    files.remove_before("2", 9)
     assert sorted(path.name for path in directory.iterdir()) == [".3-0b", "2.arrow"]

@@ -1,0 +1,108 @@
+"""How long a micro-batch of the Spark engine takes on a live log whose ranges send heartbeats alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bench.marker_lag import percentile
+from bench.spark_query import SparkFeed
+from bench.store import BenchStore
+from bench.topics import BenchTopics
+from sim.log.kafka_sink import KafkaSink
+from tidegate.errors import RetryError
+
+#: Of each log partition. Each range has a heartbeat a second.
+_RANGES: Final = 4
+_STEPS_PER_S: Final = 10
+_WARM_BATCHES: Final = 2
+_LEAST_BATCHES: Final = 3
+_STUCK_S: Final = 240.0
+_LOOK_AGAIN_S: Final = 0.2
+
+
+class LiveTail(NamedTuple):
+    """``partitions`` are those of the log; ``batch_s`` and ``p99_s`` go from trigger to trigger.
+
+    ``records_s`` is the part of a batch in which the log's records are read, stepped and stored. ``files``
+    is the largest number of files that a partition has in its state at the end.
+    """
+
+    partitions: int
+    batches: int
+    batch_s: float
+    p99_s: float
+    records_s: float
+    files: int
+
+
+def live_tail(
+    session: SparkSession,
+    topics: BenchTopics,
+    directory: Path,
+    partitions: int,
+    seconds: float,
+    seed: int,
+    tasks: int = 0,
+) -> LiveTail:
+    """Run a query on a log of so many partitions for so many seconds, behind its first batches.
+
+    A round has at most ``tasks`` tasks, 0 for the default.
+    """
+    store = BenchStore(partitions=partitions, ranges=partitions * _RANGES, seed=seed)
+    prefix = f"tail-{uuid.uuid4().hex[:8]}-"
+    log = f"{prefix}raftlog"
+    topics.create(log, partitions)
+    topics.fill(log, store.head(time.time_ns()))
+    feed = SparkFeed(topics, prefix, [store.table], directory)
+    ended = threading.Event()
+    beats = threading.Thread(target=_beat, args=(store, topics.bootstrap, log, ended), daemon=True)
+    with feed.tailing(session, tasks) as query:
+        beats.start()
+        try:
+            begun = _wait_for_batch(query, _WARM_BATCHES) + 1
+            query.awaitTermination(int(seconds))
+            _wait_for_batch(query, begun + _LEAST_BATCHES)
+        finally:
+            ended.set()
+            beats.join()
+        progress = [each for each in query.recentProgress if each["batchId"] >= begun]
+    whole = sorted(each["durationMs"]["triggerExecution"] / 1e3 for each in progress if each["numInputRows"])
+    added = [each["durationMs"]["addBatch"] / 1e3 for each in progress if each["numInputRows"]]
+    return LiveTail(
+        partitions, len(whole), median(whole), percentile(whole, 0.99), median(added), feed.state_files
+    )
+
+
+def _wait_for_batch(query: StreamingQuery, number: int) -> int:
+    """Return the number of the last batch, once it is at least ``number``.
+
+    Raises ``RetryError`` for a query that is stuck.
+    """
+    given_up_at = time.monotonic() + _STUCK_S
+    while time.monotonic() < given_up_at:
+        last = query.lastProgress
+        if last is not None and last["batchId"] >= number:
+            return int(last["batchId"])
+        time.sleep(_LOOK_AGAIN_S)
+    raise RetryError(f"The query has not finished batch {number} within {_STUCK_S:g} s.")
+
+
+def _beat(store: BenchStore, bootstrap: str, log: str, ended: threading.Event) -> None:
+    """Write a heartbeat of every range each second, a tenth of them at a time."""
+    with closing(KafkaSink(bootstrap, log)) as sink:
+        step = 0
+        while not ended.wait(1 / _STEPS_PER_S):
+            now_ns = time.time_ns()
+            for range_ in store.ranges[step % _STEPS_PER_S :: _STEPS_PER_S]:
+                sink.append(*store.heartbeat(range_, now_ns))
+            step += 1
+            sink.flush()
