@@ -24,7 +24,7 @@ from tidegate.spans import Span
 
 _BATCH: Final = 5_000
 _ROUNDS: Final = 5
-_RANGES: Final = (10_000, 100_000)
+_RANGES: Final = (10_000,)
 _TABLE: Final = HandTable.of(104, "t")
 
 
