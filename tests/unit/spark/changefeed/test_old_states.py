@@ -40,7 +40,8 @@ def few_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _files(tasks: Tasks) -> StateFiles:
-    return StateFiles(*fs.FileSystem.from_uri(tasks.query.root), 0)
+    filesystem, root = fs.FileSystem.from_uri(tasks.query.root)
+    return StateFiles(filesystem, root, 0)
 
 
 def _rounds(tasks: Tasks, count: int) -> int:
@@ -80,7 +81,7 @@ def test_the_files_of_a_version_that_kept_them_all_are_removed_some_at_a_time(
     with monkeypatch.context() as kept:
         kept.setattr(partition_round, "_REMOVED_AT_ONCE", 0)
         _rounds(tasks, 476)
-    numbers = []
+    numbers: list[int] = []
     while not numbers or numbers[-1] > 110:
         _rounds(tasks, 1)
         numbers.append(len(_files(tasks).names()))
