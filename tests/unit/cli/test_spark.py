@@ -45,7 +45,9 @@ def test_every_job_has_its_command(command: str) -> None:
 def test_a_batch_of_a_query_has_a_bound_unless_somebody_says_otherwise() -> None:
     (option,) = [each for each in changefeed.params if each.name == "batch_records"]
     (field,) = [each for each in fields(QueryOptions) if each.name == "batch_records"]
-    assert option.default == field.default > 0
+    assert option.default == field.default
+    assert isinstance(field.default, int)
+    assert field.default > 0
 
 
 @pytest.mark.parametrize(
