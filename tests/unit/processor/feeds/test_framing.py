@@ -79,6 +79,7 @@ def test_a_record_without_the_id_of_its_schema_is_never_made() -> None:
         frame([_unframed(_FIRST, b"a", b"1"), _unframed(_SECOND, b"b", b"2")], {_KEY: 1, _OLD: 2})
 
 
+@pytest.mark.python_step
 def test_a_records_time_is_the_commits_in_every_format(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
     log = HandLog(partitions=1)
@@ -115,6 +116,7 @@ def _folded(driven: Driven, result: StepResult) -> StoredState:
     return fold(driven.state, result.changes)
 
 
+@pytest.mark.python_step
 def test_both_versions_schemas_are_among_what_a_step_leaves_unframed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
     log = HandLog(partitions=1)
@@ -131,6 +133,7 @@ def test_both_versions_schemas_are_among_what_a_step_leaves_unframed(monkeypatch
     assert not any(result.outputs.values())
 
 
+@pytest.mark.python_step
 def test_a_refused_feed_fails_with_the_registrys_words_in_the_step_that_it_was_refused_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_refused_feed_fails_with_the_registrys_words_in_the_step_that_it_was_r
     assert [(one.feed_id, one.offset) for one in result.incidents] == [(FeedId("schemed"), result.offset)]
 
 
+@pytest.mark.python_step
 def test_the_checkpoint_of_a_refused_step_names_only_the_feeds_whose_rows_are_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -152,6 +156,7 @@ def test_the_checkpoint_of_a_refused_step_names_only_the_feeds_whose_rows_are_in
     assert len(result.outputs[_JSON.feed_id]) == 2
 
 
+@pytest.mark.python_step
 def test_a_refusal_is_part_of_the_state_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
     driven, result = _refused(monkeypatch)
     again = Driven.restored(_folded(driven, result))
@@ -159,6 +164,7 @@ def test_a_refusal_is_part_of_the_state_of_its_step(monkeypatch: pytest.MonkeyPa
     assert [type(answer) for answer in answers] == [Failed, Active]
 
 
+@pytest.mark.python_step
 def test_a_feed_can_be_removed_right_after_its_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     driven, result = _refused(monkeypatch)
     driven.state = _folded(driven, result)
@@ -168,12 +174,14 @@ def test_a_feed_can_be_removed_right_after_its_refusal(monkeypatch: pytest.Monke
     assert [active.feed_id for active in again.processor.full_checkpoint().feeds] == ["json"]
 
 
+@pytest.mark.python_step
 def test_nothing_is_emitted_for_a_refused_feed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     driven, _ = _refused(monkeypatch)
     assert driven.processor.full_checkpoint().feeds[0].feed_id == "json"
     assert len(driven.processor.full_checkpoint().feeds) == 1
 
 
+@pytest.mark.python_step
 def test_the_definition_that_names_the_registry_is_the_feeds_own(monkeypatch: pytest.MonkeyPatch) -> None:
     driven, _ = _refused(monkeypatch)
     assert driven.processor.definition_of(_JSON.feed_id) == _JSON.definition
