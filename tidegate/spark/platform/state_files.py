@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from tidegate.errors import StateError, StateMismatch, brief
 from tidegate.processor.batch import StateTable
-from tidegate.spark.platform.whole_files import awaited, read_whole, write_whole
+from tidegate.spark.platform.whole_files import awaited, read_whole, remove_file, write_whole
 
 #: Rows of state, by table and key. In changes ``None`` stands for a row that is removed.
 Rows: TypeAlias = Mapping[tuple[StateTable, bytes], bytes]
@@ -147,8 +147,7 @@ class StateFiles:
         for count, file in enumerate(sorted(old)):
             if count == most:
                 return True
-            with suppress(FileNotFoundError):
-                self._filesystem.delete_file(f"{self._directory}/{file}")
+            remove_file(self._filesystem, f"{self._directory}/{file}")
         return False
 
     def _found(self) -> Iterator[str]:
