@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.processor.batch import OutputRecord, UnframedRecord
 from tidegate.processor.feeds.emitter import Emission
@@ -43,6 +44,7 @@ class TakenVersions:
         self._taken = taken
         self._by_feed = {feed.id: records for feed, records in zip(receivers, taken.feeds, strict=True)}
         self.refused = [versions[number] for number in taken.refused]
+        self._indexes: dict[FeedId, tuple[list[OutputRecord], Mapping[int, Sequence[int]]]] = {}
         refused = frozenset(taken.refused)
         self._numbers = {
             id(version): number for number, version in enumerate(versions) if number not in refused
@@ -63,10 +65,7 @@ class TakenVersions:
         ``versions``.
         """
         whole = self._by_feed[feed.id]
-        written = list(whole.records)  # each record is made once
-        places: dict[int, list[int]] = {}
-        for at, of in enumerate(whole.numbers):
-            places.setdefault(of, []).append(at)
+        written, places = self._indexed(feed.id, whole)
         given = FeedRecords(records := [], [], [])
         for place, version in enumerate(versions):
             for at in places.get(self._numbers.get(id(version), _NOT_TAKEN), ()):
@@ -74,6 +73,20 @@ class TakenVersions:
                 given.unframed.extend(whole.unframed[at : at + 1])
                 given.numbers.append(place)
         return given
+
+    def _indexed(
+        self, feed_id: FeedId, whole: FeedRecords
+    ) -> tuple[list[OutputRecord], Mapping[int, Sequence[int]]]:
+        """Return a receiver's records, and where those of each version stand among them.
+
+        A feed may have many deliveries of one batch: each record is made once for all of them.
+        """
+        if feed_id not in self._indexes:
+            places: dict[int, list[int]] = {}
+            for at, of in enumerate(whole.numbers):
+                places.setdefault(of, []).append(at)
+            self._indexes[feed_id] = list(whole.records), places
+        return self._indexes[feed_id]
 
 
 def merged(feed: PartitionFeed, given: FeedRecords, refused: Sequence[RowByPython]) -> FeedEmission:
