@@ -1,7 +1,8 @@
-"""What a span frontier means, as plainly as it can be said: a list of entries, joined after each step."""
+"""What a span frontier means, as plainly as it can be said: a sorted list of entries that are joined."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 from tidegate.hlc import ZERO, Timestamp
@@ -11,7 +12,7 @@ Entry = tuple[Span, Timestamp]
 
 
 class PlainFrontier:
-    """The model of ``tidegate.spans.SpanFrontier``; every step costs as much as there are entries."""
+    """The model of ``tidegate.spans.SpanFrontier``. Its entries are sorted and do not overlap."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -25,12 +26,20 @@ class PlainFrontier:
         return next((entry for entry in self.entries if entry[1] == self.minimum), None)
 
     def entries_in(self, span: Span) -> list[Entry]:
-        return [(part, at) for entry, at in self.entries if (part := entry.intersect(span)) is not None]
+        near = self.entries[self._near(span)]
+        return [(part, at) for entry, at in near if (part := entry.intersect(span)) is not None]
 
     def forward(self, span: Span, timestamp: Timestamp) -> bool:
-        before = self.minimum
-        self.entries = _joined(piece for entry in self.entries for piece in _raised(entry, span, timestamp))
+        before, near = self.minimum, self._near(span)
+        raised = [piece for entry in self.entries[near] for piece in _raised(entry, span, timestamp)]
+        self.entries[near] = _joined(raised)
         return self.minimum > before
+
+    def _near(self, span: Span) -> slice:
+        """Where the entries are that overlap a span, and their neighbours, which may be joined with them."""
+        first = bisect_right(self.entries, span.start, key=_end)
+        behind = bisect_left(self.entries, span.end, key=_start)
+        return slice(max(first - 1, 0), behind + 1)
 
     def add(self, span: Span, timestamp: Timestamp) -> None:
         tracked = self.entries_in(span)
@@ -39,6 +48,14 @@ class PlainFrontier:
         gaps = [(Span(end, start), timestamp) for end, start in zip(ends, starts, strict=True) if end < start]
         self.forward(span, timestamp)
         self.entries = _joined(sorted([*self.entries, *gaps]))
+
+
+def _start(entry: Entry) -> bytes:
+    return entry[0].start
+
+
+def _end(entry: Entry) -> bytes:
+    return entry[0].end
 
 
 def _raised(entry: Entry, span: Span, timestamp: Timestamp) -> Iterator[Entry]:
