@@ -22,6 +22,8 @@ pytest.importorskip("wasmtime")
 
 #: Enough that the kernel writes rows of each kind, and refuses rows for each reason.
 _SEEDS: Final = 40
+#: Enough that calls of each kind trap between others that go well, with rows of both.
+_TRAPPING_SEEDS: Final = 8
 
 
 @pytest.mark.parametrize("seed", range(_SEEDS))
@@ -57,11 +59,13 @@ def test_random_histories_give_the_same_steps_where_the_log_is_not_followed(
     Lockstep().run(history(seed))
 
 
+@pytest.mark.long
 def test_checked_logs_find_nothing() -> None:
     for seed in range(10):
         Lockstep(KernelMode.CHECK).run(log_history(seed))
 
 
+@pytest.mark.long
 def test_checked_steps_find_nothing_while_feeds_miss_versions() -> None:
     for seed in range(10):
         GapLockstep(KernelMode.CHECK).run_seed(seed)
@@ -92,6 +96,7 @@ def test_a_defect_in_the_planning_leaves_the_step_to_python(
     assert traps.is_off == broken.endswith("write_plan")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", ["read", "follow", "rows"])
 def test_traps_between_batches_that_go_well_change_no_step(
     call: str, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +111,7 @@ def test_traps_between_batches_that_go_well_change_no_step(
         return original(*arguments)
 
     monkeypatch.setattr(Instance, call, trapping)
-    for seed in range(20):
+    for seed in range(_TRAPPING_SEEDS):
         Lockstep().run(log_history(seed))
         Lockstep().run(history(seed))
     assert traps.count
@@ -116,6 +121,7 @@ def test_traps_between_batches_that_go_well_change_no_step(
 # ---- planted differences: each must be found by the seeds above ----
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", PLANTED_IN_ROWS)
 def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED_IN_ROWS[stage](monkeypatch)
