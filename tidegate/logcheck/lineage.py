@@ -85,7 +85,7 @@ class Lineage:
         self._skipped = skipped
 
     def leave(self, parent: Parent, estate: Estate) -> None:
-        """Note what a range leaves at an index."""
+        """Note the estate of a range: the keys and intents that it had at an index, for its children."""
         self._estates.put(parent, estate)
 
     def of(self, parent: Parent) -> Estate | None:

@@ -94,7 +94,11 @@ class KernelRows:
         return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)))
 
     def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
-        """Return the highest timestamp of each table's versions that the feed wants, or another one of it."""
+        """Return, for each table of the feed, the highest timestamp of ``versions`` above the start of a feed.
+
+        That is the lowest start of the table's feeds, so a feed that starts later may not get that version. A
+        table without such a version is left out.
+        """
         starts, highs = self._feeds.starts.rows, dict[int, Timestamp]()
         for version in versions:
             table_id = None if version.omit_in_rangefeeds else _table_of(version)

@@ -202,7 +202,10 @@ class Loader:
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
-        """Step W3; run once more with new columns when rows have members without a column."""
+        """Read and write the rows (step W3).
+
+        If rows have members for which the tables have no column, all of it is done again with those columns.
+        """
         tables = head.tables
         for _ in range(_READ_AGAIN):
             tasks = [
