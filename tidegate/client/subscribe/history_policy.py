@@ -3,7 +3,7 @@
 | policy | what it does |
 |---|---|
 | ``stall`` | ends with ``HistoryLost``: the rows that the consumer has stay true, and age |
-| ``resnapshot`` | takes a new snapshot, if the topics have one; the consumer deletes rows that are not in it |
+| ``resnapshot`` | takes a new snapshot, if the topics have one; the consumer deletes all other rows |
 | ``skip`` | goes on from the lowest time that is readable; changes before it are never delivered |
 
 The next batch tells by its ``loss`` what was done.

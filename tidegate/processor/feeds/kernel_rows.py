@@ -94,10 +94,9 @@ class KernelRows:
         return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)))
 
     def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
-        """Return, for each table of the feed, the highest timestamp of ``versions`` above the start of a feed.
+        """Return, for each table of the feed, the highest timestamp of the ``versions`` that any feed wants.
 
-        That is the lowest start of the table's feeds, so a feed that starts later may not get that version. A
-        table without such a version is left out.
+        These are the versions above the lowest start of the table's feeds. A table without one is left out.
         """
         starts, highs = self._feeds.starts.rows, dict[int, Timestamp]()
         for version in versions:

@@ -90,7 +90,10 @@ class FeedMarkers:
         return self._producers.markers.held
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1. The report names this epoch of the feed, and the rows up to it are acknowledged."""
+        """Apply a partition's report to the frontier (step M1).
+
+        The report names this epoch of the feed, and the rows up to it are acknowledged.
+        """
         self._frontier.apply_columns(
             report.partition, report.offset, report.starts, report.ends, report.resolved
         )
@@ -155,7 +158,7 @@ class FeedMarkers:
         return among
 
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
-        """Step M3. Raises ``RetryError`` for a fault that may pass.
+        """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass.
 
         A refused schema holds back this feed's markers and nothing else: they ask again after a pause.
         """

@@ -42,9 +42,9 @@ class CutFinder:
         self._cluster.close()
 
     def newest(self, buckets: Buckets | None = None) -> Timestamp:
-        """Return the newest closed cut, with ``buckets`` the end of the last one that is closed.
+        """Return the newest closed cut; with ``buckets``, the end of the last closed bucket.
 
-        It is zero where a partition has no marker yet.
+        Returns zero if any partition has no marker yet.
         """
         found = last_markers(self._cluster, self._feed.topic_ids, self._decoder)
         self._cluster.require_same()

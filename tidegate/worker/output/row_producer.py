@@ -182,7 +182,7 @@ class SharedRowProducer:
         self._ends.set()
 
     def _compare(self, watch: ClusterWatch) -> None:
-        """Steps 4a and 4b: ask the cluster after the acknowledgements, or after a while without any."""
+        """Ask the cluster for its id after acknowledgements, or after a while without any (4a and 4b)."""
         self._polls += 1
         if self._unconfirmed.empty() and self._polls < _ASK_AGAIN_POLLS:
             return
