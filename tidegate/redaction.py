@@ -16,7 +16,8 @@ _SHORTEST: Final = 4
 _PARAMETER: Final = re.compile(
     r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)"
 )
-_LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/@'\"]+(?=@)")
+#: A login ends at the last ``@``: a password may have others.
+_LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/'\"]+(?=@)")
 #: What this process has used as a secret, as it is and as JSON writes it.
 _used: Final[set[str]] = set()
 

@@ -33,7 +33,22 @@ def test_a_secret_is_found_as_json_writes_it(secret: str, ascii_only: bool) -> N
     assert json.loads(redacted(line)) == {"error": "it said redacted"}
 
 
-@pytest.mark.parametrize("piece", ["://", "://a:", "://a:b", "a=", "client_key=", "password=x&", ":@", "x"])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("asked https://me:word@registry:8081/x", "asked https://me:redacted@registry:8081/x"),
+        ("asked https://me:wo@rd@registry, and so on", "asked https://me:redacted@registry, and so on"),
+        ("kafka://h?sasl_password=a%26b&x=1", "kafka://h?sasl_password=redacted&x=1"),
+        ("kafka://h:9092 and b@c", "kafka://h:9092 and b@c"),
+    ],
+)
+def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+@pytest.mark.parametrize(
+    "piece", ["://", "://a:", "://a:b", "://a:b@", "a=", "client_key=", "password=x&", ":@", "x"]
+)
 def test_it_takes_time_in_proportion(piece: str) -> None:
     def cost(count: int) -> float:
         begin = process_time()
