@@ -369,8 +369,8 @@ class Backfill:
         if self._log_id() != log.id or any(now[number].low > log.bounds[number].low for number in now):
             raise InputError(
                 f"Retention has removed records of {self._topics.log} while they were read, or it was made "
-                "anew. What was written says nothing of how complete it is. Run this again; if it is refused "
-                "then, drop the feed and create it anew, on other topics."
+                "anew. So rows may be missing from what was written, and no progress was stored. Run this "
+                "again; if it is refused then, drop the feed and create it anew, on other topics."
             )
 
     def _tables(

@@ -172,7 +172,7 @@ class FeedMarkers:
         except RetryError as error:
             if not self._is_at_fault:
                 raise
-            _log.error("Feed %s has no markers any more: %s.", self._definition.id, error)
+            _log.error("Feed %s gets no markers any more; its rows go on: %s.", self._definition.id, error)
 
     @property
     def _rests(self) -> bool:

@@ -41,7 +41,7 @@ async def ask_for_ends(deaf: Iterable[Intake], broker: Broker) -> None:
     try:
         ends = await broker.highwaters(*by_place)
     except Exception as error:  # a figure for operators is no reason to end; the next time may succeed
-        _log.info("the ends of log partitions are not known at present", cause=str(error) or repr(error))
+        _log.info("the ends of log partitions are not known, so lag is not", cause=str(error) or repr(error))
         return
     for tp, end in ends.items():
         by_place[tp].note_end(end)

@@ -143,7 +143,7 @@ class KeyTable:
             elif frontier < self.frontier or self._changes:
                 raise StateError(
                     f"The key table in {self._path} is as of {self.frontier}, so an opening cannot end at "
-                    f"{frontier}: go_back_to is for that"
+                    f"{frontier}. Nothing was written. Call go_back_to to return to an earlier frontier"
                 )
 
     def settle(self, frontier: Frontier) -> None:
