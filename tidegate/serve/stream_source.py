@@ -102,4 +102,4 @@ class Subscriptions(Protocol):
         """Return all metrics in the text format of Prometheus."""
 
     async def close(self) -> None:
-        """End all that reads for it. Streams that are open end."""
+        """End all readers. Streams that are open end."""

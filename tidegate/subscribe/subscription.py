@@ -280,8 +280,7 @@ def needs_key_rows(plan: SubscribePlan, *, tells_before: bool) -> bool:
 
 
 def keeps_rows(plan: SubscribePlan) -> bool:
-    """Whether a plan's query shows rows by what other rows there are (LIMIT, OFFSET): it needs all of
-    them."""
+    """Whether a plan's query has to see all rows: with LIMIT or OFFSET other rows decide which ones show."""
     selection = plan.selection()
     return selection is not None and selection.stateful
 

@@ -383,7 +383,7 @@ class PartitionTask:
                 self._pause(feed_id)
 
     def _pause(self, feed_id: FeedId) -> None:
-        """Detach the feed: all of the round is missing versions to it, and it is given no rows."""
+        """Detach the feed: it is given no rows of the round, and misses all of its versions."""
         self._take(self._processor.detach(feed_id, self._answers.steps))
         self._take(self._processor.stall(feed_id))
 
