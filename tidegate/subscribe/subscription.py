@@ -302,7 +302,10 @@ def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool =
 
 
 def is_plain(plan: SubscribePlan) -> bool:
-    """Whether each version shows by itself: a table without a query, as diffs or by its primary key."""
+    """Whether each version of a row can be shown alone, without a look at other rows.
+
+    That is so for a table without a query, as diffs or by its primary key.
+    """
     if plan.query is not None:
         return False
     if plan.shape.mode is OutputMode.DIFFS:

@@ -113,8 +113,10 @@ class RecentVersions:
             self._forget(self._count - self._most)
 
     def require_repeats(self, place: FeedPartition, rows: RowChunk, delivered: Timestamp) -> None:
-        """Raise ``LateRow`` for a row that was not delivered, ``RepeatDiffers`` for one that differs from
-        what was."""
+        """Require that rows are copies of delivered ones.
+
+        Raises ``LateRow`` for a row that was not delivered, ``RepeatDiffers`` for one with another value.
+        """
         keys = key_hashes(place.topic, rows.keys)
         for at in np.flatnonzero(~rows.up_to(self.floor)).tolist():
             updated = Timestamp(int(rows.walls[at]), int(rows.logicals[at]))
