@@ -128,7 +128,10 @@ class CutFinder:
         self._require_whole(bounds, "read a new feed WITH initial_scan whose topic keeps its records")
         closed = newest if as_of is None else as_of
         if closed > newest:
-            raise InputError(f"Not every row up to {closed} has come: the feed is complete up to {newest}.")
+            raise InputError(
+                f"Not every row up to {closed} has come: the feed is complete up to {newest}. Wait, or "
+                "choose an as_of at or below that."
+            )
         if closed < feed.topics.start:
             raise InputError(
                 f"Feed {feed.feed_id} began at {feed.topics.start}: as_of {closed} is before that."
