@@ -230,7 +230,7 @@ class RangeClaims:
         self._settle(touched)
 
     def _settle(self, range_ids: Iterable[RangeId]) -> None:
-        """Note for each of these ranges whether its claim needs no look."""
+        """Note for each of these ranges whether the same claim needs no check when it comes again."""
         for range_id in range_ids:
             claim = self._claims.get(range_id)
             if claim is None:

@@ -21,7 +21,7 @@ from tidegate.subscribe.updates.relation import Relations
 class ShownType(enum.Enum):
     """The type of a column, as clients are told it; the value is its name in PostgreSQL.
 
-    A column whose values' text a client of PostgreSQL would not read as that type is ``TEXT``.
+    Some types have texts that PostgreSQL's clients could not read. A column of such a type is ``TEXT``.
     """
 
     BOOL = "bool"

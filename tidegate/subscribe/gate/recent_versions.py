@@ -85,9 +85,9 @@ class RecentVersions:
             self._parts.clear()
 
     def end_parts(self, up_to: Timestamp) -> None:
-        """Say that all rows up to a timestamp were given in parts: they are above those before.
+        """Note that all rows up to a timestamp were given in parts. They are above all rows before them.
 
-        If these are more than are remembered, none of them is.
+        If there are more of them than can be remembered, none is remembered.
         """
         parts, count = self._parts, self._parts_count
         self._parts, self._parts_count = [], 0
