@@ -45,14 +45,17 @@ TXN = b"T" * 16
 
 
 def _breaches(records: Iterable[Written], *, ended: bool = True) -> list[str]:
-    checked = [CheckedRecord(BreachPlace(each[0], each[1]), *each[2:]) for each in records]
+    checked = [
+        CheckedRecord(BreachPlace(partition, offset), key, value, time_ms)
+        for partition, offset, key, value, time_ms in records
+    ]
     return [str(breach) for breach in check_log(checked, LogOptions(PARTITIONS, ended=ended, ahead_ms=0))]
 
 
 def _read(records: Iterable[Written]) -> ReferenceEngine:
     engine = ReferenceEngine(PARTITIONS, [activation([decode_descriptor(DESCRIPTOR)])])
-    for partition, *record in records:
-        engine.step(partition, [Record(*record)])
+    for partition, offset, key, value, time_ms in records:
+        engine.step(partition, [Record(offset, key, value, time_ms)])
     return engine
 
 
