@@ -6,7 +6,7 @@
     │   ├── RegistryAway             the schema registry does not answer, or not as one
     │   ├── RegistryDenied           it answers, and refuses our login
     │   │   └── RegistryNotAllowed   no entry of the operator's names it: nothing was sent there
-    │   ├── SecretMissing            a secret that a feed names is not to be had, or not for that place
+    │   ├── SecretMissing            a secret that a feed names is not in the store, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
     │   ├── StoreAway                the file system of a checkpoint directory does not answer, or denies us
@@ -63,10 +63,10 @@
     │   │   ├── TokenRefused         a resume token of another subscription, or of a newer version
     │   │   ├── StreamPoisoned       an error of the server's that comes again with every attempt
     │   │   └── SubscriptionCanceled somebody ended it: it is never tried again
-    │   ├── RequestRefused           what a client of `tidegate serve` asks for is not to be had
+    │   ├── RequestRefused           a client of `tidegate serve` asks for what the server does not give
     │   │   └── WireBroken           its bytes break the protocol: its connection ends
     │   └── SettingsError            a setting that cannot be used
-    └── StackError                   a development server cannot be had: stack/errors.py draws its branches
+    └── StackError                   a development server does not start: stack/errors.py draws its branches
 
 Each message is a sentence: what was wrong, where, what happens now, what to do. What a caller needs by itself
 is an attribute too: the ``position`` of a ``StatementError``, the ``table_id`` of a ``TableRowError``.

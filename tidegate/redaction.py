@@ -6,6 +6,7 @@ commands print, reasons that are stored, answers over HTTP.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -15,15 +16,19 @@ _SHORTEST: Final = 4
 _PARAMETER: Final = re.compile(
     r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)"
 )
-_LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/@'\"]+(?=@)")
-#: What this process has used as a secret.
+#: A login ends at the last ``@``: a password may have others.
+_LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/'\"]+(?=@)")
+#: What this process has used as a secret, as it is and as JSON writes it.
 _used: Final[set[str]] = set()
 
 
 def remember_secret(secret: str) -> None:
-    """Have ``redacted`` find this text too, on its own and as it stands in JSON."""
+    """Have ``redacted`` find this text too, on its own and as it stands in JSON.
+
+    JSON writes a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``.
+    """
     if len(secret) >= _SHORTEST:
-        _used.add(secret)
+        _used.update((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
 
 
 def redacted(text: str) -> str:

@@ -192,7 +192,10 @@ class SpanFrontier:
             self._queue = LowestFirst(self._timestamps.items())
 
     def _unite(self, span: Span) -> None:
-        """One part of neighbours within ``span`` that have equal timestamps: a merged range finds its own."""
+        """Join neighbouring parts within ``span`` that have equal timestamps.
+
+        So a range that took over another one finds its own span as one part.
+        """
         inside = [
             start for start in self._parts(span) if span.start <= start and self._ends[start] <= span.end
         ]

@@ -25,7 +25,30 @@ def test_no_reason_that_is_stored_has_a_secret() -> None:
     assert json.loads(record.to_bytes())["error"] == "it said redacted"
 
 
-@pytest.mark.parametrize("piece", ["://", "://a:", "://a:b", "a=", "client_key=", "password=x&", ":@", "x"])
+@pytest.mark.parametrize("secret", ['pa"ss\\word', "-----BEGIN KEY-----\nMIIE\n", "pässwort"])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_secret_is_found_as_json_writes_it(secret: str, ascii_only: bool) -> None:
+    remember_secret(secret)
+    line = json.dumps({"error": f"it said {secret}"}, ensure_ascii=ascii_only)
+    assert json.loads(redacted(line)) == {"error": "it said redacted"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("asked https://me:word@registry:8081/x", "asked https://me:redacted@registry:8081/x"),
+        ("asked https://me:wo@rd@registry, and so on", "asked https://me:redacted@registry, and so on"),
+        ("kafka://h?sasl_password=a%26b&x=1", "kafka://h?sasl_password=redacted&x=1"),
+        ("kafka://h:9092 and b@c", "kafka://h:9092 and b@c"),
+    ],
+)
+def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+@pytest.mark.parametrize(
+    "piece", ["://", "://a:", "://a:b", "://a:b@", "a=", "client_key=", "password=x&", ":@", "x"]
+)
 def test_it_takes_time_in_proportion(piece: str) -> None:
     def cost(count: int) -> float:
         begin = process_time()

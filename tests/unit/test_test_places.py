@@ -25,7 +25,8 @@ SUBJECTS: Final = {
     "a page says what the code does": """
         contributing_page operations_page page_tables pages_index references bench/benchmarks_page
         changefeed/encoding/avro/avro_page changefeed/statement/envelopes_page cli/pages
-        examples/connect_page raftlog/page_claims raftlog/spec_page serve/serve_page subscribe/subscribe_page
+        examples/connect_page raftlog/page_claims raftlog/page_source raftlog/spec_page serve/serve_page
+        subscribe/subscribe_page
     """,
     "random histories of topics, and consumers that crash anywhere": """
         client/subscribe/state/subscriptions_over_a_key_table

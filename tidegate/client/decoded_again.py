@@ -1,4 +1,4 @@
-"""Decodes a record that was kept aside by this version's decoders, and does nothing else with it."""
+"""Gives a record that was kept aside to the decoders of this version, and does nothing else with it."""
 
 from __future__ import annotations
 

@@ -73,5 +73,7 @@ def _resolved(record: TopicRecord, decoder: RecordDecoder) -> ResolvedTimestamp:
     except MalformedRecord as error:
         raise InputError(f"{place} holds what the feed cannot have written: {error}") from None
     if not isinstance(decoded, MarkerRecord):
-        raise InputError(f"{place} holds a record without a key that is no marker")
+        raise InputError(
+            f"{place} holds a record without a key that is no marker: another program writes to this topic"
+        )
     return ResolvedTimestamp(decoded.resolved)

@@ -153,7 +153,10 @@ def read_followed(
     if any(each.number >= len(named.range_ids) for each in ranges) or any(
         each.number >= len(named.txn_ids) for each in txns
     ):
-        raise StateError("the kernel names what the batch does not, which is a defect: please report it")
+        raise StateError(
+            "the kernel names a range or a transaction that is not in its batch, which is a defect: please "
+            "report it. Nothing of the step is written. TIDEGATE_KERNEL=off goes on without the kernel"
+        )
     count = len(followed.walls) // 8
     read_output(followed.rows, unpack(f"<{count}q", followed.walls), 0, lanes, taken)
     pairs = iter(unpack(f"<{2 * count}I", followed.places))

@@ -179,7 +179,10 @@ def _key_part(column: Column, slot: int, descending: bool) -> bytes:
 
 
 def _type(column: Column) -> bytes:
-    """Return a column's type: its kind, and of it or of an array's elements the kind, digits and labels."""
+    """Return a column's type as bytes: its kind, the kind of its elements, then width, scale and labels.
+
+    Width, scale and labels are those of the elements if the type is an array.
+    """
     kind = column.type.kind
     if kind is not Kind.ARRAY:
         return _numbers(_NUMBERS.get(kind, _OTHER), _OTHER) + _parameters(column.type)

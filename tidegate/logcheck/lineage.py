@@ -56,9 +56,10 @@ class Estate:
         return Counter({txn_id: txn.intents for txn_id, txn in self.open.items()})
 
     def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:
-        """Take over a span, with the intents that a child lists.
+        """Note that a child has taken over a span, with the intents that its Snapshot lists.
 
-        Returns False if all of the range's span is taken by now, and not exactly all of its intents.
+        Returns False if children have taken all of the range's span by now, and their intents are not exactly
+        those of the range.
         """
         self.claims.append((span, intents))
         if self.hole or sorted(claimed.start for claimed, _ in self.claims)[0] != self.span.start:
@@ -85,7 +86,7 @@ class Lineage:
         self._skipped = skipped
 
     def leave(self, parent: Parent, estate: Estate) -> None:
-        """Note what a range leaves at an index."""
+        """Note the estate of a range: the keys and intents that it had at an index, for its children."""
         self._estates.put(parent, estate)
 
     def of(self, parent: Parent) -> Estate | None:

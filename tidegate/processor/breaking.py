@@ -68,7 +68,7 @@ def _as_it_came(record: ControlRecord | ExchangeRecord) -> tuple[bytes | None, b
 
 
 def _descriptor(error: TableRowError, rows: PartitionRows) -> bytes:
-    """Return the descriptor of the row's table; empty where none can be had."""
+    """Return the descriptor of the row's table; empty where none is known."""
     try:
         return encode_descriptor(rows.catalog.at(error.table_id, error.version.timestamp).descriptor)
     except Exception:  # the row may have failed by this very exception

@@ -360,7 +360,7 @@ class PartitionProcessor:
         return self._finish(result, everything=False)
 
     def _amended(self, certain: Certainty, message: Exchange) -> Exchange:
-        """Return the message, with the gaps that a detached feed has got since if it is a hand-off."""
+        """Return the message. A hand-off gets the gaps that feeds have got by being detached since."""
         if not isinstance(message, HandOff):
             return message
         return self._ranges.detached.amended(message, certain)

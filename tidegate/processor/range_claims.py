@@ -116,7 +116,10 @@ class RangeClaims:
         self.overlaps: tuple[Overlap, ...] = ()
 
     def count(self, reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
-        """Count the reports. Returns them without keys that overlap when they come or after all of them."""
+        """Count the reports. Returns them without keys in overlaps.
+
+        A key is left out if it overlaps when its report is counted, or once all reports are counted.
+        """
         taken = [report if self._is_settled(report) else self._taken(report) for report in reports]
         if self._moved:
             self.overlaps, self._moved = tuple(self._put_together()), False
@@ -227,7 +230,7 @@ class RangeClaims:
         self._settle(touched)
 
     def _settle(self, range_ids: Iterable[RangeId]) -> None:
-        """Note for each of these ranges whether its claim needs no look."""
+        """Note for each of these ranges whether the same claim needs no check when it comes again."""
         for range_id in range_ids:
             claim = self._claims.get(range_id)
             if claim is None:

@@ -76,7 +76,10 @@ class Accounted(NamedTuple):
         return self if kept == before else self._replace(span=kept)
 
     def of_no_key(self, own: Span | None) -> Accounted:
-        """Return the same for no key: nobody knows which keys of the range's span, ``own``, have stayed."""
+        """Return this without its keys, for a range of which nobody knows which keys have stayed.
+
+        ``own`` is the span of the range.
+        """
         before = self.span or own
         return self if before is None else self._replace(span=Span(before.end, before.end))
 

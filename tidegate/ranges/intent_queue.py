@@ -93,7 +93,10 @@ class IntentQueue:
         return 0 if self._spilled is None else self._spilled.bytes
 
     def get(self, txn_id: TxnId) -> TrackedTxn | None:
-        """Return the transaction, ``None`` if it is not tracked. One outside memory is a copy."""
+        """Return the transaction, ``None`` if it is not tracked.
+
+        If it is on disk, a copy is returned: changes of that have no effect.
+        """
         txn = self._txns.get(txn_id)
         return self._spilled.get(txn_id) if txn is None and self._spilled else txn
 

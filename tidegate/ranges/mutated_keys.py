@@ -48,9 +48,9 @@ def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKey
 
 
 def dated(known: Sequence[MutatedKeys], time_of: Callable[[Span], Timestamp]) -> tuple[MutatedKeys, ...]:
-    """Return the changes, with a time for those that had none: ``time_of`` their keys.
+    """Return the changes. Those that had no time get the one that ``time_of`` returns for their keys.
 
-    That time is known to be above everything that was closed before the change.
+    It must be above everything that was closed before the change.
     """
     return tuple(each._replace(time=time_of(each.span)) if each.time == MAX else each for each in known)
 

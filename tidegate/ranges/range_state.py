@@ -244,7 +244,10 @@ class RangeState:
         return Hole(self.applied, last_index, self.span, self.quarantine.resolved, self.told_lags())
 
     def told_lags(self) -> tuple[Lag, ...]:
-        """Return the gaps of feeds to tell to children. Feeds that can lag are named without gaps too."""
+        """Return the gaps of feeds to tell to children.
+
+        A feed that can miss versions, and has no gap here, is named too: then a child knows that it has none.
+        """
         names = {feed_of(name): name for name in self.serves(self.span)}
         feeds = dict.fromkeys((*names, *self.lags))
         return tuple(Lag(names.get(feed, feed), self.lags.get(feed, ())) for feed in feeds)

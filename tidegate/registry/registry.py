@@ -90,9 +90,9 @@ class SchemaReader:
             if error.error_code not in (_NO_SUBJECT, _NO_SCHEMA):
                 raise
             raise InputError(
-                f"The schema registry at {self._faults.shown} has not the schema under the subject"
-                f" {schema.subject} with which the feed should have written; no record of it can be expected."
-                f" The schema is {schema.text}"
+                f"The schema registry at {self._faults.shown} does not have the feed's schema under the"
+                f" subject {schema.subject}. So the feed has written no record with it. "
+                f"Look whether this is the feed's registry. The schema is {schema.text}"
             ) from None
         return checked_id(found)
 

@@ -1,7 +1,7 @@
 """Table descriptors: the form of a table from one modification time on.
 
 A descriptor version governs the rows written at or above its modification time, until that of the next
-version. Columns are identified by id, never by position (crdb_encoding trap 1).
+version. Columns are identified by id, never by position.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def read_head(data: bytes, position: int = 0) -> EwkbHead:
     try:
         shape_type = ShapeType(code & ~_FLAGS)
     except ValueError:
-        raise EncodingError(f"EWKB of type 0x{code:08x} is no shape that is known") from None
+        raise EncodingError(f"EWKB type 0x{code:08x} is no shape that tidegate knows") from None
     srid, end = _uint32(data, end, order) if code & HAS_SRID else (0, end)
     return EwkbHead(shape_type, bool(code & HAS_Z), bool(code & HAS_M), srid, order, end)
 
@@ -169,7 +169,7 @@ def _read_members(data: bytes, head: EwkbHead, depth: int) -> tuple[tuple[Shape,
             head.has_m,
         ):
             raise EncodingError(
-                f"EWKB has a {member.type.name} in a {head.type.name}, or of other dimensions"
+                f"EWKB has a {member.type.name} in a {head.type.name}, or a part of other dimensions than it"
             )
         members.append(member)
     return tuple(members), end

@@ -118,7 +118,7 @@ async def serving(
 ) -> AsyncIterator[RunningServer]:
     """Run both fronts while the context lasts; ``feeds`` is for the page of feeds.
 
-    Raises ``SettingsError`` for an address that cannot be had.
+    Raises ``SettingsError`` for an address that cannot be bound.
     """
     settings, encoded = checked.settings, EncodedBatches()
     postgres = web = None

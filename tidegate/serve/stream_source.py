@@ -21,7 +21,7 @@ from tidegate.subscribe.updates.relation import Relations
 class ShownType(enum.Enum):
     """The type of a column, as clients are told it; the value is its name in PostgreSQL.
 
-    A column whose values' text a client of PostgreSQL would not read as that type is ``TEXT``.
+    Some types have texts that PostgreSQL's clients could not read. A column of such a type is ``TEXT``.
     """
 
     BOOL = "bool"
@@ -102,4 +102,4 @@ class Subscriptions(Protocol):
         """Return all metrics in the text format of Prometheus."""
 
     async def close(self) -> None:
-        """End all that reads for it. Streams that are open end."""
+        """End all readers. Streams that are open end."""

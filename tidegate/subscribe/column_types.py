@@ -36,8 +36,10 @@ def value_types(plan: SubscribePlan) -> tuple[SqlType | None, ...]:
 
 
 def key_columns(plan: SubscribePlan) -> tuple[str, ...]:
-    """Return the columns of the statement's rows that the table's primary key is; none if one is not
-    there."""
+    """Return the names that the columns of the table's primary key have in the statement's rows.
+
+    Returns none if the rows do not show all columns of the key.
+    """
     if plan.query is None:
         return plan.relation.primary_key
     sources = [name for item in plan.query.items for name in _item_sources(item, plan.relation)]

@@ -280,8 +280,7 @@ def needs_key_rows(plan: SubscribePlan, *, tells_before: bool) -> bool:
 
 
 def keeps_rows(plan: SubscribePlan) -> bool:
-    """Whether a plan's query shows rows by what other rows there are (LIMIT, OFFSET): it needs all of
-    them."""
+    """Whether a plan's query has to see all rows: with LIMIT or OFFSET other rows decide which ones show."""
     selection = plan.selection()
     return selection is not None and selection.stateful
 
@@ -303,7 +302,10 @@ def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool =
 
 
 def is_plain(plan: SubscribePlan) -> bool:
-    """Whether each version shows by itself: a table without a query, as diffs or by its primary key."""
+    """Whether each version of a row can be shown alone, without a look at other rows.
+
+    That is so for a table without a query, as diffs or by its primary key.
+    """
     if plan.query is not None:
         return False
     if plan.shape.mode is OutputMode.DIFFS:

@@ -19,7 +19,7 @@ class Runtime:
     """The things that one worker process holds open, from its settings to its orderly end."""
 
     def __init__(self, settings: Settings, schema_ids: SchemaIds, machine: Machine = REAL) -> None:
-        """Open all of them, and check what can be wrong before the first record is read.
+        """Open everything, and check the settings and the topics before the first record is read.
 
         Waits for the broker without limit. Raises ``TopologyError``.
         """

@@ -19,7 +19,10 @@ from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.request import decode_request, encode_request
 from tidegate.rows import decode_descriptor
+from tidegate.rows.keyside.integers import encode_varint_asc
 from tidegate.rows.types import Kind
+from tidegate.rows.valueside.tags import WireType, encode_tag
+from tidegate.rows.valueside.varints import encode_length, encode_zigzag
 
 _PAGE: Final = (Path(__file__).parents[3] / "docs" / "log-contract.md").read_text()
 _BLOCKS: Final = re.findall(r"```hex\n(.*?)```", _PAGE, re.DOTALL)
@@ -97,6 +100,16 @@ def test_every_rule_of_the_page_is_checked_or_said_to_be_beyond_a_log() -> None:
     told = {name: in_log for _, name, in_log in rows}
     assert told.keys() == {rule.id for rule in Rule}
     assert {name for name, in_log in told.items() if in_log == "no"} == {rule.id for rule in BEYOND_THE_LOG}
+
+
+def test_the_bytes_of_numbers_on_the_page_are_those_that_rows_have() -> None:
+    told = dict(re.findall(r"^\| ([^|]*\d[^|]*) \| `([0-9a-f ]+)` \|$", _PAGE, re.MULTILINE))
+    assert {what: bytes.fromhex(shown) for what, shown in told.items()} == {
+        "INT 300 in a value": encode_zigzag(300),
+        "length 300": encode_length(300),
+        "tag of an INT whose column id is 8 above the one before": encode_tag(8, WireType.INT),
+    }
+    assert f"-200 is `{encode_varint_asc(-200).hex(' ')}`" in _PAGE
 
 
 def test_the_page_names_every_kind_of_column_and_no_other() -> None:

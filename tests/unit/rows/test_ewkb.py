@@ -89,7 +89,7 @@ def test_collections_nest_as_deep_as_the_bound_and_no_deeper() -> None:
         ("0103000000ffffffff", "announces 4294967295 parts"),
         ("0107000000ffffffff", "announces 4294967295 parts"),
         ("010500000001000000" + GEOMETRY_POINT, "a POINT in a MULTILINESTRING"),
-        ("010400008001000000" + GEOMETRY_POINT, "or of other dimensions"),
+        ("010400008001000000" + GEOMETRY_POINT, "or a part of other dimensions"),
     ],
 )
 def test_malformed_bytes_are_refused(data: str, said: str) -> None:

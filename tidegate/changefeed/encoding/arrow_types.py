@@ -100,7 +100,9 @@ def parsed_type(text: str) -> SqlType:
 
 
 def arrow_form(sql_type: SqlType, record_format: Format) -> ArrowForm:
-    """Return the Arrow type of a SQL type, and what converts the values of records of a format to it.
+    """Return the Arrow type of a SQL type, with the function that converts a record's values to it.
+
+    The function depends on the record's format. ``None`` stands for values that need no conversion.
 
     Raises ``UnsupportedTable``, whose text is the end of a sentence about the column.
     """

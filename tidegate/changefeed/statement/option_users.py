@@ -1,7 +1,7 @@
 """Who reads an option of a feed: the words of the column "used by" in docs/statements.md.
 
-That page says for each word where its modules are. An option has all of those, and no others, whose modules
-read its field of ``FeedOptions``. The parser of statements reads every option and is no user.
+That page says for each word which modules are meant. An option has exactly those words of which some module
+reads its field of ``FeedOptions``. The parser of statements reads every option, and does not count.
 """
 
 from __future__ import annotations

@@ -124,7 +124,10 @@ def _output(subscription: LiveSubscription, form: str, command: str | None) -> B
 
 
 def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int | None, token: str) -> None:
-    """Deliver batches until the end, or so many of them; at last print where it goes on."""
+    """Deliver batches until the subscription ends, or ``batches`` of them. Then print the last token.
+
+    ``token`` is the one that the subscription began with.
+    """
     left = batches
     try:
         with output.shown():

@@ -157,5 +157,5 @@ def require_partitions(target: FeedTarget, count: int) -> None:
     if count != target.partitions:
         raise InputError(
             f"Topic {target.topic} has {count} partitions, and its feed writes to {target.partitions}: no "
-            "marker would ever come in the others."
+            "marker would ever come in the others. Create a feed on a topic of its own, and read that."
         )

@@ -3,10 +3,10 @@
 | policy | what it does |
 |---|---|
 | ``stall`` | ends with ``HistoryLost``: the rows that the consumer has stay true, and age |
-| ``resnapshot`` | takes a new snapshot, if the topics still have one; the consumer sweeps what is not in it |
+| ``resnapshot`` | takes a new snapshot, if the topics have one; the consumer deletes all other rows |
 | ``skip`` | goes on from the lowest time that is readable; changes before it are never delivered |
 
-Whatever is done is said in the next batch, by its ``loss``.
+The next batch tells by its ``loss`` what was done.
 """
 
 from __future__ import annotations

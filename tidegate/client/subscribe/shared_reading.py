@@ -344,7 +344,7 @@ class SharedReading:
         try:
             self._go_on(self._readable(read.positions, lost), lost)
         except (RetryError, TopologyError) as error:
-            _LOGGER.info("a subscription goes on behind its loss when Kafka is back: %s", error)
+            _LOGGER.info("a subscription waits for Kafka, to go on behind lost history: %s", error)
             return
         self._repeats += read.gate.repeats + copies
         self._lost = None

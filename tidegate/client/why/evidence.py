@@ -277,7 +277,7 @@ def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[st
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(
             f"What workers say of themselves cannot be read ({error!r}): they are of another version than "
-            "this command."
+            "this command. Use the command of their version."
         ) from None
 
 

@@ -82,7 +82,7 @@ def fetch_ranges(url: str, span: Span, timeout_s: float) -> dict[int, RangesIn]:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"What the worker at {url} says of its ranges cannot be read ({error!r}): it is of another "
-            "version than this command."
+            "version than this command. Use the command of its version."
         ) from None
 
 

@@ -80,8 +80,8 @@ class MissingVersions:
     def _may_miss(self, state: RangeState, hand_offs: Sequence[HandOff]) -> Iterator[PartitionFeed]:
         """Yield the active feeds that may miss versions of keys that come to a range.
 
-        All others have no gap, and get none. They are most feeds of most partitions, and a split of one range
-        into thousands asks for each feed and each new range.
+        All other feeds have no gap, and get none. They are left out to save time: most feeds are among them,
+        and when one range splits into thousands, each new range looks at each feed.
         """
         told = {lag.feed for hand_off in hand_offs for lag in hand_off.lags or ()}
         forgotten = any(map(_is_forgotten, hand_offs))

@@ -94,7 +94,10 @@ class KernelRows:
         return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)))
 
     def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
-        """Return the highest timestamp of each table's versions that the feed wants, or another one of it."""
+        """Return, for each table of the feed, the highest timestamp of the ``versions`` that any feed wants.
+
+        These are the versions above the lowest start of the table's feeds. A table without one is left out.
+        """
         starts, highs = self._feeds.starts.rows, dict[int, Timestamp]()
         for version in versions:
             table_id = None if version.omit_in_rangefeeds else _table_of(version)

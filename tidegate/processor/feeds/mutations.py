@@ -66,9 +66,9 @@ class HiddenMutation(NamedTuple):
 
 
 class Untold(NamedTuple):
-    """A snapshot, at ``offset``, behind entries that were not applied, whose source does not tell mutations.
+    """A snapshot, at ``offset``, from a source that does not tell of changes outside the op log.
 
-    Nobody can know whether these entries changed data outside the op log.
+    Entries before the snapshot were not applied, and nobody can know whether they were such changes.
     """
 
     range_id: RangeId

@@ -83,7 +83,7 @@ def _encode_bool(value: bool) -> bytes:
 def _decode_bool(payload: bytes) -> bool:
     value: int = _whole(decode_zigzag)(payload)
     if value not in (0, 1):
-        raise EncodingError(f"a bare boolean is {value}")
+        raise EncodingError(f"a bare boolean is {value}, and only 0 and 1 are possible")
     return value == 1
 
 

@@ -56,7 +56,10 @@ class BeginBlock:
 
 @dataclass(frozen=True, slots=True)
 class EndBlock:
-    """Ends a transaction. There is nothing to commit: what differs is the tag."""
+    """Ends a transaction, by COMMIT or by ROLLBACK.
+
+    Both do the same, since nothing was written. Only the tag of the answer differs.
+    """
 
     commit: bool
 

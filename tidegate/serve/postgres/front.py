@@ -84,7 +84,7 @@ class PostgresFront:
             self._subscriptions.counts.refused_logins["postgres"] += refused
             _say_last(stream, error)
         except OSError as error:  # of TLS: there is nobody who could be told
-            _LOG.info("A connection of the PostgreSQL front broke: %s", error)
+            _LOG.info("A connection of the PostgreSQL front broke, and its statement ends: %s", error)
         except Exception as error:
             _say_last(stream, error)
         finally:

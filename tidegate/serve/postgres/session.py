@@ -101,7 +101,7 @@ class Session:
         await self._stream.write(wire.ready(self._transaction.status))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run it as a task, and tell its error to the client; whether there was none."""
+        """Run ``work`` as a task. If it fails, send its error to the client. Returns whether it succeeded."""
         task = self._running = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task})

@@ -23,7 +23,7 @@ _DIGITS_OF_INT8: Final = 18
 
 
 class SmallAnswer(NamedTuple):
-    """Columns, rows, and the command's tag without their number."""
+    """The answer to a small command: columns, rows, and the command's tag, without the number of rows."""
 
     columns: StreamColumns
     rows: Sequence[Sequence[str | int]]

@@ -9,12 +9,12 @@ from tidegate.subscribe.statement.transaction_reads import TransactionReads
 
 
 class SessionTransaction:
-    """Its state, its cursors, and what was read in it.
+    """The transaction of one session: its state, its cursors, and what it may still read.
 
     Attributes:
         status: whether a block is open, and whether it has failed.
-        reads: what it may still read.
-        cursors: those that were declared in it.
+        reads: which reads are still allowed.
+        cursors: the cursors that were declared in it, by name.
     """
 
     __slots__ = ("_most", "cursors", "reads", "status")

@@ -221,7 +221,10 @@ def _begin_of(token: ResumeToken | None) -> Timestamp | None:
 
 
 def _place(table: SubscribableTable) -> Hashable:
-    """Return a value that is equal for what one reader can serve, and another one for other columns."""
+    """Return the key of the reader that can serve a table: its feed, its topic and its columns.
+
+    A table whose columns have changed needs another reader.
+    """
     relation = table.relation
     columns = (relation.columns, relation.primary_key, relation.added, relation.removed)
     return table.feed.feed_id, table.target, columns

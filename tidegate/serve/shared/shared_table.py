@@ -118,11 +118,11 @@ class SharedTable:
             await self._wait()
 
     def publish(self, changes: TableChanges) -> None:
-        """Take the reader's next changes; for its thread."""
+        """Take the reader's next changes. The reader's thread calls this."""
         self._in_loop(self._add, changes)
 
     def fail(self, error: BaseException) -> None:
-        """Take what has ended the reader; for its thread."""
+        """Take the error that has ended the reader. The reader's thread calls this."""
         self._in_loop(self._end, error)
 
     def stop(self) -> None:

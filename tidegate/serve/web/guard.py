@@ -33,7 +33,7 @@ _BEARER: Final = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class WebAccess:
-    """What requests have to have.
+    """The rules for requests to the web front: which token and which host names are accepted.
 
     Attributes:
         address: where the front listens.

@@ -35,7 +35,10 @@ _MS: Final = 1_000
 
 
 class WatchedFeeds:
-    """What ``look`` says, at most once an ``interval_s``. It has to be used in one event loop."""
+    """Looks at feeds for all clients: calls ``look`` at most once in ``interval_s`` seconds.
+
+    All calls have to come from one event loop.
+    """
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ class _Log(NamedTuple):
 
 
 def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
-    """Step F1: define the feed of the statement, or find the one that an earlier run defined.
+    """Define the feed of the statement, or find the one that an earlier run defined (step F1).
 
     Raises ``StatementError``, also for a feed that begins at the present.
     """
@@ -191,7 +191,7 @@ class Backfill:
         self._preparation.close()
 
     def run(self) -> None:
-        """Steps F2 to F6."""
+        """Write the feed's past, and move the feed on (steps F2 to F6)."""
         definition = self._require_ours()
         if not self._is_written(definition):
             try:
@@ -310,7 +310,7 @@ class Backfill:
     def _begin(
         self, definition: FeedDefinition, start: Timestamp, tables: Sequence[KnownTable], log: _Log
     ) -> StateRecord:
-        """Step F3. Raises ``FeedError`` when the feed cannot have its topics."""
+        """Store where the feed starts (step F3). Raises ``FeedError`` if the feed cannot have its topics."""
         self._require_ours()
         self._require_topics(definition)  # another feed may have taken them meanwhile
         ends = {partition: each.end for partition, each in log.bounds.items()}
@@ -322,7 +322,7 @@ class Backfill:
         return state
 
     def _persist(self, definition: FeedDefinition, reports: Iterable[PartitionProgress]) -> None:
-        """Step F5."""
+        """Persist the feed's progress, and write the marker that is due (step F5)."""
         self._markers.begin([definition.id])
         for report in reports:
             self._markers.apply(report)
@@ -337,7 +337,7 @@ class Backfill:
         raise InputError(f"Feed {definition.id} has failed: {reason}")
 
     def _log(self, ends: Mapping[int, int] | None) -> _Log:
-        """Step F2: read the log up to ``ends``, which an earlier run stored, or up to where it ends now."""
+        """Read the log up to ``ends``, which an earlier run stored, or up to its present end (step F2)."""
         topic, now = self._topics.log, self._bounds()
         bounds = now if ends is None else {number: Bounds(now[number].low, ends[number]) for number in now}
         if all(each.low >= each.end for each in bounds.values()):
@@ -369,8 +369,8 @@ class Backfill:
         if self._log_id() != log.id or any(now[number].low > log.bounds[number].low for number in now):
             raise InputError(
                 f"Retention has removed records of {self._topics.log} while they were read, or it was made "
-                "anew. What was written says nothing of how complete it is. Run this again; if it is refused "
-                "then, drop the feed and create it anew, on other topics."
+                "anew. So rows may be missing from what was written, and no progress was stored. Run this "
+                "again; if it is refused then, drop the feed and create it anew, on other topics."
             )
 
     def _tables(

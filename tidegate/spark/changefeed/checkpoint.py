@@ -214,7 +214,7 @@ class _SparkHalf(NamedTuple):
 def checkpoint_at(named: str, access: StoreAccess) -> Checkpoint:
     """Return the directory of a path or URI, without looking into it.
 
-    Raises ``SettingsError`` for a URI of no use, and for a file system that cannot be had here.
+    Raises ``SettingsError`` for a URI that cannot be used, and for a file system that cannot be opened here.
     """
     uri = directory_uri(named)
     filesystem, path = opened(uri, access)

@@ -90,7 +90,10 @@ class FeedMarkers:
         return self._producers.markers.held
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1. The report names this epoch of the feed, and the rows up to it are acknowledged."""
+        """Apply a partition's report to the frontier (step M1).
+
+        The report names this epoch of the feed, and the rows up to it are acknowledged.
+        """
         self._frontier.apply_columns(
             report.partition, report.offset, report.starts, report.ends, report.resolved
         )
@@ -155,7 +158,7 @@ class FeedMarkers:
         return among
 
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
-        """Step M3. Raises ``RetryError`` for a fault that may pass.
+        """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass.
 
         A refused schema holds back this feed's markers and nothing else: they ask again after a pause.
         """
@@ -169,7 +172,7 @@ class FeedMarkers:
         except RetryError as error:
             if not self._is_at_fault:
                 raise
-            _log.error("Feed %s has no markers any more: %s.", self._definition.id, error)
+            _log.error("Feed %s gets no markers any more; its rows go on: %s.", self._definition.id, error)
 
     @property
     def _rests(self) -> bool:

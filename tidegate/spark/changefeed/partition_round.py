@@ -203,7 +203,7 @@ class PartitionTask:
         self._settle()
 
     def step(self, records: list[LogRecord]) -> None:
-        """Step T3, and the beginning of T4.
+        """Step the records, and produce their rows (step T3, and the beginning of T4).
 
         Records that retention removed unread are a hole, as in the worker.
         """
@@ -217,7 +217,10 @@ class PartitionTask:
         self._settle()
 
     def finish(self) -> list[Answer]:
-        """Steps T4 to T6. Raises ``FeedRefused``, and then nothing of the round is stored."""
+        """Wait for the rows, store the state, and return the answers (steps T4 to T6).
+
+        Raises ``FeedRefused``, and then nothing of the round is stored.
+        """
         self._acknowledge()
         if self._everything:
             self._answers.say("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
@@ -278,7 +281,7 @@ class PartitionTask:
         return Cluster(self._query.connection).bounds([place])[place].low
 
     def _load(self, head: str) -> _Held:
-        """Step T1."""
+        """Return the partition's state: from this process, or from its file (step T1)."""
         query, address = self._query, (self._query.id, self._partition)
         _forget_others(query.id, time.monotonic())
         held = _held.pop(address, None)  # put back once the round is done: a failed task keeps nothing
@@ -351,10 +354,10 @@ class PartitionTask:
             self._rows += len(rows)
 
     def _leave_behind(self, feed_id: FeedId) -> None:
-        """Step S1: detach a feed whose rows are not acknowledged.
+        """Detach a feed whose rows are not acknowledged (step S1).
 
-        A feed that has failed in this round is detached too: kept checkpoints from before its failure name
-        it, and are changed by that.
+        A feed that has failed in this round is detached too. The checkpoints of steps before its failure name
+        it, and the detachment takes it out of them.
         """
         self._left.add(feed_id)
         if self._processor.is_active(feed_id):
@@ -362,13 +365,16 @@ class PartitionTask:
         self._pause(feed_id)
 
     def _fail_refused(self) -> None:
-        """Step S6. This attempt emits no row of such a feed, so no row is refused again."""
+        """Fail the feeds whose rows were refused in an earlier attempt (step S6).
+
+        This attempt emits no row of such a feed, so no row is refused again.
+        """
         for feed_id, reason in self._round.refused.get(self._partition, {}).items():
             if self._processor.is_active(feed_id):
                 self._take(self._processor.fail_delivery(feed_id, RowRefused(reason), ()))
 
     def _look_at_pauses(self) -> None:
-        """Steps S2 and S4."""
+        """Resume feeds whose pause is over (step S4), and detach those that pause and are live here (S2)."""
         detached, paused = self._processor.detached, self._round.paused | self._left
         for feed_id in sorted(detached - paused):
             self._take(self._processor.resume(feed_id))
@@ -377,7 +383,7 @@ class PartitionTask:
                 self._pause(feed_id)
 
     def _pause(self, feed_id: FeedId) -> None:
-        """Detach the feed: all of the round is missing versions to it, and it is given no rows."""
+        """Detach the feed: it is given no rows of the round, and misses all of its versions."""
         self._take(self._processor.detach(feed_id, self._answers.steps))
         self._take(self._processor.stall(feed_id))
 

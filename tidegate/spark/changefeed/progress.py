@@ -95,7 +95,7 @@ class Metrics:
     def serve(self, host: str, port: int, access: HttpAccess, files: tuple[Path, Path] | None = None) -> int:
         """Serve the metrics until the process ends, by TLS when its files are given; return the port.
 
-        Raises ``OSError`` for a port that cannot be had, and for files of no use.
+        Raises ``OSError`` for a port that cannot be bound, and for files that cannot be used.
         """
         return serve_scrapes(self.registry, host, port, access, files)
 

@@ -210,7 +210,7 @@ class QueryFeeds:
             self._jobs.store(state)
 
     def _pause(self, feed_id: FeedId) -> None:
-        """Step S2."""
+        """Let a feed that is left behind pause, and log that (step S2)."""
         pause_s = self._pauses.begin(feed_id)
         if pause_s is not None:
             _log.warning(
@@ -292,7 +292,11 @@ class QueryFeeds:
         return self._acknowledgements(feed_id, epoch).by_partition()
 
     def _take_over(self, definition: FeedDefinition) -> None:
-        """Steps H2 and H3 of docs/protocols/hand-over.md, N2 and N3 of docs/protocols/accept-cluster.md."""
+        """Take the feed over from the epoch before: fence its owner, then store where to go on.
+
+        These are steps H2 and H3 of docs/protocols/hand-over.md, and N2 and N3 of
+        docs/protocols/accept-cluster.md.
+        """
         self._markers.fence(definition)
         self._jobs.read_to_end()
         taken = due_takeover(self._jobs.view[definition.id], definition)

@@ -59,7 +59,7 @@ class QueryMarkers:
         self._markers: dict[FeedId, FeedMarkers] = {}
 
     def begin(self, feed_ids: Iterable[FeedId]) -> None:
-        """Step M0, for those of the feeds that have a start, before a checkpoint names them.
+        """Do step M0 for those of the feeds that have a start, before a checkpoint names them.
 
         Closes the markers of feeds that have ended, that another engine runs, or that are in another epoch.
         Raises ``RetryError`` as ``JobsTopic.read_to_end`` does.
@@ -101,14 +101,14 @@ class QueryMarkers:
             _shut_out_within(fencing, fences, servers, _SINK_S)
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1. The rows up to the report are acknowledged."""
+        """Apply a partition's report to its feeds (step M1). The rows up to it are acknowledged."""
         for active in report.feeds:
             markers = self._markers.get(active.feed_id)
             if markers is not None and markers.epoch == active.epoch:
                 markers.apply(report)
 
     def publish(self) -> None:
-        """Steps M2 and M3.
+        """Persist the progress of each feed, and write the markers that are due (steps M2 and M3).
 
         Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
         marker is refused fails. Raises ``DeliveryError`` when another query runs these feeds.
@@ -171,7 +171,7 @@ class QueryMarkers:
         return FeedProducers(home, OtherMarkerProducer(definition.id, there, ids, check))
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
-        """Step M2c: ask for the cluster's id by the producer itself, and by the client that asks for ends."""
+        """Ask for the cluster's id by the producer and by the client that asks for ends (step M2c)."""
         client, say = self._admin(definition, state.sink_cluster), self._held(definition, state.sink_cluster)
         require_marker_cluster(producer.cluster_id, client.only_cluster, state, say)
 

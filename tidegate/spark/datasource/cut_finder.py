@@ -42,9 +42,9 @@ class CutFinder:
         self._cluster.close()
 
     def newest(self, buckets: Buckets | None = None) -> Timestamp:
-        """Return the newest closed cut, with ``buckets`` the end of the last one that is closed.
+        """Return the newest closed cut; with ``buckets``, the end of the last closed bucket.
 
-        It is zero where a partition has no marker yet.
+        Returns zero if any partition has no marker yet.
         """
         found = last_markers(self._cluster, self._feed.topic_ids, self._decoder)
         self._cluster.require_same()
@@ -128,7 +128,10 @@ class CutFinder:
         self._require_whole(bounds, "read a new feed WITH initial_scan whose topic keeps its records")
         closed = newest if as_of is None else as_of
         if closed > newest:
-            raise InputError(f"Not every row up to {closed} has come: the feed is complete up to {newest}.")
+            raise InputError(
+                f"Not every row up to {closed} has come: the feed is complete up to {newest}. Wait, or "
+                "choose an as_of at or below that."
+            )
         if closed < feed.topics.start:
             raise InputError(
                 f"Feed {feed.feed_id} began at {feed.topics.start}: as_of {closed} is before that."

@@ -40,8 +40,8 @@ class SourceOptions:
         tables: the tables to read; none for all.
         start: ``None`` for the newest cut, zero for the beginning of the topics, else the rows above it.
         buckets: where batches end; ``None`` for every marker.
-        batch_records: how many records a batch of a stream may read. It reads more only where one timestamp
-            has more.
+        batch_records: how many records a stream's batch may read. docs/spark-dataframe.md#bounds says when
+            it reads more.
         as_of: what a batch query shows; ``None`` for the newest cut.
     """
 

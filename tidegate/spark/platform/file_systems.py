@@ -35,7 +35,7 @@ class Place(NamedTuple):
 def opened(uri: str, access: StoreAccess) -> Place:
     """Return the place of a directory's URI, without looking into it.
 
-    Raises ``SettingsError`` for a URI of no use, and for a file system that cannot be had here.
+    Raises ``SettingsError`` for a URI that cannot be used, and for a file system that cannot be opened here.
     """
     return _opened(directory_uri(uri), access)
 
@@ -86,7 +86,7 @@ def _opened(uri: str, access: StoreAccess) -> Place:
             except (pa.ArrowException, OSError, ValueError) as error:
                 why = brief(str(error).partition("\n")[0])
                 raise SettingsError(
-                    f"The file system of {uri} cannot be had here ({why}): "
+                    f"The file system of {uri} cannot be opened on this machine ({why}): "
                     "docs/spark-cluster.md#checkpoint-directories says what it needs."
                 ) from None
 

@@ -86,7 +86,7 @@ def serve_scrapes(
 ) -> int:
     """Answer scrapes until the process ends; return the port. ``files`` are certificate and key.
 
-    Raises ``OSError`` for a port that cannot be had, and for files of no use.
+    Raises ``OSError`` for a port that cannot be bound, and for files that cannot be used.
     """
     application = _guarded(make_wsgi_app(registry), access)
     kind = _Server6 if ":" in host else _Server

@@ -160,7 +160,7 @@ class Loader:
         )
 
     def _opened(self) -> ManifestHead:
-        """Step W1. Stores the first head when there is none."""
+        """Read the head, and finish what an earlier pass has left (step W1). Without a head, store one."""
         self._at_step("W1")
         head = self._manifest.head()
         if head is None:
@@ -202,7 +202,10 @@ class Loader:
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
-        """Step W3; run once more with new columns when rows have members without a column."""
+        """Read and write the rows (step W3).
+
+        If rows have members for which the tables have no column, all of it is done again with those columns.
+        """
         tables = head.tables
         for _ in range(_READ_AGAIN):
             tasks = [
@@ -266,7 +269,7 @@ class Loader:
         answers: Iterable[PartitionAnswer],
         files: Sequence[DataFile],
     ) -> ManifestHead:
-        """Steps W5 to W8."""
+        """Commit the bound with its files, bring Delta tables up to it, and tidy up (steps W5 to W8)."""
         positions: dict[TopicPartition, LoadPosition] = {
             answer.place: answer.position(closed) for answer in answers
         }

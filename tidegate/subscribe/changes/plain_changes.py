@@ -158,8 +158,11 @@ class PlainChanges:
 
 
 class _WrappedValues:
-    """Decodes wrapped values. Those of one feed have the same members, as a rule: a decoder of just these
-    spares the count of what each has."""
+    """Decodes wrapped values.
+
+    Values of one feed usually have the same members. They are decoded by a decoder that knows just these, so
+    nobody has to count the members of each value.
+    """
 
     __slots__ = ("_any", "_exact", "_row")
 
@@ -204,7 +207,7 @@ def _row_struct(relation: Relation) -> Any:
 
 
 def _decoder(row: Any, members: Sequence[str] | None) -> Any:
-    """A decoder of wrapped values that have these members and no others; ``None``: some of all."""
+    """Return a decoder of wrapped values that have exactly these ``members``; ``None`` for any members."""
     types = {"after": row | None, "before": row | None, "key": list[Any]}
     fields: list[Any] = []
     for name in _BESIDE:

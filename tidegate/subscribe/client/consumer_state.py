@@ -3,13 +3,13 @@
 1. The first row is a progress row: the *opening* frontier, at AS OF. It releases nothing.
 2. A data row is held. One below the last frontier breaks the protocol.
 3. A progress row at F releases a batch: every row below F, in the order of timestamps, and F to resume from.
-   An equal frontier is passed over, a lower one breaks the protocol. Empty batches are released as well, so
+   An equal frontier releases nothing, a lower one breaks the protocol. Empty batches are released as well, so
    that the token moves in quiet hours.
 4. The first batch is the snapshot's, unless the stream was resumed.
 5. A clean end releases what is held; an error discards it, and the token stays where it was.
 
-Rows of different timestamps are never netted within a batch: that would lose the order of a deletion and a
-new insertion, and the timestamps that make repeats known.
+A batch keeps each row at its own timestamp. It never adds up rows of different timestamps, for two reasons. A
+deletion and a new insertion would lose their order. And a consumer knows a repeated row by its timestamp.
 """
 
 from __future__ import annotations

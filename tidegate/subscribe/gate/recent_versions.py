@@ -85,9 +85,9 @@ class RecentVersions:
             self._parts.clear()
 
     def end_parts(self, up_to: Timestamp) -> None:
-        """Say that all rows up to a timestamp were given in parts: they are above those before.
+        """Note that all rows up to a timestamp were given in parts. They are above all rows before them.
 
-        If these are more than are remembered, none of them is.
+        If there are more of them than can be remembered, none is remembered.
         """
         parts, count = self._parts, self._parts_count
         self._parts, self._parts_count = [], 0
@@ -113,8 +113,10 @@ class RecentVersions:
             self._forget(self._count - self._most)
 
     def require_repeats(self, place: FeedPartition, rows: RowChunk, delivered: Timestamp) -> None:
-        """Raise ``LateRow`` for a row that was not delivered, ``RepeatDiffers`` for one that differs from
-        what was."""
+        """Require that rows are copies of delivered ones.
+
+        Raises ``LateRow`` for a row that was not delivered, ``RepeatDiffers`` for one with another value.
+        """
         keys = key_hashes(place.topic, rows.keys)
         for at in np.flatnonzero(~rows.up_to(self.floor)).tolist():
             updated = Timestamp(int(rows.walls[at]), int(rows.logicals[at]))

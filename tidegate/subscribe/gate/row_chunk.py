@@ -25,10 +25,11 @@ _DECODED: Final = 10
 
 
 class RowChunk(NamedTuple):
-    """Some rows of one partition: in the order of their offsets as they come, in any order behind a store.
+    """Some rows of one partition, as columns of equal length.
 
-    ``records`` has the rows that had to be decoded when they came, because their timestamps cannot be seen
-    otherwise; ``None`` for each of the others. ``memory_bytes`` is about what all of it takes in memory.
+    Rows that have just come are in the order of their offsets. Rows that come back from a store are in any
+    order. ``records`` has the decoded form of those rows whose timestamps cannot be seen otherwise, and
+    ``None`` for each of the others. ``memory_bytes`` is about how much memory the chunk takes.
     """
 
     offsets: IntColumn

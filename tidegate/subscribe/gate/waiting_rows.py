@@ -77,7 +77,10 @@ class WaitingRows:
         self.bound = marker
 
     def stand_at_marker(self, offset: int) -> None:
-        """Say that the last marker stands among the rows, at an offset: it has to be read again with them."""
+        """Note that the last marker stands among the waiting rows, at ``offset``.
+
+        A resume has to read it again with these rows.
+        """
         self._marker_offset = offset
 
     def move_out(self) -> int:

@@ -35,8 +35,10 @@ _DIFFS: Final = frozenset({OutputMode.DIFFS, OutputMode.ORDERED})
 
 @dataclass(frozen=True, slots=True)
 class OutputBounds:
-    """Which times are shown: from ``as_of`` (see step 1) up to ``up_to``, which is excluded; ``None`` for
-    no end."""
+    """The times that are shown: from ``as_of`` (see step 1) up to ``up_to``.
+
+    ``up_to`` itself is not shown; ``None`` means that there is no end.
+    """
 
     as_of: Timestamp
     up_to: Timestamp | None = None

@@ -234,7 +234,10 @@ class CommitLoop:
         return await self._step(step, feed_id)
 
     async def _detach(self, feed_id: FeedId) -> InFlight | None:
-        """Step K2. It changes the uncommitted batches too; they do not wait for the feed's rows any more."""
+        """Detach the feed (step K2).
+
+        The step changes the uncommitted batches too, which then do not wait for the feed's rows any more.
+        """
         self.outlets.become(OutletChange.DETACH, feed_id)
         with self.in_flight.uncommitted() as uncommitted:
             flight = await self._step(partial(self.processor.detach, feed_id), uncommitted)
@@ -244,7 +247,10 @@ class CommitLoop:
         return flight
 
     async def _fail(self, feed_id: FeedId) -> InFlight | None:
-        """Steps R2 and R3. They change the uncommitted batches too; these no longer wait for the feed."""
+        """Fail the feed, one of whose rows was refused (steps R2 and R3).
+
+        The step changes the uncommitted batches too, which then do not wait for the feed's rows any more.
+        """
         refusal = self.outlets.refusal(feed_id)
         with self.in_flight.uncommitted() as uncommitted:
             self.in_flight.release(feed_id)  # first: rows that are thrown away count as acknowledged
@@ -338,7 +344,10 @@ class CommitLoop:
             await self._stepper.look()
 
     async def _produce(self, flight: InFlight) -> None:
-        """Step 3. Rows that find no room are handed over later, by ``_hand_over``."""
+        """Give the batch's rows to their producers (step 3).
+
+        Rows that find no room are handed over later, by ``_hand_over``.
+        """
         await self._stepper.in_thread(self.outlets.take, flight.result.outputs, flight.barriers)
 
     async def _hand_over(self) -> None:

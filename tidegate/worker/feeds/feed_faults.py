@@ -33,11 +33,11 @@ class FeedFaults:
         fault, as for a full disk.
         """
         if isinstance(error, SettingsError):  # an entry of the operator's is at fault, not the feed's data
-            _log.warning("a step about a feed is taken again", feed=definition.id, cause=str(error))
+            _log.warning("a feed's next step waits, and is tried again", feed=definition.id, cause=str(error))
             return None
         reason = str(feed_error(error))
         INCIDENTS.labels(_LABEL).inc()
-        _log.error("a step about a feed broke", feed=definition.id, cause=reason, exc_info=error)
+        _log.error("an exception fails a feed", feed=definition.id, cause=reason, exc_info=error)
         epoch = definition.id, definition.epoch
         if epoch in self._failed:
             return None

@@ -107,7 +107,7 @@ class FeedFences:
             raise RetryError(f"the Kafka cluster at {sink.servers} did not answer; {may_come}") from None
         except DeliveryError as error:
             raise RetryError(
-                f"the Kafka cluster at {sink.servers} did not shut out feed {feed_id}: {error}"
+                f"the Kafka cluster at {sink.servers} did not fence the markers: {error}; {may_come}"
             ) from None
 
     def _producer(self, transactional_id: str, cluster: SinkCluster) -> WorkerTransactionalProducer:

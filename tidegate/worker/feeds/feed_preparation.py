@@ -78,4 +78,8 @@ async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -
         await asyncio.wait_for(schema_ids.try_ids(url, definition.id, schemas), _MARKERS_S)
     except (RegistryAway, TimeoutError) as error:
         cause = str(error) or f"no answer in {_MARKERS_S:.0f} s"
-        _log.warning("a feed starts without its markers' schemas", feed=definition.id, cause=cause)
+        _log.warning(
+            "a feed starts, and its markers wait until the registry has given their schemas ids",
+            feed=definition.id,
+            cause=cause,
+        )

@@ -102,10 +102,9 @@ class JobsFollower:
         return reached
 
     def _offset_of(self, end: _End) -> int:
-        """Ask for the offset of an end.
+        """Ask Kafka for the last stable offset, or for the end of the topic.
 
-        Kafka tells a committed reader the last stable offset, not the end of the topic. So for the latter the
-        uncommitted reader asks.
+        Kafka tells a committed reader the last stable offset alone. The uncommitted reader asks for the end.
         """
         reader = self._consumer if end.stable else self._uncommitted
         topic = self._place.topic

@@ -27,7 +27,10 @@ class Broker(Protocol):
 
 
 async def watch_ends(intakes: Callable[[], Iterable[Intake]], broker: Callable[[], Broker]) -> None:
-    """Every few seconds, tell their ends to those of ``intakes`` that do not hear of them. Runs for ever."""
+    """Ask for the ends of log partitions every few seconds, and tell them to the intakes. Runs for ever.
+
+    Only intakes are asked for that do not hear of their partition's end with its records.
+    """
     while True:
         await asyncio.sleep(ASK_S)
         await ask_for_ends([intake for intake in intakes() if not intake.hears_of_end], broker())
@@ -41,7 +44,7 @@ async def ask_for_ends(deaf: Iterable[Intake], broker: Broker) -> None:
     try:
         ends = await broker.highwaters(*by_place)
     except Exception as error:  # a figure for operators is no reason to end; the next time may succeed
-        _log.info("the ends of log partitions are not known at present", cause=str(error) or repr(error))
+        _log.info("the ends of log partitions are not known, so lag is not", cause=str(error) or repr(error))
         return
     for tp, end in ends.items():
         by_place[tp].note_end(end)

@@ -147,7 +147,10 @@ class LogPartition:
         return _Present(int(ends[self._log_place]), int(ends[self._control_place]))
 
     async def _start(self, processor: PartitionProcessor, present: _Present) -> None:
-        """Steps O4 to O6. For O4 the intake compares the position with the log's start before it seeks."""
+        """Find where to read on, and begin to read (steps O4 to O6).
+
+        For O4 the intake compares the position with the log's start before it seeks.
+        """
         self._processor = processor
         processor.pass_over(self.caution.refused)
         self.pipeline = self._new_pipeline(processor, present)

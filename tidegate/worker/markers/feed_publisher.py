@@ -167,7 +167,7 @@ class FeedPublisher:
             # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
             # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
             _log.info(
-                "the feed has ended, is another engine's, or is let go of",
+                "this worker writes no more markers of the feed: it has ended, or another owner has it",
                 feed=self.definition.id,
                 cause=str(error),
             )

@@ -120,9 +120,10 @@ class Barrier:
             self._confirm((self, refusal))
 
     def require_confirmation(self, confirm: Confirm) -> None:
-        """Have ``confirm`` called at the last acknowledgement, or at a refusal: neither counts by itself.
+        """Let the last acknowledgement, or a refusal, count only once the writer has confirmed it.
 
-        The writer calls this before it takes rows, and answers ``confirm`` by ``Barrier.confirm``.
+        When it comes, ``confirm`` is called, and the writer answers by ``Barrier.confirm``. The writer calls
+        this method before it takes rows.
         """
         self._confirm = confirm
 

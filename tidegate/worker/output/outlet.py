@@ -333,7 +333,11 @@ class Outlet:
             self._lose(error)
 
     def _lose(self, error: SpoolLost) -> None:
-        _log.warning("rows that wait for their sink cannot be kept", feed_id=self.feed_id, cause=str(error))
+        _log.warning(
+            "rows that wait for their sink are thrown away, and a scan brings them again",
+            feed_id=self.feed_id,
+            cause=str(error),
+        )
         self._lost = True
         self.forget()
 

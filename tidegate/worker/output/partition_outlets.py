@@ -75,7 +75,7 @@ class Outlets:
     def take(
         self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
     ) -> None:
-        """Step 3: hand rows to their sinks, or put them behind others that wait."""
+        """Hand rows to their sinks, or put them behind others that wait (step 3)."""
         for feed_id, rows in outputs.items():
             if rows:
                 self._outlet(feed_id).take(rows, barriers.get(feed_id))

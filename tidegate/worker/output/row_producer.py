@@ -164,10 +164,10 @@ class SharedRowProducer:
             self._end(str(failure))  # ``SystemError``: a report came after the client had raised an error
 
     def _give_up(self, cause: str) -> None:
-        """End the producer, if nothing has yet, because it gave up a row that is not at fault (step R4a).
+        """End the producer, unless it has ended already: librdkafka has given up a sound row (step R4a).
 
-        librdkafka gives up the rows of a deleted topic and goes on. Without the end of the producer nobody
-        would write the row again.
+        librdkafka gives up the rows of a deleted topic and goes on. If the producer did not end, nobody would
+        write the row again.
         """
         if not self._ends.is_set() and not self._closed.is_set():
             self._end(f"a row was given up: {cause}")
@@ -182,7 +182,7 @@ class SharedRowProducer:
         self._ends.set()
 
     def _compare(self, watch: ClusterWatch) -> None:
-        """Steps 4a and 4b: ask the cluster after the acknowledgements, or after a while without any."""
+        """Ask the cluster for its id after acknowledgements, or after a while without any (4a and 4b)."""
         self._polls += 1
         if self._unconfirmed.empty() and self._polls < _ASK_AGAIN_POLLS:
             return

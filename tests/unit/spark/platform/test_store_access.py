@@ -77,7 +77,7 @@ def test_a_patience_that_is_no_duration_is_refused() -> None:
 
 
 def test_a_file_system_without_its_library_is_refused_with_where_to_read() -> None:
-    with pytest.raises(SettingsError, match=r"hdfs://127\.0\.0\.1:1/a cannot be had") as refused:
+    with pytest.raises(SettingsError, match=r"hdfs://127\.0\.0\.1:1/a cannot be opened") as refused:
         opened("hdfs://127.0.0.1:1/a", StoreAccess())
     assert "docs/spark-cluster.md#checkpoint-directories" in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -110,7 +110,7 @@ def _parsed(schema_id: int, text: str) -> _WriterSchema:
 def _without_marks(members: dict[str, Any]) -> dict[str, Any]:
     """Leave out the marks of a schema that fastavro has parsed.
 
-    It checks nothing in a schema with such a mark.
+    fastavro takes a schema with such a mark for parsed, and does not check it.
     """
     return {name: value for name, value in members.items() if not name.startswith("__")}
 

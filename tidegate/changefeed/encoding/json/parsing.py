@@ -21,8 +21,8 @@ _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 def popped_stamps(row: dict[str, Value], members: ValueMembers) -> Stamps:
     """Remove the object of metadata from a row that stands by itself, and return its timestamps.
 
-    A feed without metadata may have a column of that name. If the feed is not known, an object counts as
-    metadata that looks like it.
+    A feed without metadata may have a column of that name. If the feed is not known, an object of that name
+    counts as metadata if it has only members that metadata can have.
     """
     if members.metadata is None:
         return stamps_of(row.pop(METADATA_MEMBER)) if _like_metadata(row.get(METADATA_MEMBER)) else Stamps()

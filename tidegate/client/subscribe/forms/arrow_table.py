@@ -46,13 +46,16 @@ _TEXT_FORM: Final[ArrowForm] = (pa.string(), plain_text)
 def arrow_table(columns: BatchColumns, rows: Sequence[RowValues], as_text: Collection[str] = ()) -> pa.Table:
     """Return the rows as a table; the columns named ``as_text`` are strings.
 
-    Raises ``RowError`` for a value that has no form, such as NaN in a DECIMAL(10,2): its column can be had as
-    text. Raises ``InputError`` for names that are no columns, and for two columns of one name.
+    Raises ``RowError`` for a value that has no form, such as NaN in a DECIMAL(10,2): take its column
+    as text. Raises ``InputError`` for names that are no columns, and for two columns of one name.
     """
     columns.require_names()
     header, own = columns.header, columns.own
     if unknown := sorted({*as_text} - {*header[own:]}):
-        raise InputError(f"No column to be had as text is called {unknown[0]}: {', '.join(header[own:])}.")
+        raise InputError(
+            f"as_text names {unknown[0]}, which is no column of the table or query. Its columns are: "
+            f"{', '.join(header[own:])}."
+        )
     found = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     arrays = [_own_array(header[at], found[at]) for at in range(own)]
     for name, sql_type, values in zip(header[own:], columns.types, found[own:], strict=True):

@@ -49,6 +49,6 @@ class BatchColumns:
         twice = [name for name, count in Counter(self.header).items() if count > 1]
         if twice:
             raise InputError(
-                f"Two columns have the name {twice[0]}, so only rows can be had of these batches. Subscribe "
-                "to a query that gives one of them another name with AS."
+                f"Two columns have the name {twice[0]}, so these batches have only the form batch.rows. "
+                "Subscribe to a query that gives one of them another name with AS."
             )

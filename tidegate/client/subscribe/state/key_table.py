@@ -120,7 +120,9 @@ class KeyTable:
         return self.replace_all([(key, row)])[0]
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
-        """Do the same for each change, in order, reading many keys at once (step 1).
+        """Set or remove the rows of many keys, in order; return the rows before (step 1).
+
+        It reads many keys at once, so it is faster than a call of ``replace`` for each.
 
         Raises ``HistoryLost`` where a row before is damaged, ``StateError`` for a value that has no stored
         form.
@@ -143,7 +145,7 @@ class KeyTable:
             elif frontier < self.frontier or self._changes:
                 raise StateError(
                     f"The key table in {self._path} is as of {self.frontier}, so an opening cannot end at "
-                    f"{frontier}: go_back_to is for that"
+                    f"{frontier}. Nothing was written. Call go_back_to to return to an earlier frontier"
                 )
 
     def settle(self, frontier: Frontier) -> None:

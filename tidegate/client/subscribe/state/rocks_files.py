@@ -52,8 +52,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # rocksdict raises nothing more specific
         raise StateError(
-            f"The key table in {path} cannot be written: {error}. It is as of the frontier before. Make room "
-            "on its disk, and start again from the stored token"
+            f"The key table in {path} cannot be written: {error}. It still has its former frontier. Make "
+            "room on its disk, and start again from the stored token"
         ) from None
 
 

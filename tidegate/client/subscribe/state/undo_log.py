@@ -29,7 +29,10 @@ _RECORDS_AT_ONCE: Final = 100
 
 
 class UndoLog:
-    """A chain of records, each from one frontier to the one before. It loses its oldest records first."""
+    """A chain of records, which turn a table back: each from one frontier to the frontier before it.
+
+    Beyond ``limit_bytes`` the oldest records are deleted. Then there is no way back to their frontiers.
+    """
 
     __slots__ = ("_bytes", "_db", "_limit", "_path", "_records", "_settled")
 
