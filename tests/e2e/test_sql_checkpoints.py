@@ -12,7 +12,7 @@ from psycopg import IsolationLevel
 from psycopg.rows import dict_row
 
 from stack.postgres import PostgresServer
-from tests.unit.client.subscribe.state.checkpoint_cases import CASES, named, token_at
+from tests.unit.client.subscribe.state.checkpoint_cases import CASES, Use, named, token_at
 from tests.unit.client.subscribe.state.sql_target import consume
 from tidegate.client.subscribe.state.checkpoint import HeldCheckpoint
 from tidegate.client.subscribe.state.generation_sweep import GenerationSweep
@@ -58,10 +58,16 @@ def committed(held: HeldCheckpoint, token: str) -> None:
         held.commit(token)
 
 
+def required(held: HeldCheckpoint) -> None:
+    assert isinstance(held, HeldRow)
+    with held._connection.transaction():
+        held.require_held()
+
+
 @pytest.mark.parametrize("case", CASES, ids=named)
 @pytest.mark.parametrize("options", [{}, {"autocommit": True}, {"row_factory": dict_row}], ids=",".join)
 def test_a_store_in_postgres(session: Sessions, case: Any, options: dict[str, Any]) -> None:
-    case(lambda: SqlCheckpoints(session(**options), POSTGRES), committed, token_at)
+    case(lambda: SqlCheckpoints(session(**options), POSTGRES), Use(committed, required), token_at)
 
 
 def test_rows_of_a_fenced_process_are_rolled_back(session: Sessions) -> None:

@@ -38,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--calm", type=float, default=CALM_S, help=f"virtual seconds for coming to rest ({CALM_S:.0f})"
     )
+    parser.add_argument("--subscribers", action="store_true", help="subscribe to the tables of all feeds")
     parser.add_argument("--verbose", action="store_true", help="print what everybody says")
     asked = parser.parse_args(arguments)
     _fix_order_of_sets(arguments)
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         with DEFECTS[asked.defect]() if asked.defect else nullcontext():
             echo = print if asked.verbose else None
             plan, kernel = draw(seed, PROFILES[asked.profile]), _kernel(seed, asked.defect)
-            outcome = Run(plan, echo, asked.calm, kernel).run()
+            outcome = Run(plan, echo, asked.calm, kernel, subscribers=asked.subscribers).run()
         print(_summary(outcome), flush=True)
         if outcome.faults:
             found += 1
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"  {fault}")
             defect = f" --defect {asked.defect}" if asked.defect else ""
             command = f"{VARIABLE}={kernel.value} python -m tests.simulation"
-            print(f"reproduce: {command} --profile {asked.profile} --seed {seed}{defect}")
+            subscribers = " --subscribers" if asked.subscribers else ""
+            print(f"reproduce: {command} --profile {asked.profile} --seed {seed}{defect}{subscribers}")
             if asked.sound and asked.defect:
                 sound = Run(plan, calm_s=asked.calm, kernel=kernel).run()
                 print(f"without the defect: {_summary(sound)}")
@@ -98,6 +100,7 @@ def _summary(outcome: Outcome) -> str:
         f"seed {outcome.seed}: {'FAILED' if outcome.faults else 'ok'}, {outcome.versions} versions, "
         f"{outcome.rows} records, {outcome.processes} processes, {outcome.rebalances} rebalances, "
         f"{outcome.fenced} fenced, {outcome.virtual_s:.0f} s, {outcome.actions} actions, {outcome.digest}"
+        + (f", {outcome.subscriptions} subscriptions" if outcome.subscriptions else "")
     )
 
 

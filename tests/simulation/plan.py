@@ -26,7 +26,7 @@ from tests.simulation.sinks import (
     with_strangers,
 )
 from tests.simulation.stops import PlannedStop, draw_stops
-from tidegate.changefeed.definition.options import FeedOptions, InitialScan, OnOversize
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan, OnOversize
 
 _ODD_SNAPSHOT_MS: Final = 2_000
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
@@ -44,7 +44,8 @@ class Profile:
     ``schemas``: the share of the seeds whose feeds have some, which a registry keeps. ``odd``: the share of
     the seeds whose log is, ``drops`` that of the feeds that are dropped. ``takeovers``: feeds are moved to
     another engine and back, or to another cluster with ``fail_overs``, while data changes outside the op log.
-    ``stops``: the share of the seeds in which workers are told to stop, and do so in order.
+    ``stops``: the share of the seeds in which workers are told to stop, and do so in order. ``scanned``:
+    feeds begin with a scan and go on, so that their topics have snapshots, in one envelope or another.
     ``least_records``: batches and fetches are not smaller. A worker steps about 130 batches a second, and a
     store writes 300 records and more: what batches of one leave undone in a run of a minute takes longer than
     a run has for coming to rest, and lets markers fall behind that no sink holds.
@@ -76,6 +77,7 @@ class Profile:
     drops: float = 0.15
     takeovers: bool = False
     stops: float = 0.0
+    scanned: bool = False
 
 
 #: Without faults of workers, of the cluster, of the source.
@@ -112,6 +114,9 @@ PROFILES: Final = {
     ),
     "schemas": Profile(
         moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0, odd=0.0, drops=0.0
+    ),
+    "subscribers": Profile(
+        seconds=(3.0, 6.0), strandings=1, disk_faults=0, schemas=0.5, odd=0.0, drops=0.0, scanned=True
     ),
     "stops": Profile(kills=1, pauses=1, outages=1, disk_faults=0, strandings=1, odd=0.0, stops=1.0),
     "long": Profile(
@@ -215,7 +220,23 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         plan = replace(plan, sinks=draw_limits(draw_refusals(plan.sinks, seed, plan.seconds), seed))
     plan = _with_takeovers(_with_odd_log(plan, profile), profile)
     plan = _with_markers_aside(plan, profile)
-    return _with_drops(_with_limits(_with_schemas(plan, profile)), profile)
+    return _with_scans(_with_drops(_with_limits(_with_schemas(plan, profile)), profile), profile)
+
+
+def _with_scans(plan: RunPlan, profile: Profile) -> RunPlan:
+    """The plan, in which all feeds perhaps begin with a scan."""
+    if not profile.scanned:
+        return plan
+    rng = Random(f"{plan.seed}:scans")
+    feeds = (feed._replace(options=_scanned(rng, feed.options)) for feed in plan.feeds)
+    return replace(plan, feeds=tuple(feeds))
+
+
+def _scanned(rng: Random, options: FeedOptions) -> FeedOptions:
+    envelope = rng.choice((Envelope.WRAPPED, Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM))
+    if options.format is not Format.JSON:
+        envelope = Envelope.WRAPPED
+    return replace(options, initial_scan=InitialScan.YES, envelope=envelope)
 
 
 def _with_markers_aside(plan: RunPlan, profile: Profile) -> RunPlan:

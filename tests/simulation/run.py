@@ -49,6 +49,7 @@ from tests.simulation.sinks import (
 )
 from tests.simulation.source import Source
 from tests.simulation.stops import Amid, PlannedStop
+from tests.simulation.subscribers import feed_faults
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.definition.feed import (
     FIRST_EPOCH,
@@ -61,7 +62,7 @@ from tidegate.changefeed.definition.feed import (
 )
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
-from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.local_files import LocalFiles
@@ -106,6 +107,7 @@ class Outcome:
     actions: int = 0
     digest: str = ""
     kept: int = 0
+    subscriptions: int = 0
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
 
 
@@ -134,7 +136,10 @@ class _Host:
 
 
 class Run:
-    """Builds everything, lets it run, and judges it; it has come to rest after ``calm_s``, or never does."""
+    """Builds everything, lets it run, and judges it; it has come to rest after ``calm_s``, or never does.
+
+    With ``subscribers`` the tables of its feeds are subscribed to in the end, in every mode.
+    """
 
     def __init__(
         self,
@@ -142,8 +147,11 @@ class Run:
         echo: Callable[[str], None] | None = None,
         calm_s: float = CALM_S,
         kernel: KernelMode = KernelMode.OFF,
+        *,
+        subscribers: bool = False,
     ) -> None:
         self.plan = plan
+        self._subscribers = subscribers
         self._calm_s = calm_s
         self.outcome = Outcome(plan.seed)
         self._echo = echo
@@ -725,6 +733,19 @@ class Run:
         outcome.virtual_s, outcome.actions = self.scheduler.now, self.scheduler.actions
         outcome.digest = self._digest()
         outcome.faults += self._look_at_kept()
+        if self._subscribers and not outcome.faults:
+            outcome.faults += self._subscribe(view)
+
+    def _subscribe(self, view: JobsView) -> Iterator[str]:
+        random = Random(f"{self.plan.seed}:subscribers")
+        descriptors = self.source.simulation.store.descriptors
+        for _, feed in view.feeds():
+            broker = self._broker_of(feed)
+            for _, faults in feed_faults(
+                broker, self.registry, _as_begun(feed), self.source.history, descriptors, random
+            ):
+                self.outcome.subscriptions += 1
+                yield from faults
 
     def _look_at_kept(self) -> Iterator[str]:
         """Records that workers have kept aside, and that the log has otherwise."""

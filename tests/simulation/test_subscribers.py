@@ -22,6 +22,7 @@ from sim.workloads.bank import Bank, BankOptions
 from tests.examples import examples
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record, eventful_store, simulate
+from tests.simulation.subscribers import read_in_turns, subscriber_plan
 from tests.strategies import SimCase, sim_cases, simulate_case
 from tests.unit.subscribe.consumer_run import MODES, by_value, consume
 from tests.unit.subscribe.topic_histories import Commit, TopicHistory
@@ -35,9 +36,7 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.reference import OutputPartition, ReferenceEngine
 from tidegate.rows import Catalog, TableDescriptor, decode_descriptor
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
-from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
-from tidegate.subscribe.statement.parser import parse_subscribe
-from tidegate.subscribe.updates.relation import Relation, Relations
+from tidegate.subscribe.updates.relation import Relation
 
 _DECODER = JsonDecoder(Envelope.WRAPPED)
 _DIFF = replace(WITH_MARKERS, diff=True)
@@ -115,13 +114,8 @@ class _Course:
             FeedPartition(*place): _with_repeats(self.engine.output.get(place, ()), random)
             for place in places
         }
-        partitions, records = tuple(queues), []
-        while any(queues.values()):
-            place = random.choice([each for each, queue in queues.items() if queue])
-            count = random.randint(1, 4)
-            records += [(place, record) for record in queues[place][:count]]
-            del queues[place][:count]
-        return TopicHistory(tuple(commits), partitions, tuple(records))
+        partitions = tuple(queues)
+        return TopicHistory(tuple(commits), partitions, tuple(read_in_turns(queues, random)))
 
 
 def _require_true_states(
@@ -138,7 +132,7 @@ def _require_true_states(
         as_of = random.choice(times) if times else Timestamp(1)
         target = consume(
             history,
-            _plan(relation, mode, as_of),
+            subscriber_plan(relation, mode, as_of),
             tells_before=course.options.diff and random.random() < 0.5,
             crashes=[int(at * len(history.records)) for at in crash_at],
         )
@@ -161,11 +155,3 @@ def _with_repeats(emitted: Iterable[Any], random: Random) -> list[FeedRecord]:
             again = random.choice(rows)
             found.append(FeedRecord(len(found), again.key, again.value))
     return found
-
-
-def _plan(relation: Relation, mode: str, as_of: Timestamp) -> SubscribePlan:
-    key = ", ".join(f'"{name}"' for name in relation.primary_key)
-    order = relation.columns[-1]
-    mode = mode.replace("(id)", f"({key})").replace("balance", f'"{order}"')
-    text = f"SUBSCRIBE {relation.name} {mode} WITH (PROGRESS) AS OF {as_of}"
-    return plan_subscribe(parse_subscribe(text), Relations([relation]), now_ns=0)

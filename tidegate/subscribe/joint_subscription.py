@@ -5,13 +5,15 @@
 2. Each member takes the rows of its own topic, and makes its batch as if it were alone.
 3. The joint batch has a batch of each member. All have the same frontier, and each is complete up to it; so
    are the tokens, which are stored as one.
+4. If the snapshot comes in chunks, the members give theirs one after the other: a joint chunk has the chunk
+   of one member alone, so that memory holds one. Behind the last chunk comes the batch of step 3.
 
 `Cohort` does the same for subscriptions from elsewhere, which have a frontier each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -31,11 +33,11 @@ class JointBatch(Generic[BatchT]):
 
     Attributes:
         frontier: where all of them stand.
-        members: the batch of each, by its name; some may have no rows.
+        members: the batch of each, by its name; some may have no rows. A chunk has that of one member.
         is_snapshot: whether the joint snapshot is complete with this batch.
         token: to resume all of them after this batch; ``None`` where only a snapshot can begin again.
         is_last: whether UP TO is reached.
-        is_partial: whether it is a chunk of a snapshot; one member alone can have its snapshot in chunks.
+        is_partial: whether it is a chunk of the joint snapshot, which goes on: it has no token.
     """
 
     frontier: Frontier
@@ -61,13 +63,14 @@ class JointSubscription:
     All members begin at one AS OF and end at one UP TO. ``ValueError`` for no members.
     """
 
-    __slots__ = ("_first_error", "_members", "_topics")
+    __slots__ = ("_first_error", "_following", "_members", "_topics")
 
     def __init__(self, members: Mapping[str, JointMember]) -> None:
         if not members:
             raise ValueError("a joint subscription without members would never give anything")
         self._members = dict(members)
         self._topics = {member.topic for member in members.values()}
+        self._following: Iterator[JointBatch[SubscriptionBatch]] = iter(())
         self._first_error = FirstError()
 
     def advance(
@@ -78,34 +81,39 @@ class JointSubscription:
         ``offsets`` are the gate's (and its side markers') after the opening. Raises what a member raises.
         """
         with self._first_error:
-            return self._advance(opening, offsets)
+            self._following = self._batches(opening, offsets)
+            return next(self._following, None)
 
     def following(self) -> JointBatch[SubscriptionBatch] | None:
-        """Return the next chunk of the snapshot that ``advance`` began with; ``None`` behind the last one."""
+        """Return the next batch of the last opening, such as a chunk of the snapshot; ``None`` behind the
+        last one.
+        """
         with self._first_error:
-            found = {name: member.subscription.following() for name, member in self._members.items()}
-            return self._joined({name: batch for name, batch in found.items() if batch is not None})
+            return next(self._following, None)
 
-    def _advance(
+    def _batches(
         self, opening: GateOpening, offsets: Mapping[FeedPartition, int]
-    ) -> JointBatch[SubscriptionBatch] | None:
+    ) -> Iterator[JointBatch[SubscriptionBatch]]:
         rows = dict.fromkeys(self._topics, opening.rows)
         if len(self._topics) > 1:
             rows = {topic: opening.rows.of_topic(topic) for topic in self._topics}
-        batches = {}
-        for name, member in self._members.items():
+        for member in self._members.values():
             own = {member.topic, member.marker_topic}
-            batch = member.subscription.advance(
+            member.subscription.begin(
                 GateOpening(opening.frontier, rows[member.topic], opening.decode),
                 {place: offset for place, offset in offsets.items() if place.topic in own},
             )
-            if batch is not None:
-                batches[name] = batch
-        return self._joined(batches)
+        whole: dict[str, SubscriptionBatch] = {}
+        for name, member in self._members.items():
+            while (batch := member.subscription.following()) is not None:
+                if batch.is_partial:
+                    yield JointBatch(batch.frontier, {name: batch}, False, None, False, is_partial=True)
+                else:
+                    whole[name] = batch
+        if whole:
+            yield self._joined(whole)
 
-    def _joined(self, batches: Mapping[str, SubscriptionBatch]) -> JointBatch[SubscriptionBatch] | None:
-        if not batches:
-            return None
+    def _joined(self, batches: Mapping[str, SubscriptionBatch]) -> JointBatch[SubscriptionBatch]:
         tokens = {name: each.token for name, each in batches.items() if each.token is not None}
         some = next(iter(batches.values()))
         return JointBatch(
@@ -114,5 +122,4 @@ class JointSubscription:
             any(batch.is_snapshot for batch in batches.values()),
             JointToken(tokens) if len(tokens) == len(self._members) else None,
             some.is_last,
-            is_partial=some.is_partial,
         )

@@ -88,8 +88,10 @@ class Subscription:
             "_bounds",
             "_buckets",
             "_changes",
+            "_chunks_apart",
             "_first_error",
             "_following",
+            "_gives_chunks",
             "_key_rows",
             "_offsets",
             "_outputs",
@@ -110,11 +112,14 @@ class Subscription:
         start: GateStart | None = None,
         track_keys: bool = False,
         chunks: Spill | None = None,
+        chunks_apart: bool = False,
     ) -> None:
         """Begin at ``as_of`` (`ReadableHistory.choose_as_of`); ``start`` is where its gate begins.
 
-        With ``chunks`` the snapshot comes in chunks, whose rows take about an opening's memory; the rest
-        waits in its store. The plan has to be one that ``comes_in_chunks`` from this AS OF on.
+        With ``chunks`` the rows of the snapshot may come in parts of no order, as the gate gives them. They
+        wait in its store. If the plan ``comes_in_chunks`` from this AS OF on, the snapshot is given in
+        chunks, whose rows take about an opening's memory, otherwise whole. The plan has to be one that
+        ``takes_parts``. With ``chunks_apart`` no chunk comes together with the batch behind the snapshot.
         """
         source = source or SubscriptionSource()
         before = row_before(plan, tells_before=source.tells_before)
@@ -134,6 +139,8 @@ class Subscription:
         self._resumable = not track_keys and not keeps_rows(plan)
         self._snapshot_due = plan.snapshot
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
+        self._gives_chunks = comes_in_chunks(plan, as_of, track_keys=track_keys)
+        self._chunks_apart = chunks_apart
         self._following: Iterator[SubscriptionBatch] = iter(())
         self.copies = 0
         self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
@@ -155,24 +162,36 @@ class Subscription:
         returned here, and ``following`` returns the others: call it until it returns ``None``. Raises
         ``UnreadableRow`` also for rows whose JSON is nested too deeply to be put in order.
         """
+        self.begin(opening, offsets)
+        return self.following()
+
+    def begin(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> None:
+        """Take an opening as ``advance`` does, and do nothing yet: ``following`` returns all of its
+        batches."""
         with self._first_error:
-            try:
-                if self._outputs.ended:
-                    return None
-                if self._buckets is None:
-                    return self._batch(opening, offsets)
-                self._following = self._in_chunks(self._buckets, opening, offsets)
-                return next(self._following, None)
-            except RecursionError:
-                raise _too_deep(opening.frontier, opening.rows) from None
+            self._following = self._batches(opening, offsets)
 
     def following(self) -> SubscriptionBatch | None:
-        """Return the next chunk of the snapshot that ``advance`` began with; ``None`` behind the last one.
+        """Return the next batch of the last opening, such as a chunk of the snapshot; ``None`` behind the
+        last one.
 
         Raises as ``advance``.
         """
         with self._first_error:
             return next(self._following, None)
+
+    def _batches(
+        self, opening: GateOpening, offsets: Mapping[FeedPartition, int]
+    ) -> Iterator[SubscriptionBatch]:
+        if self._outputs.ended:
+            return
+        try:
+            if self._buckets is not None:
+                yield from self._in_chunks(self._buckets, opening, offsets)
+            elif (batch := self._batch(opening, offsets)) is not None:
+                yield batch
+        except RecursionError:
+            raise _too_deep(opening.frontier, opening.rows) from None
 
     def _in_chunks(
         self, buckets: KeyBuckets, opening: GateOpening, offsets: Mapping[FeedPartition, int]
@@ -183,12 +202,16 @@ class Subscription:
         buckets.take(opening.rows.part(0, early))
         if opening.frontier <= as_of:
             return
-        rows: list[RowValues] = []
         last: OpenedRows | None = None
         for newest in buckets.chunks():
-            if last is not None and (rows := self._chunk_rows(last, opening)):
-                yield SubscriptionBatch(Frontier(as_of), tuple(rows), False, None, False, is_partial=True)
-            last = newest
+            if not self._gives_chunks:
+                self._hold(newest, opening)
+            elif self._chunks_apart:
+                yield from self._chunk(newest, opening)
+            else:
+                if last is not None:
+                    yield from self._chunk(last, opening)
+                last = newest
         rows = [] if last is None else self._chunk_rows(last, opening)
         self.copies, self._buckets, last = buckets.copies, None, None
         later = opening.rows.part(early, len(opening.rows))
@@ -196,18 +219,28 @@ class Subscription:
         if batch is not None:
             yield batch
 
+    def _chunk(self, newest: OpenedRows, opening: GateOpening) -> Iterator[SubscriptionBatch]:
+        """Yield a chunk with the newest rows of some keys, unless all of them are deletions."""
+        if rows := self._chunk_rows(newest, opening):
+            as_of = Frontier(self._bounds.as_of)
+            yield SubscriptionBatch(as_of, tuple(rows), False, None, False, is_partial=True)
+
     def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> list[RowValues]:
         """Show the newest rows of some keys at AS OF."""
         try:
             if self._plain is not None:
                 return self._plain.snapshot_rows(newest, opening.decode)
-            assert self._changes is not None
-            shown = self._changes.begin(newest, opening.decode)
-            updates = [Update(self._bounds.as_of, 1, row) for row in shown if row is not None]
-            self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
+            self._hold(newest, opening)
             return self._outputs.rows_at_as_of()
         except RecursionError:
             raise _too_deep(opening.frontier, newest) from None
+
+    def _hold(self, newest: OpenedRows, opening: GateOpening) -> None:
+        """Have the outputs hold the newest rows of some keys at AS OF."""
+        assert self._changes is not None
+        shown = self._changes.begin(newest, opening.decode)
+        updates = [Update(self._bounds.as_of, 1, row) for row in shown if row is not None]
+        self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
 
     def _batch(
         self,
@@ -299,6 +332,21 @@ def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool =
     of_key = plan.shape.key or range(len(shown))
     primary_key = {*plan.relation.primary_key}
     return bool(primary_key) and primary_key <= {shown[at] for at in of_key}
+
+
+def takes_parts(
+    plan: SubscribePlan, as_of: Timestamp, *, tells_before: bool, track_keys: bool = False
+) -> bool:
+    """Whether the rows of a plan's snapshot may come in parts of no order.
+
+    They may if the snapshot comes in chunks, or if what it shows is the sum of the newest rows.
+    """
+    if comes_in_chunks(plan, as_of, track_keys=track_keys):
+        return True
+    if keeps_rows(plan) or (plan.up_to is not None and plan.up_to <= as_of):
+        return False
+    summed = row_before(plan, tells_before=tells_before) is not RowBefore.NOWHERE
+    return summed and bool(plan.relation.primary_key) and (track_keys or not is_plain(plan))
 
 
 def is_plain(plan: SubscribePlan) -> bool:

@@ -225,7 +225,7 @@ def random_commits(seed: int, walls: Iterable[int], keys: int = 8) -> Iterable[t
 
 async def until(condition: Any, what: str) -> None:
     """Let other tasks run until a condition holds; the test's own timeout is the bound."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while not condition():  # noqa: ASYNC110 - what is waited for is state that tells nobody
             await asyncio.sleep(0.001)
     assert condition(), what

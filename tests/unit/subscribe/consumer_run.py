@@ -16,6 +16,7 @@ from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tests.unit.subscribe.topic_histories import RELATION, TOPICS, TopicHistory, reread
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
 from tidegate.subscribe.client.consumer_state import ConsumerState
@@ -43,7 +44,8 @@ MODES = (
     "ENVELOPE UPSERT (KEY (id))",
     "ENVELOPE DEBEZIUM (KEY (id))",
 )
-DECODERS = dict.fromkeys(TOPICS, JsonDecoder(Envelope.WRAPPED))
+_WRAPPED = JsonDecoder(Envelope.WRAPPED)
+DECODERS = dict.fromkeys(TOPICS, _WRAPPED)
 
 
 @dataclass(slots=True)
@@ -79,15 +81,17 @@ def consume(
     contents: TableContents | None = None,
     memory_bytes: int | None = None,
     in_chunks: bool = False,
+    decoder: RecordDecoder = _WRAPPED,
 ) -> Target:
     """Read the history to its end; ``crashes`` are numbers of records after which everything but the target
     is lost. Rows that wait beyond ``memory_bytes`` go to a store. With ``in_chunks`` the snapshot comes in
-    chunks."""
+    chunks. ``decoder`` is that of the records."""
     shape = plan.shape
     target = Target(contents or TableContents(len(shape.key), len(shape.rest)))
     position = 0
     for crash in (*sorted(crashes), len(history.records)):
-        _Run(history, plan, target, tells_before, memory_bytes, in_chunks).read(position, crash)
+        run = _Run(history, plan, target, tells_before, memory_bytes, in_chunks, decoder=decoder)
+        run.read(position, crash)
         position = crash
     return target
 
@@ -143,6 +147,7 @@ class _Run:
         memory_bytes: int | None = None,
         in_chunks: bool = False,
         dies_behind: int = -1,
+        decoder: RecordDecoder = _WRAPPED,
     ) -> None:
         self._history = history
         self._target = target
@@ -159,7 +164,7 @@ class _Run:
             token: ResumeToken = read_token(target.token, self._subscription.fingerprint)
             self._subscription, start = resumed(plan, token, source)
         self._offsets = dict(start.offsets)
-        decoders = {place.topic: JsonDecoder(Envelope.WRAPPED) for place in history.partitions}
+        decoders = {place.topic: decoder for place in history.partitions}
         self._gate = RowGate(decoders, history.partitions, start, spill=spill)
         self._state = ConsumerState(
             self._subscription.header, resumed=bool(target.token) or not plan.snapshot

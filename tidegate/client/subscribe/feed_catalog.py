@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, TableName
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import shown_columns
-from tidegate.changefeed.encoding.envelopes.registry import shows_previous
+from tidegate.changefeed.encoding.envelopes.registry import tells_previous
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.expectations import versions_in_log
@@ -45,8 +45,8 @@ class SubscribableTable:
 
     @property
     def tells_before(self) -> bool:
-        """Whether each record has the row before."""
-        return shows_previous(self.feed.options)
+        """Whether each record says what the row before was, or that there was none."""
+        return tells_previous(self.feed.options)
 
     def decoder(self) -> RecordDecoder:
         """Return a decoder of the topic's records. Raises as ``FeedTopics.decoder`` does."""

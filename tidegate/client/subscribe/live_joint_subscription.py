@@ -20,7 +20,8 @@ from tidegate.subscribe.updates.update import RowValues
 
 @dataclass(frozen=True, slots=True)
 class DeliveredJointBatch(JointBatch[DeliveredBatch]):
-    """A batch of each member, all complete up to one frontier.
+    """A batch of each member, all complete up to one frontier; a chunk of the snapshot has that of one
+    member.
 
     ``loss`` says that history was lost before it, and how the members went on; ``None`` for no loss.
     """
@@ -81,7 +82,13 @@ class LiveJointSubscription(KafkaSubscription[DeliveredJointBatch]):
             name: DeliveredBatch.of(each, self._columns[name], loss) for name, each in batch.members.items()
         }
         return DeliveredJointBatch(
-            batch.frontier, members, batch.is_snapshot, batch.token, batch.is_last, loss
+            batch.frontier,
+            members,
+            batch.is_snapshot,
+            batch.token,
+            batch.is_last,
+            loss,
+            is_partial=batch.is_partial,
         )
 
 

@@ -105,13 +105,15 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Call ``on_snapshot`` with the batch that completes the snapshot, ``on_update`` with each other one.
 
-        Of a snapshot in chunks ``on_snapshot`` gets each chunk.
+        Of a snapshot in chunks ``on_snapshot`` gets each chunk, if the checkpoint is still held before it.
         Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
         ``checkpoint``, and the batch is settled. If a callback raises an error, delivery ends with it, and
         the batch counts as not delivered. Raises as ``next``, and ``Fenced`` if another process has acquired
         the checkpoint.
         """
         for batch in self:
+            if checkpoint is not None and batch.is_partial:
+                checkpoint.require_held()
             (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
             if checkpoint is not None and batch.token is not None:
                 checkpoint.commit(str(batch.token))
@@ -125,6 +127,8 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Do what ``deliver`` does, with callbacks that are awaited. ``checkpoint`` is asked in a thread."""
         async for batch in self:
+            if checkpoint is not None and batch.is_partial:
+                await in_thread(checkpoint.require_held)
             await (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
             if checkpoint is not None and batch.token is not None:
                 await in_thread(checkpoint.commit, str(batch.token))

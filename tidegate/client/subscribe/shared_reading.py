@@ -51,6 +51,7 @@ from tidegate.subscribe.subscription import (
     keeps_rows,
     needs_key_rows,
     resumed,
+    takes_parts,
 )
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after
 
@@ -65,7 +66,7 @@ ReadTokens = Callable[[Mapping[str, str]], Mapping[str, ResumeToken]]
 class PlannedTable:
     """A statement's plan, the table that it is about, and the directory of the table's rows by key.
 
-    ``in_chunks`` asks for the snapshot in chunks; a statement that is read together with others has it whole.
+    ``in_chunks`` asks for the snapshot in chunks.
     """
 
     table: SubscribableTable
@@ -86,6 +87,16 @@ class _Member:
     @property
     def marker_topic(self) -> str:
         return self.planned.table.feed.resolved_topic
+
+    def gives_chunks(self, plan: SubscribePlan, as_of: Timestamp) -> bool:
+        """Whether the snapshot as of ``as_of`` comes in chunks."""
+        return comes_in_chunks(plan, as_of, track_keys=self.planned.track_keys)
+
+    def takes_parts(self, plan: SubscribePlan, as_of: Timestamp) -> bool:
+        """Whether it was asked for in chunks, and its rows may come in parts."""
+        tells_before, track_keys = self.source.tells_before, self.planned.track_keys
+        can = takes_parts(plan, as_of, tells_before=tells_before, track_keys=track_keys)
+        return self.planned.in_chunks and can
 
 
 @dataclass(slots=True)
@@ -258,6 +269,9 @@ class SharedReading:
         }
         as_of = _joint_as_of(histories, plans, all_rows)
         start = _Start(as_of, ZERO if any(all_rows.values()) else as_of)
+        chunks = self._chunks_of(plans, as_of)
+        if chunks is not None:
+            start.parts_up_to = as_of
         for name, plan in plans.items():
             if plan.up_to is not None:
                 require_bounds(str(as_of), str(plan.up_to), crossed=as_of > plan.up_to)
@@ -265,9 +279,6 @@ class SharedReading:
             offsets = histories[name].starts(as_of, from_beginning=all_rows[name])
             if member.rows is not None:
                 member.rows.start_over()
-            chunks = self._chunks_of(member.planned, plan, as_of) if len(plans) == 1 else None
-            if chunks is not None:
-                start.parts_up_to = as_of
             subscription = Subscription(
                 plan,
                 as_of,
@@ -275,17 +286,24 @@ class SharedReading:
                 start=GateStart(start.delivered, offsets),
                 track_keys=member.planned.track_keys,
                 chunks=chunks,
+                chunks_apart=len(plans) > 1,
             )
             start.add(name, subscription, offsets)
         if not any(plan.snapshot for plan in plans.values()) and self._held is None:
             self._held = frontier_after(as_of)  # nothing below it was asked for
         self._read_from(histories, start)
 
-    def _chunks_of(self, planned: PlannedTable, plan: SubscribePlan, as_of: Timestamp) -> Spill | None:
-        """Return where a snapshot's chunks wait; ``None`` if it comes as one batch."""
-        if not planned.in_chunks or not comes_in_chunks(plan, as_of, track_keys=planned.track_keys):
+    def _chunks_of(self, plans: Mapping[str, SubscribePlan], as_of: Timestamp) -> Spill | None:
+        """Return where the chunks of snapshots wait; ``None`` if they come as one batch.
+
+        The statements share the memory of one.
+        """
+        members = [(self._members[name], plan) for name, plan in plans.items()]
+        if not all(member.takes_parts(plan, as_of) for member, plan in members):
             return None
-        return Spill(self._chunk_files, self._spill.memory_bytes)
+        if not any(member.gives_chunks(plan, as_of) for member, plan in members):
+            return None
+        return Spill(self._chunk_files, self._spill.memory_bytes // len(members))
 
     def _read_from(self, histories: Mapping[str, FeedHistory], start: _Start) -> None:
         self._start = start

@@ -97,12 +97,14 @@ def subscribe_together(
     switches: SubscribeSwitches = ALL_ON,
     on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
     spill: SpillSettings | None = None,
+    snapshot_chunks: bool = False,
 ) -> LiveJointSubscription:
     """Open the subscriptions of several statements at one cut: each batch has all of them, at one frontier.
 
     Args:
         statements: SUBSCRIBE statements by names of yours, with one AS OF, UP TO and SNAPSHOT.
         connection, app_id, topic_prefix, dialect, switches, on_history_lost, spill: as for `subscribe`.
+        snapshot_chunks: as for `subscribe`; a chunk has rows of one statement.
         feeds: by these names, the ids of feeds, where several have the table.
         token: the text of a stored joint token: all go on behind its batch.
         key_tables: a directory, in which each statement whose records do not tell the row before has a
@@ -120,5 +122,5 @@ def subscribe_together(
         plan = plan_subscribe(parsed, Relations([table.relation]), now_ns, dialect, switches)
         needs_rows = needs_key_rows(plan, tells_before=table.tells_before)
         directory = key_tables / quote(name, safe="") if key_tables is not None and needs_rows else None
-        members[name] = PlannedTable(table, plan, directory)
+        members[name] = PlannedTable(table, plan, directory, in_chunks=snapshot_chunks)
     return LiveJointSubscription(members, token, on_history_lost=history_policy(on_history_lost), spill=spill)

@@ -2,7 +2,7 @@
 
 | where the row before comes from | when |
 |---|---|
-| the record (``diff``, ``debezium``) | the feed writes it there: no state at all |
+| the record (``diff``) | the feed writes it there: no state at all |
 | a table of rows by key | otherwise: one read and one write a change |
 | nowhere | ENVELOPE UPSERT by the primary key |
 

@@ -16,25 +16,36 @@ class NumberedBatch:
     """A batch that is its number."""
 
     number: int
+    chunks: int = 0
 
     @property
     def is_snapshot(self) -> bool:
-        return self.number == 0
+        return self.number == self.chunks
 
     @property
     def is_partial(self) -> bool:
-        return False
+        return self.number < self.chunks
 
     @property
     def token(self) -> str | None:
-        return f"token {self.number}"
+        return None if self.is_partial else f"token {self.number}"
 
 
 class GatedSubscription(OpenSubscription[NumberedBatch]):
-    """Gives the batches 0, 1, ... that were let out; then ``error``, or the end."""
+    """Gives the batches 0, 1, ... that were let out; then ``error``, or the end.
 
-    def __init__(self, let_out: int = 0, last: int | None = None, error: Exception | None = None) -> None:
+    The first ``chunks`` batches are chunks of a snapshot, which the next one completes.
+    """
+
+    def __init__(
+        self,
+        let_out: int = 0,
+        last: int | None = None,
+        error: Exception | None = None,
+        chunks: int = 0,
+    ) -> None:
         super().__init__()
+        self._chunks = chunks
         self._changed = threading.Condition()
         self._let_out = let_out
         self._last = last
@@ -71,7 +82,7 @@ class GatedSubscription(OpenSubscription[NumberedBatch]):
                 return None
             self.given += 1
             self._changed.notify_all()
-            return NumberedBatch(self.given - 1)
+            return NumberedBatch(self.given - 1, self._chunks)
 
     def _close(self) -> None:
         self.closed += 1

@@ -13,6 +13,7 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, TRANSFERS, HandFeed, account, next_of
 from tidegate.client.subscribe import DeliveredJointBatch, LiveJointSubscription, subscribe_together
+from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.client.subscribe.state.file_checkpoints import FileCheckpoints
 from tidegate.errors import HistoryLost, InputError, TokenRefused
 from tidegate.hlc import Timestamp
@@ -102,6 +103,62 @@ def test_a_joint_token_goes_on_where_a_table_was_ahead(accounts: HandFeed, trans
         opened(accounts, {"accounts": BOTH["accounts"]}, token=token)
     with pytest.raises(TokenRefused):
         opened(accounts, {**BOTH, "moves": "SUBSCRIBE transfers"}, token=token)
+
+
+def test_a_joint_snapshot_in_chunks_comes_again_unless_its_last_token_is_stored(
+    accounts: HandFeed, transfers: HandFeed
+) -> None:
+    rows = 10_000
+    for key in range(rows):
+        accounts.write(key % 2, 5, key, account(key, key, "n" * 200))
+        transfers.write(0, 5, key, {"id": key, "amount": key})
+    for feed in (accounts, transfers):
+        feed.mark(7)
+    small = SpillSettings(memory_bytes=0)
+    with opened(accounts, snapshot_chunks=True, spill=small) as subscription:
+        chunk = next_of(subscription)
+        assert (chunk.is_partial, chunk.is_snapshot, chunk.token) == (True, False, None)
+        subscription.settle(chunk)  # which says nothing
+    with opened(accounts, snapshot_chunks=True, spill=small) as subscription:
+        chunks: list[DeliveredJointBatch] = []
+        while not chunks or chunks[-1].is_partial:
+            chunks.append(next_of(subscription))
+        *partial, last = chunks
+        assert all(len(each.members) == 1 for each in partial)
+        assert {name for each in partial for name in each.members} == {*BOTH}
+        assert (last.is_snapshot, values(last)) == (True, {"accounts": [], "moves": []})
+        shown = {
+            name: [row for each in partial if name in each.members for row in each[name].rows]
+            for name in BOTH
+        }
+        assert sorted(row[2] for row in shown["accounts"]) == [*range(rows)]
+        assert sorted(row[2] for row in shown["moves"]) == [*range(rows)]
+        assert {row[0] for name in BOTH for row in shown[name]} == {Timestamp(7)}
+        assert subscription.figures().spilled_bytes == 0
+    accounts.write(0, 8, 1, None, account(1, 1, "n" * 200))
+    for feed in (accounts, transfers):
+        feed.mark(9)
+    with opened(accounts, token=str(last.token), snapshot_chunks=True) as resumed:
+        change = next_of(resumed)
+        assert not change.is_partial
+        assert values(change) == {"accounts": [(8, -1, 1, 1, "n" * 200)], "moves": []}
+
+
+def test_a_statement_with_an_order_comes_whole_beside_chunks(accounts: HandFeed, transfers: HandFeed) -> None:
+    for key in range(4):
+        accounts.write(key % 2, 5, key, account(key, 10 - key))
+        transfers.write(0, 5, key, {"id": key, "amount": key})
+    for feed in (accounts, transfers):
+        feed.mark(7)
+    statements = {**BOTH, "accounts": "SUBSCRIBE accounts WITHIN TIMESTAMP ORDER BY balance"}
+    with opened(accounts, statements, snapshot_chunks=True) as subscription:
+        first, last = next_of(subscription), next_of(subscription)
+        assert (first.is_partial, [*first.members]) == (True, ["moves"])
+        assert [row[3] for row in last["accounts"].rows] == [7, 8, 9, 10]
+        assert last.is_snapshot
+    limited = {**BOTH, "accounts": "SUBSCRIBE (SELECT id FROM accounts ORDER BY id LIMIT 2)"}
+    with opened(accounts, limited, snapshot_chunks=True) as subscription:
+        assert next_of(subscription).is_snapshot  # one that keeps all rows has the others whole, too
 
 
 def test_one_checkpoint_holds_all_tables(accounts: HandFeed, transfers: HandFeed, tmp_path: Path) -> None:

@@ -18,12 +18,17 @@ class Stored:
 
     def __init__(self, events: list[str], *, fence: bool = False) -> None:
         self._events = events
-        self._fence = fence
+        self.fence = fence
 
     def commit(self, token: str) -> None:
-        if self._fence:
+        if self.fence:
             raise fenced(self.name, self.epoch, "by a test")
         self._events.append(token)
+
+    def require_held(self) -> None:
+        if self.fence:
+            raise fenced(self.name, self.epoch, "by a test")
+        self._events.append("held")
 
     def close(self) -> None:
         """Nothing is open."""
@@ -59,6 +64,42 @@ def test_awaited_callbacks_are_called_in_the_same_way() -> None:
 
     asyncio.run(consume())
     assert events == ["snapshot 0", "token 0", "update 1", "token 1"]
+
+
+def test_the_checkpoint_is_asked_for_before_each_chunk_and_stores_a_token_behind_the_last() -> None:
+    events: list[str] = []
+
+    async def on_snapshot(batch: NumberedBatch) -> None:
+        events.append(f"snapshot {batch.number}")
+
+    async def consume() -> None:
+        async with GatedSubscription(let_out=4, last=4, chunks=2) as subscription:
+            await subscription.deliver_async(on_snapshot, on_snapshot, Stored(events))
+
+    GatedSubscription(let_out=4, last=4, chunks=2).deliver(
+        lambda batch: events.append(f"snapshot {batch.number}"),
+        lambda batch: events.append(f"snapshot {batch.number}"),
+        Stored(events),
+    )
+    expected = ["held", "snapshot 0", "held", "snapshot 1", "snapshot 2", "token 2", "snapshot 3", "token 3"]
+    assert events == expected
+    events.clear()
+    asyncio.run(consume())
+    assert events == expected
+
+
+def test_a_process_that_is_fenced_between_chunks_writes_no_further_one() -> None:
+    subscription = GatedSubscription(let_out=4, last=4, chunks=3)
+    stored = Stored([])
+    written: list[int] = []
+
+    def on_snapshot(batch: NumberedBatch) -> None:
+        written.append(batch.number)
+        stored.fence = batch.number == 1  # another process acquires the name meanwhile
+
+    with pytest.raises(Fenced):
+        subscription.deliver(on_snapshot, on_snapshot, stored)
+    assert written == [0, 1]
 
 
 def test_a_callback_that_raises_stores_no_token_and_settles_nothing() -> None:

@@ -133,16 +133,17 @@ def test_rows_behind_a_partition_that_stands_still_take_bounded_memory(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("joint", [(), ("--joint",)], ids=["one table", "three tables"])
 @pytest.mark.parametrize(
     ("rows", "memory_mib", "more_mib"),
     [(250_000, 16, 48), pytest.param(1_000_000, 64, 128, marks=pytest.mark.soak)],
 )
 def test_a_snapshot_in_chunks_takes_bounded_memory(
-    rows: int, memory_mib: int, more_mib: int, tmp_path: Path
+    rows: int, memory_mib: int, more_mib: int, joint: tuple[str, ...], tmp_path: Path
 ) -> None:
     """In a process of its own: as one batch 250,000 rows take 252 MiB."""
     module = "tests.unit.client.subscribe.large_snapshot"
-    command = [sys.executable, "-m", module, str(rows), str(memory_mib * _MIB), str(tmp_path)]
+    command = [sys.executable, "-m", module, str(rows), str(memory_mib * _MIB), str(tmp_path), *joint]
     ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)

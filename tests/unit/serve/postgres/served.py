@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
@@ -17,6 +18,9 @@ from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres.front import PostgresFront
 from tidegate.serve.postgres.login import Admission
 from tidegate.serve.postgres.wire import StartupMessage
+
+_KERNEL_BYTES: Final = 64 * 1024
+_HANGS_S: Final = 200.0  # whatever else the machine does: a test takes seconds
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class Served:
 
     async def raw(self) -> RawClient:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        bound_buffers(writer.get_extra_info("socket"))
         return RawClient(reader, writer)
 
 
@@ -89,6 +94,15 @@ class RawClient:
         self.writer.close()
 
 
+def bound_buffers(connected: Any) -> None:
+    """Bound what the kernel keeps of a connection, or of all that a listening socket accepts.
+
+    Otherwise it depends on the machine how much a client is sent that reads nothing: it may be 30 MiB.
+    """
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        connected.setsockopt(socket.SOL_SOCKET, option, _KERNEL_BYTES)
+
+
 def frame(kind: bytes, payload: bytes) -> bytes:
     """A message with the length that it has."""
     return kind + struct.pack("!I", len(payload) + 4) + payload
@@ -115,6 +129,8 @@ async def serving(
     source = source or MemorySubscriptions()
     front = PostgresFront(source, admission, limits, encoded)
     await front.start("127.0.0.1", 0)
+    assert front._server is not None
+    bound_buffers(front._server.sockets[0])
     try:
         yield Served(front, source)
     finally:
@@ -126,7 +142,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a test's coroutine; one that hangs fails."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(_HANGS_S):
             await test()
 
     asyncio.run(bounded())

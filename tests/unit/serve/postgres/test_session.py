@@ -413,19 +413,18 @@ def test_a_client_that_is_gone_ends_its_subscription() -> None:
     run(test)
 
 
-@pytest.mark.long
 def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
     """The slow client reads nothing: its stream stays where it was, the other's comes to the end."""
 
     async def test() -> None:
         source = MemorySubscriptions()
         note = "x" * 10_000
-        for wall in range(1, 2_000):
+        for wall in range(1, 200):
             source.commit(wall, (1, wall, note))
         async with serving(source, limits=ServeLimits(close_s=0.1)) as served:
             slow, fast = await served.raw(), await served.raw()
             slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            statement = "SUBSCRIBE accounts AS OF 1 UP TO 1999"
+            statement = "SUBSCRIBE accounts AS OF 1 UP TO 199"
             await fast.login()
             await slow_query(slow, statement)
             await until(lambda: len(source.open_streams) == 1, "the slow one subscribes")
@@ -433,7 +432,7 @@ def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
             await fast.query(statement)
             assert (await fast.until(b"Z"))[-1][0] == b"Z"
             await until(lambda: held.taken > 10, "it was given what fits into the buffers")
-            assert held.taken < 1_000
+            assert held.taken < 100
             slow.writer.transport.abort()
             fast.close()
             await until(lambda: not source.open_streams, "both have ended")

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions
+from tests.unit.serve.postgres.served import bound_buffers
 from tidegate.serve.addresses import ListenAddress
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
@@ -36,6 +37,7 @@ class ServedWeb:
     async def get(self, path: str, tls: ssl.SSLContext | None = None, **headers: str) -> WebAnswer:
         """Ask, and read the answer's head; header names have ``_`` for ``-``."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.front.address[1], ssl=tls)
+        bound_buffers(writer.get_extra_info("socket"))
         sent = {"host": self.place, **{name.replace("_", "-"): value for name, value in headers.items()}}
         head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
         writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
@@ -123,6 +125,7 @@ async def serving_web(
     source = source or MemorySubscriptions()
     front = WebFront(source, access or WebAccess(LOOPBACK), tls, limits, encoded, ping_s=ping_s, feeds=feeds)
     await front.start()
+    bound_buffers(front._socket)
     try:
         yield ServedWeb(front, source)
     finally:

@@ -38,6 +38,15 @@ def shows_previous(options: FeedOptions) -> bool:
             return False
 
 
+def tells_previous(options: FeedOptions) -> bool:
+    """Return whether records say what the row before was, and also that there was none.
+
+    In Debezium's envelope the deletion of a row that was not there has its key and NULLs as the row before. A
+    row that was there may look the same.
+    """
+    return shows_previous(options) and options.envelope is not Envelope.DEBEZIUM
+
+
 def needs_previous(options: FeedOptions) -> bool:
     """Return whether rows cannot be encoded without the value that they replace."""
     return shows_previous(options) or form_of(options.envelope).previous is Previous.OPERATION

@@ -34,6 +34,13 @@ class HeldCheckpoint(Protocol):
         """Store a token. Raises ``Fenced`` if another process has acquired the checkpoint since: the token
         before stays, and this process has to end its subscription."""
 
+    def require_held(self) -> None:
+        """Raise ``Fenced`` if another process has acquired the checkpoint since; the token stays as it is.
+
+        Call it before each chunk of a snapshot is written, since a chunk has no token to commit. Raises
+        otherwise what ``commit`` raises.
+        """
+
     def close(self) -> None:
         """Close its own connections. The checkpoint and its epoch stay as they are."""
 

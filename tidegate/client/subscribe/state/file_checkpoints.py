@@ -52,6 +52,13 @@ class HeldFile:
         ``HistoryLost``."""
         self._store.commit(self, token)
 
+    def require_held(self) -> None:
+        """Raise ``Fenced`` if another process has acquired the checkpoint, otherwise as ``commit``.
+
+        Nothing is written. Another process may acquire it as soon as this returns.
+        """
+        self._store.require_held(self)
+
     def close(self) -> None:
         """Do nothing: no file stays open."""
 
@@ -77,12 +84,20 @@ class FileCheckpoints:
     def commit(self, held: HeldFile, token: str) -> None:
         """Store a token for its holder."""
         with self._locked(held.name):
-            epoch, _ = self._read(held.name)
-            if epoch != held.epoch:
-                raise fenced(
-                    held.name, held.epoch, f"{self._file(held.name)} has the epoch {epoch or 'of nobody'}"
-                )
-            self._write(held.name, epoch, token)
+            self._require_epoch(held)
+            self._write(held.name, held.epoch, token)
+
+    def require_held(self, held: HeldFile) -> None:
+        """Raise ``Fenced`` unless the holder is the last one that acquired its name."""
+        with self._locked(held.name):
+            self._require_epoch(held)
+
+    def _require_epoch(self, held: HeldFile) -> None:
+        epoch, _ = self._read(held.name)
+        if epoch != held.epoch:
+            raise fenced(
+                held.name, held.epoch, f"{self._file(held.name)} has the epoch {epoch or 'of nobody'}"
+            )
 
     def _file(self, name: str, ending: str = "checkpoint") -> Path:
         quoted = quote(name, safe="", errors="surrogatepass")

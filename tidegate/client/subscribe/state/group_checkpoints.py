@@ -70,17 +70,24 @@ class CheckpointEpoch(NamedTuple):
 class HeldGroup:
     """A checkpoint in a group's offsets that this process has acquired. Close it.
 
-    After an error each commit raises the same error: acquire it again then, since it may not be known whether
+    After an error each call raises the same error: acquire it again then, since it may not be known whether
     the token was stored.
     """
 
     def __init__(
-        self, connection: KafkaConnection, producer: Producer, group: Any, epoch: CheckpointEpoch
+        self,
+        connection: KafkaConnection,
+        producer: Producer,
+        group: Any,
+        first: TopicPartition,
+        epoch: CheckpointEpoch,
     ) -> None:
+        """``first`` is any partition of the topics: ``require_held`` asks the broker with it."""
         self.name, self.epoch, self.token = epoch
         self._connection = connection
         self._producer: Producer | None = producer
         self._group = group
+        self._first = first
         self._first_error = FirstError()
 
     def commit(self, token: str) -> None:
@@ -90,17 +97,39 @@ class HeldGroup:
         refuses it; ``BrokerUnavailable`` where it does not answer, and the token may be stored.
         """
         with self._first_error:
-            if self._producer is None:
-                raise StateError(f"The checkpoint {self.name} is closed: acquire it again")
+            producer = self._open_producer()
             offsets = group_offsets(token, self.epoch, self.name)
             places = [
                 confluent_kafka.TopicPartition(*place, each.offset, each.metadata)
                 for place, each in offsets.items()
             ]
             try:
-                self._commit(self._producer, places)
+                self._commit(producer, places)
             except KafkaException as error:
                 raise self._failed(error.args[0]) from None
+
+    def require_held(self) -> None:
+        """Ask the broker whether this is still the last process that acquired the checkpoint.
+
+        It begins a transaction with one offset, which the broker refuses from an older holder, and aborts it:
+        the stored offsets stay. Raises as ``commit``.
+        """
+        with self._first_error:
+            producer = self._open_producer()
+            place = confluent_kafka.TopicPartition(*self._first, 0)
+            doing = f"asking who holds the checkpoint {self.name}"
+            try:
+                producer.begin_transaction()
+                send = partial(producer.send_offsets_to_transaction, [place], self._group, _CALL_S)
+                insist(send, self._connection, doing)
+                insist(partial(producer.abort_transaction, _CALL_S), self._connection, doing)
+            except KafkaException as error:
+                raise self._failed(error.args[0]) from None
+
+    def _open_producer(self) -> Producer:
+        if self._producer is None:
+            raise StateError(f"The checkpoint {self.name} is closed: acquire it again")
+        return self._producer
 
     def close(self) -> None:
         """Release the connections. The next process to acquire the checkpoint ends an open transaction."""
@@ -166,7 +195,8 @@ class GroupCheckpoints:
             group, found = self._group(name, partitions)
         stored = read_group(found, name)
         epoch = next_epoch(stored.epoch, self._clock())
-        return HeldGroup(self._connection, producer, group, CheckpointEpoch(name, epoch, stored.token))
+        taken = CheckpointEpoch(name, epoch, stored.token)
+        return HeldGroup(self._connection, producer, group, partitions[0], taken)
 
     def _group(
         self, name: str, partitions: Sequence[TopicPartition]

@@ -18,7 +18,13 @@ from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm, Room
 from tidegate.changefeed.encoding.envelopes.loading_faults import untold_changes
-from tidegate.changefeed.encoding.envelopes.registry import FORMS, form_of, needs_previous, shows_previous
+from tidegate.changefeed.encoding.envelopes.registry import (
+    FORMS,
+    form_of,
+    needs_previous,
+    shows_previous,
+    tells_previous,
+)
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.hlc import Timestamp
@@ -73,6 +79,18 @@ def test_previous_values_are_needed_where_records_show_them_or_tell_inserts(
     chosen: FeedOptions, shows: bool, needs: bool
 ) -> None:
     assert (shows_previous(chosen), needs_previous(chosen)) == (shows, needs)
+
+
+def test_the_deletion_of_a_row_that_was_not_there_looks_like_that_of_a_row_of_nulls_in_debezium_alone() -> (
+    None
+):
+    for envelope in (Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM):
+        options = FeedOptions(envelope=envelope, diff=envelope is not Envelope.DEBEZIUM, updated=True)
+        encode, decoder = compile_encoder(WIDE, options).encode, decoder_for(options)
+        deletion = CHANGES["deletion"]
+        of_nothing = decoder.decode(*encode(deletion._replace(previous=()), AT))
+        assert isinstance(of_nothing, RowRecord)
+        assert (of_nothing.previous is None) is tells_previous(options)
 
 
 @every_form

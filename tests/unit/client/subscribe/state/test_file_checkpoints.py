@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stack.places import CHECKOUT
 from tests.examples import examples
-from tests.unit.client.subscribe.state.checkpoint_cases import CASES, at_once, named, token_at
+from tests.unit.client.subscribe.state.checkpoint_cases import AT_ONCE, CASES, named, token_at
 from tidegate.client.subscribe.state import file_checkpoints
 from tidegate.client.subscribe.state.file_checkpoints import FileCheckpoints, HeldFile, _digest
 from tidegate.errors import Fenced, HistoryLost, SettingsError, StateError
@@ -24,7 +24,7 @@ from tidegate.errors import Fenced, HistoryLost, SettingsError, StateError
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_store_of_files(tmp_path: Path, case: Any) -> None:
-    case(lambda: FileCheckpoints(tmp_path), at_once, token_at)
+    case(lambda: FileCheckpoints(tmp_path), AT_ONCE, token_at)
 
 
 @examples(15)
@@ -45,11 +45,14 @@ def test_whatever_processes_do_only_the_last_holder_stores(
             continue
         who = data.draw(st.sampled_from(held))
         if who is held[-1]:
+            who.require_held()
             who.commit(str(number))
             stored = str(number)
         else:
             with pytest.raises(Fenced):
                 who.commit("not stored")
+            with pytest.raises(Fenced):
+                who.require_held()
 
 
 def test_files_are_private_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -75,8 +78,9 @@ def test_any_flipped_bit_or_cut_is_history_lost(tmp_path: Path) -> None:
         damaged = bytearray(whole)
         damaged[at // 8] ^= 1 << at % 8
         file.write_bytes(damaged)
-        with pytest.raises(HistoryLost, match=r"n.checkpoint is damaged .* Remove the file"):
-            held.commit("token")
+        for call in (held.require_held, lambda: held.commit("token")):
+            with pytest.raises(HistoryLost, match=r"n.checkpoint is damaged .* Remove the file"):
+                call()
     for at in range(len(whole)):
         file.write_bytes(whole[:at])
         with pytest.raises(HistoryLost):
@@ -86,8 +90,9 @@ def test_any_flipped_bit_or_cut_is_history_lost(tmp_path: Path) -> None:
 def test_a_file_that_was_removed_does_not_let_its_holder_go_on(tmp_path: Path) -> None:
     held = FileCheckpoints(tmp_path).acquire("n")
     (tmp_path / "n.checkpoint").unlink()
-    with pytest.raises(Fenced, match="the epoch of nobody"):
-        held.commit("token")
+    for call in (held.require_held, lambda: held.commit("token")):
+        with pytest.raises(Fenced, match="the epoch of nobody"):
+            call()
     FileCheckpoints(tmp_path).acquire("n")
     with pytest.raises(Fenced):
         held.commit("token")

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.subscribe.state.checkpoint_cases import CASES, at_once, named, token_at
+from tests.unit.client.subscribe.state.checkpoint_cases import AT_ONCE, CASES, named, token_at
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.state.checkpoint import HeldCheckpoint
@@ -70,7 +70,7 @@ class Prefixed:
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_store_in_groups(groups: Groups, case: Any) -> None:
-    case(lambda: Prefixed(groups), at_once, groups.token)
+    case(lambda: Prefixed(groups), AT_ONCE, groups.token)
 
 
 def test_what_a_dead_process_had_begun_is_not_there(groups: Groups) -> None:
@@ -119,8 +119,33 @@ def test_a_token_of_a_topic_that_is_gone_changes_nothing(groups: Groups) -> None
 def test_a_closed_checkpoint_takes_no_token(groups: Groups) -> None:
     held = groups.acquire(groups.prefix)
     held.close()
-    with pytest.raises(StateError, match="is closed: acquire it again"):
-        held.commit(groups.token(1))
+    for call in (held.require_held, lambda: held.commit(groups.token(1))):
+        with pytest.raises(StateError, match="is closed: acquire it again"):
+            call()
+
+
+def test_whoever_asks_leaves_no_offset_and_no_open_transaction(groups: Groups) -> None:
+    held = groups.acquire(groups.prefix)
+    held.require_held()
+    held.require_held()
+    reader = groups.connection.open(Consumer, {"group.id": groups.prefix})
+    asked = [confluent_kafka.TopicPartition(groups.topic, number) for number in range(_PARTITIONS)]
+    found = reader.committed(asked, 30)
+    reader.close()
+    assert {each.offset for each in found} == {confluent_kafka.OFFSET_INVALID}
+    held.commit(groups.token(1))
+    held.require_held()
+    assert groups.acquire(groups.prefix).token == groups.token(1)
+
+
+def test_a_process_that_dies_while_it_asks_leaves_the_token(groups: Groups) -> None:
+    dead = groups.acquire(groups.prefix)
+    dead.commit(groups.token(1))
+    assert dead._producer is not None
+    dead._producer.begin_transaction()
+    asked = [confluent_kafka.TopicPartition(*dead._first, 0)]
+    dead._producer.send_offsets_to_transaction(asked, dead._group, 10)
+    assert groups.acquire(groups.prefix).token == groups.token(1)
 
 
 def test_a_broker_that_is_away_is_told() -> None:

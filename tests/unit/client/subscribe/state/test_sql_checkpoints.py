@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.unit.client.subscribe.state.checkpoint_cases import CASES, named, token_at
+from tests.unit.client.subscribe.state.checkpoint_cases import CASES, Use, named, token_at
 from tests.unit.client.subscribe.state.sql_target import Steps, consume, sqlite_target
 from tidegate.client.subscribe.state.checkpoint import HeldCheckpoint
 from tidegate.client.subscribe.state.sql_checkpoints import HeldRow, SqlCheckpoints
@@ -29,10 +29,20 @@ def committed(held: HeldCheckpoint, token: str) -> None:
         held.commit(token)
 
 
+def required(held: HeldCheckpoint) -> None:
+    assert isinstance(held, HeldRow)
+    with held._connection:
+        held.require_held()
+
+
 @pytest.mark.parametrize("case", CASES, ids=named)
 @pytest.mark.parametrize("options", [{}, {"isolation_level": "IMMEDIATE"}], ids=["deferred", "immediate"])
 def test_a_store_in_sqlite(tmp_path: Path, case: Any, options: dict[str, Any]) -> None:
-    case(lambda: SqlCheckpoints(sqlite_target(tmp_path / "db", **options), SQLITE), committed, token_at)
+    case(
+        lambda: SqlCheckpoints(sqlite_target(tmp_path / "db", **options), SQLITE),
+        Use(committed, required),
+        token_at,
+    )
 
 
 @examples(40)
