@@ -42,7 +42,7 @@ from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.changefeed.rounds import Round, RoundId
 from tidegate.spark.platform.kafka_source import java_config, log_stream
