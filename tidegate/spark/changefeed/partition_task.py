@@ -124,6 +124,7 @@ class PartitionTask:
     def finish(self) -> list[Answer]:
         """Steps T4 to T6. Raises ``FeedRefused``, and then nothing of the round is stored."""
         self._acknowledge()
+        self._answers.say_checkpoints()
         if self._everything:
             self._answers.say("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
         name = self._state.store(self._changes)
