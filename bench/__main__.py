@@ -74,7 +74,15 @@ _FULL: Final = Sizes(
     intents=5_000_000,
     subscribed_rows=600_000,
     framed_rows=400_000,
-    spark=SparkSizes(rows=400_000, passes=3, cuts=(1, 8), tiny_batches=12, ranges=(10, 1_000, 50_000)),
+    spark=SparkSizes(
+        rows=400_000,
+        passes=3,
+        cuts=(1, 8),
+        tiny_batches=12,
+        ranges=(10, 1_000, 50_000),
+        tails=(8, 64, 256),
+        tail_s=30,
+    ),
 )
 _QUICK: Final = Sizes(
     stage_rows=20_000,
@@ -90,7 +98,9 @@ _QUICK: Final = Sizes(
     intents=100_000,
     subscribed_rows=60_000,
     framed_rows=100_000,
-    spark=SparkSizes(rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000)),
+    spark=SparkSizes(
+        rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000), tails=(8,), tail_s=5
+    ),
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -19,21 +20,24 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from sim.log.kafka_sink import KafkaSink
 from tidegate.errors import RetryError
+from tidegate.spark.changefeed.progress import Metrics
 
 #: Of each log partition. Each range has a heartbeat a second.
 _RANGES: Final = 4
 _STEPS_PER_S: Final = 10
 _WARM_BATCHES: Final = 2
 _LEAST_BATCHES: Final = 3
-_STUCK_S: Final = 240.0
+_STUCK_S: Final = 600.0
 _LOOK_AGAIN_S: Final = 0.2
 
 
 class LiveTail(NamedTuple):
     """``partitions`` are those of the log; ``batch_s`` and ``p99_s`` go from trigger to trigger.
 
-    ``records_s`` is the part of a batch in which the log's records are read, stepped and stored. ``files``
-    is the largest number of files that a partition has in its state at the end.
+    ``records_s`` is the part of a batch in which the log's records are read, stepped and stored. ``kept`` is
+    the part of the states that were still in the Python worker that had the round. ``lag_s`` is how far the
+    feed is behind the clock when a batch is done, at its largest. ``files`` is the largest number of files
+    that a partition has in its state at the end.
     """
 
     partitions: int
@@ -41,7 +45,59 @@ class LiveTail(NamedTuple):
     batch_s: float
     p99_s: float
     records_s: float
+    kept: float
+    lag_s: float
     files: int
+
+
+class FollowedLog(NamedTuple):
+    """A query that follows a live log, which it has run some batches of."""
+
+    feed: SparkFeed
+    query: StreamingQuery
+    metrics: Metrics
+    begun: int
+
+    @property
+    def lag_s(self) -> float:
+        """How far the feed was behind the clock when the driver last wrote a line."""
+        (family,) = self.metrics.feed_lag.collect()
+        return max((each.value for each in family.samples), default=0.0) / 1e3
+
+    @property
+    def states(self) -> dict[str, float]:
+        """How many states rounds have found, by where."""
+        (family,) = self.metrics.states.collect()
+        return {each.labels["found"]: each.value for each in family.samples if each.name.endswith("_total")}
+
+    def wait_for_batches(self, count: int) -> None:
+        """Wait until so many are done. Raises ``RetryError`` for a query that is stuck."""
+        _wait_for_batch(self.query, self.begun + count - 1)
+
+
+@contextmanager
+def followed_log(
+    session: SparkSession, topics: BenchTopics, directory: Path, partitions: int, seed: int, tasks: int = 0
+) -> Iterator[FollowedLog]:
+    """Yield a query on a log of so many partitions, while heartbeats of all ranges come.
+
+    A round has at most ``tasks`` tasks, 0 for the default.
+    """
+    store = BenchStore(partitions=partitions, ranges=partitions * _RANGES, seed=seed)
+    prefix = f"tail-{uuid.uuid4().hex[:8]}-"
+    log = f"{prefix}raftlog"
+    topics.create(log, partitions)
+    topics.fill(log, store.head(time.time_ns()))
+    feed, metrics = SparkFeed(topics, prefix, [store.table], directory), Metrics()
+    ended = threading.Event()
+    beats = threading.Thread(target=_beat, args=(store, topics.bootstrap, log, ended), daemon=True)
+    with feed.tailing(session, tasks, metrics) as query:
+        beats.start()
+        try:
+            yield FollowedLog(feed, query, metrics, _wait_for_batch(query, _WARM_BATCHES) + 1)
+        finally:
+            ended.set()
+            beats.join()
 
 
 def live_tail(
@@ -53,32 +109,31 @@ def live_tail(
     seed: int,
     tasks: int = 0,
 ) -> LiveTail:
-    """Run a query on a log of so many partitions for so many seconds, behind its first batches.
-
-    A round has at most ``tasks`` tasks, 0 for the default.
-    """
-    store = BenchStore(partitions=partitions, ranges=partitions * _RANGES, seed=seed)
-    prefix = f"tail-{uuid.uuid4().hex[:8]}-"
-    log = f"{prefix}raftlog"
-    topics.create(log, partitions)
-    topics.fill(log, store.head(time.time_ns()))
-    feed = SparkFeed(topics, prefix, [store.table], directory)
-    ended = threading.Event()
-    beats = threading.Thread(target=_beat, args=(store, topics.bootstrap, log, ended), daemon=True)
-    with feed.tailing(session, tasks) as query:
-        beats.start()
-        try:
-            begun = _wait_for_batch(query, _WARM_BATCHES) + 1
-            query.awaitTermination(int(seconds))
-            _wait_for_batch(query, begun + _LEAST_BATCHES)
-        finally:
-            ended.set()
-            beats.join()
-        progress = [each for each in query.recentProgress if each["batchId"] >= begun]
-    whole = sorted(each["durationMs"]["triggerExecution"] / 1e3 for each in progress if each["numInputRows"])
-    added = [each["durationMs"]["addBatch"] / 1e3 for each in progress if each["numInputRows"]]
+    """Run a query on a log of so many partitions for so many seconds, behind its first batches."""
+    lags = list[float]()
+    with followed_log(session, topics, directory, partitions, seed, tasks) as followed:
+        ends_at = time.monotonic() + seconds
+        while time.monotonic() < ends_at and not followed.query.awaitTermination(1):
+            lags.append(followed.lag_s)
+        followed.wait_for_batches(_LEAST_BATCHES)
+        lags.append(followed.lag_s)
+        progress = [
+            each
+            for each in followed.query.recentProgress
+            if each["batchId"] >= followed.begun and each["numInputRows"]
+        ]
+    whole = sorted(each["durationMs"]["triggerExecution"] / 1e3 for each in progress)
+    added = [each["durationMs"]["addBatch"] / 1e3 for each in progress]
+    states = followed.states
     return LiveTail(
-        partitions, len(whole), median(whole), percentile(whole, 0.99), median(added), feed.state_files
+        partitions,
+        len(whole),
+        median(whole),
+        percentile(whole, 0.99),
+        median(added),
+        states.get("kept", 0.0) / sum(states.values()),
+        max(lags),
+        followed.feed.state_files,
     )
 
 

@@ -22,6 +22,7 @@ from bench.formats import FormatResult
 from bench.frontier import ForwardCost, FrontierCost
 from bench.idle_ranges import IdleRanges
 from bench.kernel_worker import KernelWorker
+from bench.live_tail import LiveTail
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
@@ -214,6 +215,8 @@ def _print_spark(console: Console, costs: SparkCosts) -> None:
     console.print(_table("Spark, backfills of a whole log", SparkBackfill._fields, costs.backfills))
     title = "Spark, micro-batches with a heartbeat of every range"
     console.print(_table(title, SparkRanges._fields, costs.ranges))
+    title = "Spark, a live log with heartbeats alone"
+    console.print(_table(title, LiveTail._fields, costs.tails))
 
 
 def _print_range_feed(console: Console, costs: RangeFeedCosts) -> None:

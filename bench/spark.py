@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import SparkSession
 
 from bench.backfill import SparkBackfill, backfills
+from bench.live_tail import LiveTail, live_tail
 from bench.spark_query import BatchTimes, Run, SparkFeed, bench_session, copy_topic
 from bench.store import BenchStore
 from bench.topics import BenchTopics
@@ -36,13 +37,16 @@ _LOGS: Final[dict[str, MakeLog]] = {"a row a record": single_rows_log, "1 to 8 o
 @dataclass(frozen=True, slots=True)
 class SparkSizes:
     """How much is measured: a log is taken ``passes`` times in every number of micro-batches of ``cuts``, all
-    but the first log in the first of them alone."""
+    but the first log in the first of them alone. A live log is followed for ``tail_s`` seconds with each of
+    these numbers of log partitions, ``tails``."""
 
     rows: int
     passes: int
     cuts: tuple[int, ...]
     tiny_batches: int
     ranges: tuple[int, ...]
+    tails: tuple[int, ...]
+    tail_s: float
 
 
 class SparkRatio(NamedTuple):
@@ -118,6 +122,7 @@ class SparkCosts:
     overhead: list[SparkOverhead] = field(default_factory=list)
     ranges: list[SparkRanges] = field(default_factory=list)
     backfills: list[SparkBackfill] = field(default_factory=list)
+    tails: list[LiveTail] = field(default_factory=list)
 
 
 class Pass(NamedTuple):
@@ -205,6 +210,10 @@ class _Bench:
         again = feed.run(self._session, ranges)
         return range_costs(ranges, first.batches[-batches:], again.batches)
 
+    def tail(self, partitions: int, seconds: float) -> LiveTail:
+        """Of a live log with heartbeats alone."""
+        return live_tail(self._session, self._topics, self._directory, partitions, seconds, self._seed)
+
     # ---- logs and feeds ----
 
     def _prefix(self) -> str:
@@ -233,6 +242,7 @@ def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: i
         costs.backfills = bench.backfills(sizes.rows)
         costs.overhead = bench.overhead(sizes.tiny_batches)
         costs.ranges = [bench.ranges(number, sizes.tiny_batches // 2) for number in sizes.ranges]
+        costs.tails = [bench.tail(number, sizes.tail_s) for number in sizes.tails]
     return costs
 
 

@@ -42,7 +42,8 @@ from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.progress import Metrics
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.changefeed.rounds import Round, RoundId
 from tidegate.spark.platform.kafka_source import java_config, log_stream
@@ -99,12 +100,17 @@ def processor_time() -> ProcessorTime:
     found: dict[str, float] = defaultdict(float)
     for process in (this, *this.children(recursive=True)):
         try:
-            times, command = process.cpu_times(), " ".join(process.cmdline())
+            times, owner = process.cpu_times(), owner_of(process)
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-        owner = next((owner for mark, owner in _OWNERS.items() if mark in command), "driver")
         found[owner] += times.user + times.system + times.children_user + times.children_system
     return ProcessorTime(**found)
+
+
+def owner_of(process: psutil.Process) -> str:
+    """Whose a process is: ``spark`` (Java), ``python`` (its Python workers), ``broker`` or ``driver``."""
+    command = " ".join(process.cmdline())
+    return next((owner for mark, owner in _OWNERS.items() if mark in command), "driver")
 
 
 @dataclass(slots=True)
@@ -279,13 +285,13 @@ class SparkFeed:
         return Run(done.seconds, done.cpu, self._batches(watch, done.progress))
 
     @contextmanager
-    def tailing(self, session: SparkSession, tasks: int) -> Iterator[StreamingQuery]:
+    def tailing(self, session: SparkSession, tasks: int, metrics: Metrics) -> Iterator[StreamingQuery]:
         """Yield the query as users run it, whose batches follow each other at once.
 
         A round has at most ``tasks`` tasks, 0 for the default.
         """
         options = replace(self._options, available_now=False, interval_s=0.0, tasks=tasks)
-        with changefeed_query(session, self._ready._replace(options=options)) as query:
+        with changefeed_query(session, self._ready._replace(options=options), metrics) as query:
             yield query
 
     @property

@@ -15,7 +15,8 @@ from typing import Any, Final
 import pytest
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_round
+import tidegate.spark.changefeed.partition_state
+import tidegate.spark.changefeed.partition_task
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
 from tests.feeds import WITH_MARKERS, activation
@@ -36,7 +37,8 @@ from tidegate.raftlog.request import Push, Scan, decode_request
 from tidegate.rows import TableDescriptor, decode_descriptor
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.ledger import Ledger
-from tidegate.spark.changefeed.partition_round import LogEntryRecord, Query
+from tidegate.spark.changefeed.log_records import LogEntryRecord
+from tidegate.spark.changefeed.query import Query
 
 HOME_SERVERS: Final = "127.0.0.1:9"
 #: A cluster that stands still at times.
@@ -115,9 +117,9 @@ def _patch(patch: pytest.MonkeyPatch, clients: DrivenClients, read_again: Callab
     patch.setattr(changefeed.row_producer, "time", SimpleNamespace(monotonic=lambda: clients.now))
     patch.setattr(changefeed.row_sinks, "_idle", {})
     patch.setattr(changefeed.row_sinks, "_stalled_at", {})
-    patch.setattr(changefeed.partition_round, "_held", {})
-    patch.setattr(changefeed.partition_round, "_read_again", read_again)
-    patch.setattr(changefeed.partition_round.PartitionTask, "_log_start", lambda _: 0)
+    patch.setattr(changefeed.partition_state, "_held", {})
+    patch.setattr(changefeed.partition_task, "_read_again", read_again)
+    patch.setattr(changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
 
 
 def tables_of(stored: Stored) -> list[TableDescriptor]:

@@ -70,6 +70,14 @@ def spark() -> None:
     help="At most so many tasks in a round; a task has one log partition or several.",
 )
 @click.option(
+    "--state-memory",
+    "held_mib",
+    type=click.IntRange(min=0),
+    default=512,
+    show_default=True,
+    help="MiB for states that each Python worker keeps between rounds; a state without room is read again.",
+)
+@click.option(
     "--interval",
     "interval_s",
     type=click.FloatRange(min=0),
@@ -161,6 +169,7 @@ def changefeed(
     output_partitions: int,
     batch_records: int,
     tasks: int,
+    held_mib: int,
     interval_s: float,
     sink_stall_s: float,
     available_now: bool,
@@ -196,6 +205,7 @@ def changefeed(
         output_topics=output_topics,
         batch_records=batch_records,
         tasks=tasks,
+        held_mib=held_mib,
         interval_s=interval_s,
         available_now=available_now,
         sink_stall_s=sink_stall_s,

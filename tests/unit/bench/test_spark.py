@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from bench.live_tail import LiveTail
 from bench.report import Report
 from bench.spark import Pass, Passes, SparkCosts, overhead, range_costs, rates, ratios, stages
 from bench.spark_query import BatchTimes, ProcessorTime, Run
@@ -89,9 +90,11 @@ def test_the_report_says_the_ratios_first() -> None:
         stages(_PASSES),
         overhead([_batch()]),
         [range_costs(50_000, [_batch()], [_batch()])],
+        tails=[LiveTail(64, 9, 0.9, 1.4, 0.6, 0.5, 3.0, 21)],
     )
     report = Report(seed=1, quick=True, spark=costs)
     assert report.to_json()["spark"]["ranges"][0]["ranges"] == 50_000
+    assert report.to_json()["spark"]["tails"][0]["partitions"] == 64
     assert Report(seed=1, quick=True).to_json()["spark"] is None
     console = Console(record=True, width=250, file=StringIO())
     report.print(console)

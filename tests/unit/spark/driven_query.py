@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_round
+import tidegate.spark.changefeed.partition_state
+import tidegate.spark.changefeed.partition_task
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
 from sim.log.history import History, Mutated
@@ -49,13 +50,9 @@ from tidegate.rows import TableDescriptor
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import (
-    TASK_COLUMNS,
-    LogEntryRecord,
-    Query,
-    run_partitions,
-    run_told,
-)
+from tidegate.spark.changefeed.log_records import TASK_COLUMNS, LogEntryRecord
+from tidegate.spark.changefeed.partition_round import run_partitions, run_told
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Round, RoundId
 from tidegate.spark.platform.state_files import StateFiles
 
@@ -121,10 +118,10 @@ class DrivenQuery:
         )
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_idle", {})
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_stalled_at", {})
-        patch.setattr(tidegate.spark.changefeed.partition_round, "_read_again", self._read_again)
-        patch.setattr(tidegate.spark.changefeed.partition_round, "_FEW_CHANGES", _FEW_CHANGES)
-        patch.setattr(tidegate.spark.changefeed.partition_round, "_MOST_DELTAS", _MOST_DELTAS)
-        patch.setattr(tidegate.spark.changefeed.partition_round.PartitionTask, "_log_start", lambda _: 0)
+        patch.setattr(tidegate.spark.changefeed.partition_task, "_read_again", self._read_again)
+        patch.setattr(tidegate.spark.changefeed.partition_state, "_FEW_CHANGES", _FEW_CHANGES)
+        patch.setattr(tidegate.spark.changefeed.partition_state, "_MOST_DELTAS", _MOST_DELTAS)
+        patch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
 
     def run(self, batches: int, *, drain: bool = True) -> None:
         """Let things happen, then everything end. Raises ``BrokenPromise``, or what broke.
@@ -214,7 +211,7 @@ class DrivenQuery:
 
     def run_task(self) -> None:
         """The next task is one of another Python worker."""
-        self._patch.setattr(tidegate.spark.changefeed.partition_round, "_held", self.rng.choice(self.workers))
+        self._patch.setattr(tidegate.spark.changefeed.partition_state, "_held", self.rng.choice(self.workers))
 
     def die_at_times(self) -> None:
         """Raises ``DriverDied``."""

@@ -11,7 +11,8 @@ from tests.logs import Record
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.ledger import Account
-from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, run_partitions, run_told
+from tidegate.spark.changefeed.log_records import TASK_COLUMNS
+from tidegate.spark.changefeed.partition_round import run_partitions, run_told
 from tidegate.spark.changefeed.rounds import Round
 
 _ARROW_RECORDS: Final = 500

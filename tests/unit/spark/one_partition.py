@@ -14,7 +14,9 @@ from tests.logs import Record
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, Query, run_partitions, run_told
+from tidegate.spark.changefeed.log_records import TASK_COLUMNS
+from tidegate.spark.changefeed.partition_round import run_partitions, run_told
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 
 #: Nobody listens there.

@@ -57,8 +57,8 @@ from tidegate.spark.backfill.newest_rows import ScanAt, rows_by, write_scan
 from tidegate.spark.backfill.one_feed import OneFeed, run_over, survey
 from tidegate.spark.backfill.scanned_keys import base_of, scanned_keys
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
-from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.preparation import Preparation
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.run import create_feed

@@ -26,7 +26,7 @@ from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.ledger import Ledger
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.platform.file_systems import opened
 
 #: The id of no table: a feed of it watches keys and is given no row.

@@ -12,8 +12,11 @@ from tidegate.processor.batch import StepResult
 from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.request import encode_request
+from tidegate.spark.changefeed.merged_checkpoints import MergedCheckpoints
 
 ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
+#: Bytes of records that a partition answers in a round to be kept aside; the rest is dropped, as in a step.
+_ASIDE_BYTES: Final = 8 << 20
 _ARROW: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
 
 
@@ -21,7 +24,7 @@ class Answer(NamedTuple):
     """One answer of a partition in a round; ``kind`` says what ``body`` holds.
 
     * ``head``: the name of the file that holds the partition's state
-    * ``checkpoint``
+    * ``checkpoint``, merged from those of many steps
     * ``exchange``: a claim or a hand-off
     * ``request`` to the source: key, then value
     * ``ack``
@@ -61,7 +64,8 @@ class RoundAnswers:
         #: Results of steps that are not answered yet, without their rows and changes of state.
         self.steps: list[StepResult] = []
         self._partition = partition
-        self._checkpoints = not whole_checkpoints_only
+        self._checkpoints = None if whole_checkpoints_only else MergedCheckpoints()
+        self._aside_bytes = 0
 
     @property
     def tell_news(self) -> bool:
@@ -85,9 +89,14 @@ class RoundAnswers:
             self._say_all_of(step)
         self.steps.clear()
 
+    def say_checkpoints(self) -> None:
+        """Answer the checkpoints of all steps that were answered so far."""
+        for checkpoint in () if self._checkpoints is None else self._checkpoints.take_out():
+            self.say("checkpoint", encode_checkpoint(checkpoint))
+
     def _say_all_of(self, step: StepResult) -> None:
-        if step.checkpoint is not None and self._checkpoints:
-            self.say("checkpoint", encode_checkpoint(step.checkpoint))
+        if step.checkpoint is not None and self._checkpoints is not None:
+            self._checkpoints.add(step.checkpoint)
         for message in step.exchanges:
             self.say("exchange", encode_exchange(message)[1])
         for request in step.requests:
@@ -97,4 +106,6 @@ class RoundAnswers:
         for incident in step.incidents:
             self.say("incident", json.dumps(incident._asdict()).encode())
         for record in step.refused:
-            self.say("aside", json.dumps(record.to_json()).encode())
+            self._aside_bytes += record.size
+            if self._aside_bytes <= _ASIDE_BYTES:
+                self.say("aside", json.dumps(record.to_json()).encode())

@@ -34,9 +34,11 @@ from tidegate.processor.refused import RefusedRecord
 from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.raftlog.encode import partition_of
 from tidegate.ranges.handoff import receiver_of
+from tidegate.spark.changefeed.answer_limit import AnswerLimit
 from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import Query, run_partitions, run_told
+from tidegate.spark.changefeed.partition_round import run_partitions, run_told
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.refused_files import refused_records
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
 from tidegate.spark.platform.faults import read_fault
@@ -103,6 +105,7 @@ class BatchDriver:
         self._look = look
         self._observer = observer
         self._aside = refused_records(query)
+        self._limit = AnswerLimit()
         #: The exception with which a batch ended the query, if one did.
         self.failure: Exception | None = None
         self._unheard = True  # no round has asked partitions for their whole checkpoints yet
@@ -304,8 +307,11 @@ class BatchDriver:
             frame = session.range(0, len(partitions), 1, min(tasks, len(partitions)))
             task = partial(run_told, partitions)
         run = partial(task, self._query, round_, account.heads)
-        rows = frame.mapInArrow(run, ANSWER_SCHEMA).collect()
-        return [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]
+        with self._limit.explained(session):
+            rows = frame.mapInArrow(run, ANSWER_SCHEMA).collect()
+        answers = [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]
+        self._limit.look(session, answers)
+        return answers
 
     def _after(self, round_: Round, answers: Sequence[Answer], account: Account) -> Account:
         if any(each.exchanges for each in round_.instructions.values()):

@@ -28,8 +28,8 @@ from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.log_watch import Log, LogWatch
-from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
+from tidegate.spark.changefeed.query import HELD_BYTES, Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.platform.kafka_source import log_stream
 from tidegate.spark.platform.store_access import StoreAccess
@@ -59,6 +59,9 @@ class QueryOptions:
     checkpoint directory and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch
     (0: all there is). The default is some seconds of work for two cores: a batch ends within the minute that
     the end of the query waits for it. A round has at most ``tasks`` tasks (0: as many as Spark has cores).
+    Each Python worker keeps states of about ``held_mib`` MiB in memory between rounds. With less than the
+    states of its partitions take, it reads states from files in every round; with more than the machine has
+    for all of its Python workers, these are killed.
     With ``available_now`` the query ends at the last record that is there when it begins; otherwise a batch
     begins every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may acknowledge nothing
     before its feeds are detached. ``output_topics`` are patterns of the topics that feeds may write to.
@@ -72,6 +75,7 @@ class QueryOptions:
     output_partitions: int = 1
     batch_records: int = 200_000
     tasks: int = 0
+    held_mib: int = HELD_BYTES >> 20
     interval_s: float = 1.0
     available_now: bool = False
     sink_stall_s: float = 15.0
@@ -136,6 +140,7 @@ def changefeed_query(
         sink_stall_s=options.sink_stall_s,
         access=options.access,
         tasks=options.tasks,
+        held_bytes=options.held_mib << 20,
     )
     namespace = OutputNamespace.of(options.output_topics)
     feeds = QueryFeeds(query, topics, options.output_partitions, namespace)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -60,6 +61,15 @@ class Metrics:
         self.batches = Counter("tidegate_query_batches", "Batches that are durable", registry=registry)
         self.rounds = Counter(
             "tidegate_query_rounds", "Rounds of these batches: Spark jobs", registry=registry
+        )
+        self.states = Counter(
+            "tidegate_query_states",
+            "States of partitions that rounds began with, by where they were found",
+            ["found"],
+            registry=registry,
+        )
+        self.state_files = Counter(
+            "tidegate_query_state_files_read", "Files of state that rounds have read", registry=registry
         )
         self.incidents = Counter(
             "tidegate_incidents",
@@ -151,6 +161,9 @@ class QueryProgress:
         self._records += figures["records"]
         self._metrics.rows.labels(partition).inc(figures["rows"])
         self._metrics.records.labels(partition).inc(figures["records"])
+        self._metrics.states.labels(figures["found"]).inc()
+        self._metrics.state_files.inc(figures["files_read"])
+        self._states[figures["found"]] += 1
         self._next_offsets[partition] = figures["next_offset"]
         for name, value in figures.get("status", {}).items():
             self._metrics.partitions[name].labels(partition).set(value)
@@ -179,6 +192,7 @@ class QueryProgress:
             quarantined_ranges=sum(self._quarantined.values()),
             feed_lag_ms=lags,
             paused_feeds=paused,
+            states=dict(self._states),
             seconds={stage: round(seconds, 2) for stage, seconds in self._seconds.items()},
         )
 
@@ -199,3 +213,4 @@ class QueryProgress:
         """Begin to count for the next line."""
         self._batches = self._rounds = self._records = self._rows = 0
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._states: Counts[str] = Counts()

@@ -60,9 +60,9 @@ from tidegate.ranges.gap import told_name
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
-from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.pauses import Pauses
 from tidegate.spark.changefeed.preparation import Preparation
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.verify import TopicPartition

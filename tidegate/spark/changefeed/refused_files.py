@@ -13,7 +13,7 @@ from pyarrow import fs
 from tidegate.client.refused_records import DIRECTORY, RefusedRecords
 from tidegate.processor.refused import Source
 from tidegate.spark.changefeed.checkpoint import OURS
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.spark.platform.whole_files import remove_file, write_whole

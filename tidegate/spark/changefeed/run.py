@@ -22,6 +22,7 @@ from tidegate.spark.changefeed import partition_round
 from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query
 from tidegate.spark.changefeed.progress import Metrics
 from tidegate.spark.platform.executors import Needs
+from tidegate.spark.platform.kafka_source import consumers_for
 from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.spark.platform.signals import asked_to_end
 
@@ -92,7 +93,8 @@ def run_changefeeds(
     keep_files_private()
     access = ready.options.access
     needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri, access)
-    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs, access.for_spark())
+    config = {**access.for_spark(), **consumers_for(ready.log.partitions)}
+    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs, config)
     try:
         with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
             started(query)

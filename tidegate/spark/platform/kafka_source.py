@@ -17,6 +17,8 @@ from tidegate.client.kafka.connection import KafkaConnection
 
 #: The length of a slice, in milliseconds of record time.
 SLICE_MS: Final = 300_000
+#: How many Kafka consumers Spark keeps on an executor unless it is told.
+_CONSUMERS: Final = 64
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
 
 
@@ -31,6 +33,14 @@ def log_stream(session: SparkSession, connection: KafkaConnection, log: str, bat
     if batch_records:
         reader = reader.option("maxOffsetsPerTrigger", batch_records)
     return reader.load()
+
+
+def consumers_for(partitions: int) -> dict[str, str]:
+    """Return the property of Spark by which an executor keeps a consumer for each partition of the log.
+
+    With fewer of them each batch opens some anew, which asks brokers for metadata first.
+    """
+    return {"spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, partitions))}
 
 
 def log_slice(

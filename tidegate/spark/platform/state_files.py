@@ -55,25 +55,34 @@ class StoredRows(NamedTuple):
 
 
 class LoadedRows(NamedTuple):
-    """The state as of one file.
+    """The state as of the file ``head``; empty if no file is named.
 
     ``base`` is the file with all rows that the state begins with. ``changed`` is how many changes the files
-    after it hold, and ``deltas`` is how many files these are.
+    after it hold, and ``deltas`` is how many files these are. ``size`` is how many bytes the keys and values
+    of ``rows`` have.
     """
 
     rows: dict[tuple[StateTable, bytes], bytes]
-    base: str
-    changed: int
-    deltas: int
+    head: str = ""
+    base: str = ""
+    changed: int = 0
+    deltas: int = 0
+    size: int = 0
 
 
-def apply_changes(rows: dict[tuple[StateTable, bytes], bytes], changes: Changes) -> None:
-    """Apply these changes to ``rows``."""
+def apply_changes(rows: dict[tuple[StateTable, bytes], bytes], changes: Changes) -> int:
+    """Apply these changes to ``rows``; return by how many bytes their keys and values have grown."""
+    growth = 0
     for address, value in changes.items():
+        before = rows.get(address)
+        if before is not None:
+            growth -= len(address[1]) + len(before)
         if value is None:
             rows.pop(address, None)
         else:
             rows[address] = value
+            growth += len(address[1]) + len(value)
+    return growth
 
 
 class StateFiles:
@@ -107,18 +116,36 @@ class StateFiles:
             self._filesystem.create_dir(self._directory)
             write_whole(self._filesystem, self._path(name), whole, torn)
 
-    def load(self, name: str) -> LoadedRows:
-        """Return the rows as of the file ``name``.
+    def load(self, name: str, known: LoadedRows | None = None) -> LoadedRows:
+        """Return the state as of the file ``name``.
 
-        Raises ``StateError`` for a file that is missing or torn, and ``StoreAway``.
+        ``known`` is the state as of another file. If the chain of ``name`` holds that file, only the files
+        behind it are read, and their changes are applied to the rows of ``known``. Otherwise the whole chain
+        is read.
+
+        Raises ``StateError`` for a file that is missing or torn, and ``StoreAway``; ``known`` is as before
+        then.
         """
-        chain = [self._read(base := name)]
-        while previous := chain[-1].previous:
-            chain.append(self._read(base := previous))
-        rows: dict[tuple[StateTable, bytes], bytes] = {}
-        for _, changes in reversed(chain):
-            apply_changes(rows, changes)
-        return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]), len(chain) - 1)
+        known = known or LoadedRows({})
+        chain: list[StoredRows] = []
+        base, at = "", name
+        while at != known.head:
+            chain.append(self._read(at))
+            base, at = at, chain[-1].previous
+            if not at:
+                break
+        if at:  # the rows of ``known`` are where the files that were read begin
+            state = known
+        else:
+            rows: dict[tuple[StateTable, bytes], bytes] = {}
+            state = LoadedRows(rows, base=base, size=apply_changes(rows, chain.pop().changes))
+        growth = sum(apply_changes(state.rows, changes) for _, changes in reversed(chain))
+        return state._replace(
+            head=name,
+            changed=state.changed + sum(len(changes) for _, changes in chain),
+            deltas=state.deltas + len(chain),
+            size=state.size + growth,
+        )
 
     def require(self, name: str) -> None:
         """Check that the file ``name`` is there and is what was written.

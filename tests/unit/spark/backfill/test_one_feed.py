@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 import tidegate.spark.backfill.one_feed
-import tidegate.spark.changefeed.partition_round
+import tidegate.spark.changefeed.partition_task
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim, Finite
@@ -38,7 +38,7 @@ from tidegate.spans import Span
 from tidegate.spark.backfill.newest_rows import rows_by
 from tidegate.spark.backfill.one_feed import OneFeed, run_over, survey, watching
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.platform.kafka_source import SLICE_MS, sliced
 
 _PARTITIONS: Final = 3
@@ -223,9 +223,9 @@ def _survey(
     monkeypatch: pytest.MonkeyPatch,
 ) -> OneFeed:
     monkeypatch.setattr(tidegate.spark.backfill.one_feed, "BatchDriver", InProcess)
-    monkeypatch.setattr(tidegate.spark.changefeed.partition_round.PartitionTask, "_log_start", lambda _: 0)
+    monkeypatch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
     monkeypatch.setattr(
-        tidegate.spark.changefeed.partition_round,
+        tidegate.spark.changefeed.partition_task,
         "_read_again",
         lambda _, number, offsets: [log[number][offsets.start : offsets.stop]] if offsets else [],
     )

@@ -12,7 +12,8 @@ import pytest
 
 import tidegate.spark.backfill.one_feed
 import tidegate.spark.changefeed.batch_driver
-import tidegate.spark.changefeed.partition_round
+import tidegate.spark.changefeed.partition_state
+import tidegate.spark.changefeed.partition_task
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
 from sim.workloads.random import RandomOptions, RandomTransactions
@@ -31,7 +32,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.spark.backfill.newest_rows import find_versions, write_rows
 from tidegate.spark.backfill.one_feed import run_over
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.row_producer import RowProducer
 from tidegate.spark.platform.faults import read_fault
 
@@ -72,9 +73,9 @@ class FromCursor:
         self.complete_to = ZERO
         self._root = directory.as_uri()
         patch.setattr(tidegate.spark.backfill.one_feed, "BatchDriver", InProcess)
-        patch.setattr(tidegate.spark.changefeed.partition_round.PartitionTask, "_log_start", lambda _: 0)
-        patch.setattr(tidegate.spark.changefeed.partition_round, "_read_again", self._read_again)
-        patch.setattr(tidegate.spark.changefeed.partition_round, "_held", {})
+        patch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
+        patch.setattr(tidegate.spark.changefeed.partition_task, "_read_again", self._read_again)
+        patch.setattr(tidegate.spark.changefeed.partition_state, "_held", {})
         patch.setattr(
             tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 0.0
         )  # for a sink that means another cluster

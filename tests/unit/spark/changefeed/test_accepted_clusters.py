@@ -27,7 +27,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.jobs_topic import open_producer
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 
 pytestmark = pytest.mark.broker

@@ -25,7 +25,7 @@ from tidegate.processor.refused import RefusedRecord, Source
 from tidegate.spark.changefeed.answers import Answer, RoundAnswers
 from tidegate.spark.changefeed.batch_driver import BatchDriver, QueryEnding
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Round, RoundId
 from tidegate.spark.platform.faults import fault_to_bytes
 

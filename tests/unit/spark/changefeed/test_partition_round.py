@@ -15,7 +15,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_round
+import tidegate.spark.changefeed.held_states
+import tidegate.spark.changefeed.partition_state
 import tidegate.spark.changefeed.registry_ids
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
@@ -35,7 +36,8 @@ from tidegate.errors import (
     TopologyError,
 )
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, run_partitions
+from tidegate.spark.changefeed.log_records import TASK_COLUMNS
+from tidegate.spark.changefeed.partition_round import run_partitions
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.state_files import StateFiles
@@ -113,7 +115,7 @@ def test_a_python_worker_keeps_no_partition_of_a_query_that_is_over(
     for number in range(3):
         task.query = replace(task.query, id=f"survey {number}")
         task.run(records[10 * number : 10 * number + 10])
-    assert [query for query, _ in tidegate.spark.changefeed.partition_round._held] == ["survey 2"]
+    assert [query for query, _ in tidegate.spark.changefeed.partition_state._held] == ["survey 2"]
 
 
 @pytest.mark.broker
@@ -123,11 +125,11 @@ def test_a_partition_that_another_python_worker_goes_on_with_is_freed_in_time(
     task, _ = tasks
     task.run(records[:10])
     other = task.query.id, 7
-    held = tidegate.spark.changefeed.partition_round._held
+    held = tidegate.spark.changefeed.partition_state._held
     held[other] = copy(held[task.query.id, 0])
     task.run(records[10:20])
     assert other in held
-    monkeypatch.setattr(tidegate.spark.changefeed.partition_round, "_KEPT_S", 0.0)
+    monkeypatch.setattr(tidegate.spark.changefeed.held_states, "_KEPT_S", 0.0)
     task.run(records[20:30])
     assert list(held) == [(task.query.id, 0)]
 
@@ -205,7 +207,7 @@ def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
 ) -> None:
     """A driver that dies before the account of the batch is stored begins it again from there."""
     monkeypatch.setattr(
-        tidegate.spark.changefeed.partition_round, "_FEW_CHANGES", 0
+        tidegate.spark.changefeed.partition_state, "_FEW_CHANGES", 0
     )  # files hold all rows often
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records[:10])

@@ -33,7 +33,8 @@ _STATUS = {
 
 
 def _figures(partition: int, rows: int, records: int, next_offset: int, **more: Any) -> Answer:
-    body = {"rows": rows, "records": records, "next_offset": next_offset, **more}
+    body = {"rows": rows, "records": records, "next_offset": next_offset, "found": "kept", "files_read": 0}
+    body |= more
     return Answer(partition, "figures", json.dumps(body).encode())
 
 
@@ -67,6 +68,7 @@ def test_a_line_adds_up_what_came_since_the_last_one(monkeypatch: pytest.MonkeyP
         "lag_records": 2,
         "quarantined_ranges": 3,
         "paused_feeds": [],
+        "states": {"kept": 3},
         "seconds": {"records": 1.5, "exchanges": 0.25, "markers": 0.5},
     }
     assert (second["last"], second["records"], second["rounds"], second["seconds"]) == (9, 0, 0, {})
@@ -86,7 +88,7 @@ def test_metrics_count_what_was_answered() -> None:
     progress.round_done(
         "records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), Answer(0, "incident", b"{}")]
     )
-    progress.round_done("records", 0.5, [_figures(0, 2, 1, 29)])
+    progress.round_done("records", 0.5, [_figures(0, 2, 1, 29, found="loaded", files_read=9)])
     progress.batch_done(8)
     assert {
         'tidegate_rows_total{partition="0"} 7.0',
@@ -94,6 +96,9 @@ def test_metrics_count_what_was_answered() -> None:
         'tidegate_incidents_total{partition="0"} 1.0',
         'tidegate_quarantined_ranges{partition="0"} 3.0',
         'tidegate_lag_records{partition="0"} 1.0',
+        'tidegate_query_states_total{found="kept"} 1.0',
+        'tidegate_query_states_total{found="loaded"} 1.0',
+        "tidegate_query_state_files_read_total 9.0",
         'tidegate_query_seconds_total{stage="records"} 2.0',
         "tidegate_query_batches_total 1.0",
         "tidegate_query_rounds_total 2.0",

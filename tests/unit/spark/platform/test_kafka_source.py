@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.spark.platform.kafka_source import java_config
+from tidegate.spark.platform.kafka_source import consumers_for, java_config
 
 
 def test_an_open_connection_needs_brokers_alone() -> None:
@@ -58,3 +58,8 @@ def test_certificates_go_as_text(tmp_path: Path) -> None:
         "ssl.keystore.key": "PEM of key",
         "ssl.key.password": "secret",
     }
+
+
+@pytest.mark.parametrize(("partitions", "consumers"), [(1, "64"), (64, "64"), (256, "256")])
+def test_an_executor_keeps_a_consumer_for_each_partition(partitions: int, consumers: str) -> None:
+    assert consumers_for(partitions) == {"spark.kafka.consumer.cache.capacity": consumers}

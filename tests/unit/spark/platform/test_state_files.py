@@ -34,7 +34,60 @@ def test_a_state_is_what_its_files_say_together(
         files.write(str(number + 1), str(number), changes)
         apply_changes(rows, changes)
     loaded = files.load(str(len(later)))
-    assert loaded == (rows, "0", sum(map(len, later)), len(later))
+    size = sum(len(key) + len(value) for (_, key), value in rows.items())
+    assert loaded == (rows, str(len(later)), "0", sum(map(len, later)), len(later), size)
+
+
+@given(first=_CHANGES, later=st.lists(_CHANGES, max_size=5), base=st.integers(1, 5), data=st.data())
+def test_a_state_that_is_followed_is_the_one_that_is_loaded(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: Changes,
+    later: list[Changes],
+    base: int,
+    data: st.DataObject,
+) -> None:
+    """There may be a base between the older state and the newer one, and the older one may be of a dead
+    attempt."""
+    files = _files(tmp_path_factory.mktemp("state"))
+    rows: dict[tuple[StateTable, bytes], bytes] = {}
+    apply_changes(rows, first)
+    files.write("0", "", rows)
+    for number, changes in enumerate(later, 1):
+        apply_changes(rows, changes)
+        files.write(
+            str(number), "" if number == base else str(number - 1), rows if number == base else changes
+        )
+        files.write(f"{number}-dead", str(number - 1), {(StateTable.RANGES, b"dead"): b""})
+    older = data.draw(st.integers(0, len(later)))
+    dead = older > 0 and data.draw(st.booleans())
+    known = files.load(f"{older}-dead" if dead else str(older))
+    newest = str(len(later))
+    is_behind = not dead and not older < base <= len(later)
+    followed = files.load(newest, known)
+    assert followed == files.load(newest)
+    assert [*followed.rows] == [*files.load(newest).rows], "the order too"
+    assert (followed.rows is known.rows) == is_behind
+
+
+def test_following_reads_no_file_that_is_known(tmp_path: Path) -> None:
+    files, address = _files(tmp_path), (StateTable.RANGES, b"range")
+    for number, previous in (("0", ""), ("1", "0"), ("2", "1"), ("3", "2")):
+        files.write(number, previous, {address: number.encode()})
+    known = files.load("1")
+    for number in ("0", "1"):
+        (tmp_path / "state/3" / f"{number}.arrow").unlink()
+    assert files.load("3", known).rows == {address: b"3"}
+
+
+def test_what_is_known_stays_when_a_file_cannot_be_read(tmp_path: Path) -> None:
+    files, address = _files(tmp_path), (StateTable.RANGES, b"range")
+    for number, previous in (("0", ""), ("1", "0"), ("2", "1")):
+        files.write(number, previous, {address: number.encode()})
+    known = files.load("0")
+    (tmp_path / "state/3/1.arrow").unlink()
+    with pytest.raises(StateError, match=r"1\.arrow is missing"):
+        files.load("2", known)
+    assert known == files.load("0")
 
 
 def test_an_earlier_state_is_there_as_well(tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""What tidegate relies on in Spark: how its Kafka source reads, and how much its driver takes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+import tidegate.spark.platform.kafka_source
+from stack.kafka import KafkaBroker
+from tests.unit.client.topics import create_topic
+from tidegate.client.kafka.cluster import Bounds
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import QueryEnded
+from tidegate.spark.changefeed.answer_limit import AnswerLimit, limit_bytes
+from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer, as_arrow
+from tidegate.spark.platform.kafka_source import log_slice
+
+pytestmark = [pytest.mark.broker, pytest.mark.together]
+
+_PARTITIONS: Final = 3
+_RECORDS: Final = 5
+_MIB: Final = 1 << 20
+_LONG_MS: Final = 600_000
+#: How long a read may take that waits for nothing.
+_COMES_S: Final = 120.0
+
+
+def _with_long_polls(options: Any, connection: KafkaConnection, log: str) -> dict[str, str]:
+    """A fetch without records is answered after ten minutes, if the client asks for a byte at least."""
+    names = ("fetch.max.wait.ms", "request.timeout.ms", "default.api.timeout.ms")
+    return {**options(connection, log), **{f"kafka.{name}": str(_LONG_MS) for name in names}}
+
+
+def test_a_read_does_not_wait_for_records_that_are_not_there(
+    spark_session: SparkSession, broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source asks for a partition's bounds behind a fetch that has nothing to answer."""
+    connection, log = KafkaConnection(broker.bootstrap), f"{topic_prefix}raftlog"
+    create_topic(broker.bootstrap, log, _PARTITIONS)
+    producer = connection.open(Producer)
+    for number in range(_PARTITIONS):
+        for record in range(_RECORDS):
+            producer.produce(log, str(record).encode(), partition=number)
+    assert producer.flush(30) == 0
+    options = tidegate.spark.platform.kafka_source._options
+    monkeypatch.setattr(tidegate.spark.platform.kafka_source, "_options", partial(_with_long_polls, options))
+    bounds = dict.fromkeys(range(_PARTITIONS), Bounds(0, _RECORDS))
+    reader = ThreadPoolExecutor(1)
+    try:
+        read = reader.submit(lambda: log_slice(spark_session, connection, log, bounds).collect())
+        assert len(read.result(_COMES_S)) == _PARTITIONS * _RECORDS
+    finally:
+        reader.shutdown(wait=False, cancel_futures=True)
+
+
+@pytest.fixture
+def small_driver(spark_session: SparkSession) -> Iterator[SparkSession]:
+    """The session, whose driver takes one MiB of answers."""
+    conf = spark_session.sparkContext._jsc.sc().conf()
+    conf.set("spark.driver.maxResultSize", "1m")
+    try:
+        yield spark_session
+    finally:
+        conf.remove("spark.driver.maxResultSize")
+
+
+def _answer(size: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield as_arrow([Answer(0, "checkpoint", os.urandom(size))])
+
+
+def _answers(session: SparkSession, size: int) -> list[Answer]:
+    rows = session.range(0, 4, 1, 4).mapInArrow(partial(_answer, size), ANSWER_SCHEMA).collect()
+    return [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]
+
+
+def test_answers_that_the_driver_does_not_take_end_the_query_with_a_sentence(
+    small_driver: SparkSession,
+) -> None:
+    assert limit_bytes(small_driver) == _MIB
+    told = r"than Spark's driver takes: spark\.driver\.maxResultSize is 1m\."
+    with pytest.raises(QueryEnded, match=told), AnswerLimit().explained(small_driver):
+        _answers(small_driver, _MIB)
+
+
+def test_answers_that_come_near_to_what_the_driver_takes_are_told_before(
+    small_driver: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    limit = AnswerLimit()
+    with caplog.at_level(logging.WARNING, "tidegate.spark"):
+        limit.look(small_driver, [Answer(0, "checkpoint", bytes(_MIB // 4))])
+        assert caplog.messages == []
+        limit.look(small_driver, [Answer(0, "checkpoint", bytes(_MIB))])
+        limit.look(small_driver, [Answer(0, "checkpoint", bytes(_MIB + 1))])
+    (message,) = caplog.messages
+    assert message.startswith("the answers of a round have 1 MiB, and Spark's driver takes 1 MiB at most.")
+
+
+def test_without_another_setting_the_driver_takes_a_gibibyte(spark_session: SparkSession) -> None:
+    assert limit_bytes(spark_session) == 1 << 30
