@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -178,6 +178,10 @@ class QueryFeeds:
     def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
         """Return the persisted high-water of each feed that runs."""
         return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers.feeds()}
+
+    def markers(self) -> Mapping[FeedId, int]:
+        """Return how many markers were written for each feed since the query began."""
+        return self._markers.written()
 
     def close(self) -> None:
         """Close the clients of brokers and registries."""

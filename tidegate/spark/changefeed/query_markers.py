@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -57,6 +58,8 @@ class QueryMarkers:
         self._sinks = sinks
         self._schema_id = schema_id
         self._markers: dict[FeedId, FeedMarkers] = {}
+        #: How many markers were written for feeds, by writers that are closed.
+        self._written: Counter[FeedId] = Counter()
 
     def begin(self, feed_ids: Iterable[FeedId]) -> None:
         """Step M0, for those of the feeds that have a start, before a checkpoint names them.
@@ -67,7 +70,7 @@ class QueryMarkers:
         for feed_id, markers in list(self._markers.items()):
             feed = self._jobs.view[feed_id]
             if markers.epoch != feed.epoch or not self._marks(feed):
-                self._markers.pop(feed_id).close()
+                self._close(feed_id)
         opened: dict[FeedId, FeedProducers] = {}
         for feed_id in feed_ids:
             feed = self._jobs.view[feed_id]
@@ -79,6 +82,10 @@ class QueryMarkers:
     def feeds(self) -> tuple[FeedId, ...]:
         """Return the feeds that have markers here."""
         return tuple(self._markers)
+
+    def written(self) -> Counter[FeedId]:
+        """Return how many markers were written for each feed."""
+        return self._written + Counter({feed_id: each.written for feed_id, each in self._markers.items()})
 
     def fence(self, definition: FeedDefinition) -> None:
         """Fence whoever has run the feed (step H2 of docs/protocols/hand-over.md, E2 of
@@ -126,7 +133,7 @@ class QueryMarkers:
                 if feed.epoch == markers.epoch and feed.status not in ENDED:
                     raise
                 _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
-                self._markers.pop(feed_id).close()
+                self._close(feed_id)
             else:
                 if progress is not None:
                     self._jobs.view.apply(progress.key, progress.to_bytes())
@@ -136,6 +143,11 @@ class QueryMarkers:
         """Close the clients of brokers."""
         for markers in self._markers.values():
             markers.close()
+
+    def _close(self, feed_id: FeedId) -> None:
+        markers = self._markers.pop(feed_id)
+        self._written[feed_id] += markers.written
+        markers.close()
 
     def _tell_held(self, feed_id: FeedId, sentence: str) -> None:
         """Store in the state of a running feed whether it is held, and why."""

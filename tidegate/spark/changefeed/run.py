@@ -19,10 +19,10 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.errors import FeedError, StatementError
 from tidegate.spark.changefeed import partition_round
-from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query
+from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query, query_name
 from tidegate.spark.changefeed.progress import Metrics
 from tidegate.spark.platform.executors import Needs
-from tidegate.spark.platform.session import Placement, placed_session
+from tidegate.spark.platform.session import Placement, has_session, placed_session
 from tidegate.spark.platform.signals import asked_to_end
 
 _LOOK_S: Final = 1
@@ -87,16 +87,19 @@ def run_changefeeds(
 ) -> None:
     """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
 
-    Raises the exception that the query ended with. Only the main thread may call it.
+    If Spark runs in this process already, the query runs there, and other queries go on. Raises the exception
+    that the query ended with. Only the main thread may call it.
     """
     keep_files_private()
     access = ready.options.access
     needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri, access)
-    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs, access.for_spark())
-    try:
-        with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
+    alone = not has_session()
+    name = query_name(ready.options.app_id)
+    with (
+        placed_session(name, placement, needs, access.for_spark()) as session,
+        asked_to_end() as asked,
+    ):
+        with changefeed_query(session, ready, metrics, alone=alone) as query:
             started(query)
             while not query.awaitTermination(_LOOK_S) and not asked.is_set():
                 pass
-    finally:
-        session.stop()
