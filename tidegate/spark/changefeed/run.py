@@ -22,6 +22,7 @@ from tidegate.spark.changefeed import partition_round
 from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query, query_name
 from tidegate.spark.changefeed.progress import Metrics
 from tidegate.spark.platform.executors import Needs
+from tidegate.spark.platform.logs import configure_java_logs
 from tidegate.spark.platform.session import Placement, has_session, placed_session
 from tidegate.spark.platform.signals import asked_to_end
 
@@ -84,11 +85,14 @@ def run_changefeeds(
     placement: Placement,
     started: Callable[[StreamingQuery], object] = lambda _: None,
     metrics: Metrics | None = None,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
 
-    If Spark runs in this process already, the query runs there, and other queries go on. Raises the exception
-    that the query ended with. Only the main thread may call it.
+    If Spark runs in this process already, the query runs there, and other queries go on. Otherwise
+    ``as_json`` says that Spark's own log lines are JSON. Raises the exception that the query ended with. Only
+    the main thread may call it.
     """
     keep_files_private()
     access = ready.options.access
@@ -99,6 +103,8 @@ def run_changefeeds(
         placed_session(name, placement, needs, access.for_spark()) as session,
         asked_to_end() as asked,
     ):
+        if alone and as_json:
+            configure_java_logs(session)
         with changefeed_query(session, ready, metrics, alone=alone) as query:
             started(query)
             while not query.awaitTermination(_LOOK_S) and not asked.is_set():
