@@ -39,7 +39,8 @@ class FeedProducers(NamedTuple):
     markers: MarkerProducer
 
     def close(self) -> None:
-        """Close both."""
+        """Close both. A thread that still writes by ``home`` waits for its brokers no longer."""
+        self.home.give_up()
         self.markers.close()
         self.home.close()
 
