@@ -4,8 +4,9 @@ takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
@@ -14,15 +15,19 @@ from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.registration import Prepare, starting_state, waiting
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
-from tidegate.client.kafka.topic_admin import TopicAdmin
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
-from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
+from tidegate.client.topic_preparation import announced_specs, prepare_topics, topics_to_announce
 from tidegate.delivery.feed_start import UNPREPARED, unprepared
+from tidegate.delivery.sink_clusters import OWN
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.query_sinks import QuerySinks
+
+#: How many topics one request creates. A controller writes a request's topics in one batch of bounded size.
+_TOPICS_AT_ONCE: Final = 200
 
 
 class Preparation:
@@ -93,6 +98,19 @@ class Preparation:
         except UNPREPARED as error:
             return self._unprepared(definition, prepare, error)
         return waiting(definition, "", topics) if topics else None
+
+    def create_early(self, announced: Iterable[StateRecord]) -> None:
+        """Create announced topics on the query's own cluster, in few requests, before ``begun`` looks there.
+
+        A broker creates the topics of one request at once, and those of several one after the other.
+        """
+        specs: list[TopicSpec] = []
+        for state in announced:
+            definition = self._jobs.view[state.feed_id].definition
+            if definition is not None and self._sinks.known_cluster(definition) == OWN:
+                specs += announced_specs(definition, state.topics, self._output_partitions)
+        for first in range(0, len(specs), _TOPICS_AT_ONCE):
+            self._sinks.own_admin().create_early(specs[first : first + _TOPICS_AT_ONCE])
 
     def begun(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
         """Create the announced topics; return the state in which the feed starts, or in which it has failed.

@@ -288,7 +288,9 @@ class QueryFeeds:
         announced = self._of_those_that_can(lambda each: preparation.announcement(*each), due)
         news = {feed_id: state for feed_id, state in announced.items() if state is not None}
         failed_ = [state for state in news.values() if state.state is FeedState.FAILED]
-        self._jobs.store(*(state for state in news.values() if state.state is not FeedState.FAILED))
+        promised = [state for state in news.values() if state.state is not FeedState.FAILED]
+        self._jobs.store(*promised)
+        preparation.create_early(promised)
         left = announced.keys() - {state.feed_id for state in failed_}
         going = {feed_id: each for feed_id, each in due.items() if feed_id in left}
         return [*failed_, *self._of_those_that_can(lambda each: preparation.begun(*each), going).values()]

@@ -57,6 +57,10 @@ class QuerySinks:
                 admin = self._admins[servers] = open_admin(connection, self._patience_s)
             return admin
 
+    def own_admin(self) -> TopicAdmin:
+        """Return a client for the topics of the query's own cluster."""
+        return self.admin(self._connection)
+
     def cluster_of(self, definition: FeedDefinition) -> str:
         """Return the id of the cluster that the feed's sink is on; empty for the query's own, whatever its
         addresses.
@@ -95,7 +99,7 @@ class QuerySinks:
 
     def _own(self) -> str:
         """Return the id of the query's own cluster, which is asked for it once."""
-        self._own_id = self._own_id or self.admin(self._connection).cluster_id()
+        self._own_id = self._own_id or self.own_admin().cluster_id()
         return self._own_id
 
 

@@ -24,9 +24,11 @@ from tidegate.changefeed.lifecycle.control import (
     Remove,
 )
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.output_topic import TopicOrigin
 from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
 from tidegate.hlc import Timestamp
@@ -129,6 +131,38 @@ def test_topics_of_feeds_that_begin_together_are_created_at_once(
         feeds.take([Answer(0, "ack", Active(each.id, FIRST_EPOCH, 0).to_bytes()) for each in new])
         assert _told(feeds) == {}
         assert _states(broker, topics) == dict.fromkeys([each.id for each in new], FeedState.RUNNING)
+
+
+def test_one_request_creates_the_topics_of_all_feeds_once_they_are_announced(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    announced: list[set[str]] = []
+    create_early = TopicAdmin.create_early
+
+    def create(self: TopicAdmin, specs: Sequence[TopicSpec]) -> None:
+        view = Jobs(KafkaConnection(broker.bootstrap), topics.app_id).view()
+        announced.append({each for each, feed in view.feeds() if feed.stored_topics})
+        asked.append([spec.name for spec in specs])
+        create_early(self, specs)
+
+    monkeypatch.setattr(TopicAdmin, "create_early", create)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert set(_told(feeds).values()) == {Activate}
+        assert asked == [[f"{each.options.topic_prefix}plain" for each in new]]
+        assert announced == [{each.id for each in new}]
+        stored = [topic for each in new for topic in feeds._jobs.view[each.id].stored_topics]
+        assert {topic.origin for topic in stored} == {TopicOrigin.CREATED}
+
+
+def test_topics_that_no_request_created_early_are_created_one_by_one(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TopicAdmin, "create_early", lambda *_: None)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert set(_told(feeds).values()) == {Activate}
 
 
 def test_a_feed_that_cannot_begin_fails_alone(
