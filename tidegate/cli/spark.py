@@ -221,12 +221,14 @@ def changefeed(
         _pair(metrics_tls_certificate, metrics_tls_key),
         metrics_plaintext,
     )
-    service_module("tidegate.spark.platform.logs").configure_logs(log_level, as_json=log_format == "json")
+    as_json = log_format == "json"
+    service_module("tidegate.spark.platform.logs").configure_logs(log_level, as_json=as_json)
     ready = query.ready_query(options)
     if statement is not None:
         namespace = OutputNamespace.of(output_topics)
         click.echo(job.create_feed(Jobs(connection, app_id), statement, namespace=namespace))
-    job.run_changefeeds(ready, placement(master, jars, py_files, conf), metrics=metrics.begin())
+    where = placement(master, jars, py_files, conf)
+    job.run_changefeeds(ready, where, metrics=metrics.begin(), as_json=as_json)
 
 
 class _Serving(NamedTuple):

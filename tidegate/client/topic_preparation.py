@@ -69,6 +69,21 @@ def topics_to_announce(
     return tuple(topic or OutputTopic("", TopicOrigin.ANNOUNCED) for topic in found.values())
 
 
+def announced_specs(definition: FeedDefinition, topics: OutputTopics, partitions: int) -> list[TopicSpec]:
+    """Return the topics of rows that ``prepare_topics`` is about to create for a feed.
+
+    ``topics`` is what `topics_to_announce` has returned for it. Its topic of markers is left out: its
+    partition count depends on the others.
+    """
+    named = named_topics(definition, topics)
+    named.pop(definition.options.resolved_topic, None)
+    return [
+        TopicSpec(name, partitions, _CREATED_WITH)
+        for name, topic in named.items()
+        if topic.origin is TopicOrigin.ANNOUNCED
+    ]
+
+
 def prepare_topics(
     definition: FeedDefinition,
     step: Prepare,

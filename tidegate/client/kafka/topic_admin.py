@@ -161,6 +161,22 @@ class TopicAdmin:
             found = self._wait_until_known(spec.name)
         return found
 
+    def create_early(self, specs: Sequence[TopicSpec]) -> None:
+        """Ask once for all of these topics, in one request; neither repeat that nor wait until they are
+        known.
+
+        What fails is left to ``create_unless_there``, which says why.
+        """
+        topics = [
+            NewTopic(spec.name, spec.partitions, self._replication, config=dict(spec.config))
+            for spec in specs
+        ]
+        try:
+            for created in self._admin.create_topics(topics, request_timeout=_REQUEST_S).values():
+                created.exception()  # waits
+        except KafkaException as failure:
+            _log.debug("topics are created one after the other: %s", failure.args[0].str())
+
     def cluster_id(self) -> str:
         """Return the cluster's id, which is the same for all its addresses.
 

@@ -142,12 +142,11 @@ def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement
     """
     keep_files_private()
     name = f"tidegate backfill {feed_id}"
-    session = placed_session(name, placement, Needs(__name__), _SPARK_CONFIG)
-    try:
-        with Backfill(session, options, feed_id, say) as backfill:
-            backfill.run()
-    finally:
-        session.stop()
+    with (
+        placed_session(name, placement, Needs(__name__), _SPARK_CONFIG) as session,
+        Backfill(session, options, feed_id, say) as backfill,
+    ):
+        backfill.run()
 
 
 class Backfill:

@@ -97,13 +97,18 @@ class BatchDriver:
         feeds: Feeds,
         look: Callable[[], object] = lambda: None,
         observer: Observer | None = None,
+        name: str = "tidegate",
     ) -> None:
-        """``look`` is called before each batch, and raises when the log has become another topic."""
+        """``look`` is called before each batch, and raises when the log has become another topic.
+
+        ``name`` is what Spark calls the query.
+        """
         self._query = query
         self._ledger = ledger
         self._feeds = feeds
         self._look = look
         self._observer = observer
+        self._name = name
         self._aside = refused_records(query)
         self._limit = AnswerLimit()
         #: The exception with which a batch ended the query, if one did.
@@ -293,7 +298,7 @@ class BatchDriver:
         """
         session = records.sparkSession
         session.sparkContext.setJobDescription(
-            f"tidegate: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
+            f"{self._name}: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
         )
         task: Callable[..., object]
         tasks = self._query.tasks or session.sparkContext.defaultParallelism
@@ -307,6 +312,7 @@ class BatchDriver:
             frame = session.range(0, len(partitions), 1, min(tasks, len(partitions)))
             task = partial(run_told, partitions)
         run = partial(task, self._query, round_, account.heads)
+        vars(run)["__name__"] = f"tidegate_{_stage(round_)}"  # what Spark's plan calls it
         with self._limit.explained(session):
             rows = frame.mapInArrow(run, ANSWER_SCHEMA).collect()
         answers = [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.log_watch import Log, LogWatch
+from tidegate.spark.changefeed.observed_figures import observed
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 from tidegate.spark.changefeed.query import HELD_BYTES, Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
@@ -121,14 +122,17 @@ def ready_query(options: QueryOptions) -> ReadyQuery:
 
 @contextmanager
 def changefeed_query(
-    session: SparkSession, ready: ReadyQuery, metrics: Metrics | None = None
+    session: SparkSession, ready: ReadyQuery, metrics: Metrics | None = None, *, alone: bool = False
 ) -> Iterator[StreamingQuery]:
     """Yield the running query of an application's feeds, and stop it at the end of the ``with``.
 
-    The batch that runs then is waited for, for a minute at most.
+    The batch that runs then is waited for, for a minute at most. ``alone`` says that the session is for this
+    query only. Then what Spark logs about faults that tidegate reports itself is switched off; queries of
+    others would lose such lines, too.
     """
     options, topics, log, checkpoint = ready
-    _keep_traces_out(session)
+    if alone:
+        _keep_traces_out(session)
     config = replace(options.config, log_id=log.id)
     query = Query(
         uuid.uuid4().hex,
@@ -147,12 +151,17 @@ def changefeed_query(
     admin = open_admin(options.connection, options.connection.timeout_s)
     look = LogWatch(admin, topics.log, log).look
     ends = partial(_ends, admin, topics.log, log)
-    progress = QueryProgress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused)
-    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress)
-    try:
+    progress = QueryProgress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused, feeds.markers)
+    name = query_name(options.app_id)
+    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress, name)
+    with (
+        closing(feeds),
+        observed(
+            log_stream(session, options.connection, topics.log, options.batch_records), progress.figures
+        ) as stream,
+    ):
         writer = (
-            log_stream(session, options.connection, topics.log, options.batch_records)
-            .writeStream.queryName(f"tidegate {options.app_id}")
+            stream.writeStream.queryName(name)
             .foreachBatch(driver)
             .option("checkpointLocation", checkpoint.spark)
         )
@@ -167,10 +176,14 @@ def changefeed_query(
         finally:
             last = driver.end(_LAST_BATCH_S)
             checkpoint.wait_for_commit(last, _COMMIT_S)
-            _set_levels(session, _TROUBLED_BY_ENDS)
+            if alone:
+                _set_levels(session, _TROUBLED_BY_ENDS)
             running.stop()
-    finally:
-        feeds.close()
+
+
+def query_name(app_id: str) -> str:
+    """Return what Spark calls the query of an application: its pages, metrics and listeners have the name."""
+    return f"tidegate spark {app_id}"
 
 
 def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:

@@ -39,7 +39,8 @@ class FeedProducers(NamedTuple):
     markers: MarkerProducer
 
     def close(self) -> None:
-        """Close both."""
+        """Close both. A thread that still writes by ``home`` waits for its brokers no longer."""
+        self.home.give_up()
         self.markers.close()
         self.home.close()
 
@@ -75,6 +76,8 @@ class FeedMarkers:
         self._aside = MarkersAside(aside, targets) if aside else None
         self._among: MarkersAmongRows | None = None
         self._refused = BackOff()
+        #: How many markers were written.
+        self.written = 0
         self._rest_until = 0.0  # when to ask again for the ids of schemas that were refused; monotonic
         #: A high-water that an earlier owner persisted, maybe without writing its marker.
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
@@ -134,6 +137,7 @@ class FeedMarkers:
 
     def _marked(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
         self._owed = None
+        self.written += 1
         self._progress.note_marker(marker)
         if due is not None:
             self._frontier.marked(due)

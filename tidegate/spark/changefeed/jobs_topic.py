@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from threading import Lock
 from typing import Final
 
 from confluent_kafka import Producer
@@ -35,7 +36,8 @@ _OTHERS_S: Final = 15.0
 class JobsTopic:
     """The feeds of an application.
 
-    Opening it fences every earlier process that wrote by the same name, ``writer``.
+    Opening it fences every earlier process that wrote by the same name, ``writer``. Any thread may write; one
+    thread reads, while no other does anything.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class JobsTopic:
         self._reader = PartitionReader(connection, {place: bounds.low})
         self._reading = JobsReading(self._reader, bounds.end)
         self.writer = open_producer(connection, f"{topics.app_id}-{writer}")
+        self._writing = Lock()
 
     @property
     def view(self) -> JobsView:
@@ -75,15 +78,20 @@ class JobsTopic:
                 f"{TRANSACTION_TIMEOUT_MS // 1000} s."
             )
 
-    def store(self, record: JobRecord) -> None:
-        """Write the record; the view has it at once."""
-        value = record.to_bytes()
-        self.writer.commit([Record(self.name, 0, record.key, value)])
-        self.view.apply(record.key, value)
+    def store(self, *records: JobRecord) -> None:
+        """Write the records in one transaction; the view has them at once."""
+        if not records:
+            return
+        written = [(record.key, record.to_bytes()) for record in records]
+        with self._writing:
+            self.writer.commit([Record(self.name, 0, key, value) for key, value in written])
+            for key, value in written:
+                self.view.apply(key, value)
 
     def commit(self, records: Sequence[Record]) -> None:
         """Write records to other topics of the application."""
-        self.writer.commit(records)
+        with self._writing:
+            self.writer.commit(records)
 
     def close(self) -> None:
         """Close the clients."""

@@ -4,25 +4,30 @@ takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.registration import Prepare, starting_state, waiting
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
-from tidegate.client.kafka.topic_admin import TopicAdmin
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
-from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
+from tidegate.client.topic_preparation import announced_specs, prepare_topics, topics_to_announce
 from tidegate.delivery.feed_start import UNPREPARED, unprepared
+from tidegate.delivery.sink_clusters import OWN
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.query_sinks import QuerySinks
+
+#: How many topics one request creates. A controller writes a request's topics in one batch of bounded size.
+_TOPICS_AT_ONCE: Final = 200
 
 
 class Preparation:
@@ -70,33 +75,57 @@ class Preparation:
     def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
         """Create the feed's topics; return the state in which the feed starts, or in which it has failed.
 
-        Raises ``RetryError`` when something does not answer and no partition is held for the feed: it began
-        in an earlier epoch, or is a backfill's. A feed that holds partitions fails then.
+        Raises as ``announcement`` does.
         """
-        cluster = prepare.cluster
+        announced = self.announcement(definition, prepare)
+        if announced is not None:
+            if announced.state is FeedState.FAILED:
+                return announced
+            self._jobs.store(announced)
+        return self.begun(definition, prepare)
+
+    def announcement(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord | None:
+        """Return the state to store before ``begun`` creates topics; ``None`` if it creates none.
+
+        The state says which topics these are, or why the feed has failed. Raises ``RetryError`` when
+        something does not answer and no partition is held for the feed: it began in an earlier epoch, or is a
+        backfill's. A feed that holds partitions fails then.
+        """
         try:
             self._register_markers(definition)
-            if cluster is None:
-                cluster = self._sinks.cluster_of(definition)
-            admin = self._sinks.admin(self._sinks.connection(definition, cluster))
-            self._announce(definition, prepare, admin, cluster)
-            targets, topics = prepare_topics(
-                definition,
-                prepare,
-                admin,
-                cluster,
-                self._output_partitions,
-                LIMIT_OF_SPARK,
-                self._own_topics(definition),
-            )
-            return starting_state(definition, prepare, targets, cluster, topics)
+            admin, cluster = self._place(definition, prepare)
+            topics = topics_to_announce(definition, prepare, admin, cluster, self._own_topics(definition))
         except UNPREPARED as error:
-            servers = self._sinks.servers(definition, cluster)
-            topics = self._jobs.view[definition.id].stored_topics
-            state = unprepared(definition, prepare, error, servers, topics)
-            if state is None:
-                raise
-            return state
+            return self._unprepared(definition, prepare, error)
+        return waiting(definition, "", topics) if topics else None
+
+    def create_early(self, announced: Iterable[StateRecord]) -> None:
+        """Create announced topics on the query's own cluster, in few requests, before ``begun`` looks there.
+
+        A broker creates the topics of one request at once, and those of several one after the other.
+        """
+        specs: list[TopicSpec] = []
+        for state in announced:
+            definition = self._jobs.view[state.feed_id].definition
+            if definition is not None and self._sinks.known_cluster(definition) == OWN:
+                specs += announced_specs(definition, state.topics, self._output_partitions)
+        for first in range(0, len(specs), _TOPICS_AT_ONCE):
+            self._sinks.own_admin().create_early(specs[first : first + _TOPICS_AT_ONCE])
+
+    def begun(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
+        """Create the announced topics; return the state in which the feed starts, or in which it has failed.
+
+        Raises as ``announcement`` does.
+        """
+        try:
+            admin, cluster = self._place(definition, prepare)
+            own, partitions = self._own_topics(definition), self._output_partitions
+            targets, topics = prepare_topics(
+                definition, prepare, admin, cluster, partitions, LIMIT_OF_SPARK, own
+            )
+        except UNPREPARED as error:
+            return self._unprepared(definition, prepare, error)
+        return starting_state(definition, prepare, targets, cluster, topics)
 
     def schema_id(self, url: str, schema: SubjectSchema) -> int:
         """Return the id of a schema in the registry at ``url``, which is asked once."""
@@ -112,13 +141,22 @@ class Preparation:
         self._sinks.require_begun(definition, self._jobs.view[definition.id])
         return cluster
 
-    def _announce(
-        self, definition: FeedDefinition, prepare: Prepare, admin: TopicAdmin, cluster: str
-    ) -> None:
-        """Store which topics are about to be created."""
-        own = self._own_topics(definition)
-        if announced := topics_to_announce(definition, prepare, admin, cluster, own):
-            self._jobs.store(waiting(definition, "", announced))
+    def _place(self, definition: FeedDefinition, prepare: Prepare) -> tuple[TopicAdmin, str]:
+        """Return a client for the cluster of the feed's topics, and the cluster's id."""
+        cluster = prepare.cluster
+        if cluster is None:
+            cluster = self._sinks.cluster_of(definition)
+        return self._sinks.admin(self._sinks.connection(definition, cluster)), cluster
+
+    def _unprepared(self, definition: FeedDefinition, prepare: Prepare, error: Exception) -> StateRecord:
+        """Return the failed state of a feed that met ``error``; raise it if the feed waits."""
+        cluster = self._sinks.known_cluster(definition) if prepare.cluster is None else prepare.cluster
+        servers = self._sinks.servers(definition, cluster)
+        topics = self._jobs.view[definition.id].stored_topics
+        state = unprepared(definition, prepare, error, servers, topics)
+        if state is None:
+            raise error
+        return state
 
     def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
         return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))

@@ -58,6 +58,9 @@ class Metrics:
         self.records = Counter(
             "tidegate_query_records", "Records of the log that were stepped", ["partition"], registry=registry
         )
+        self.markers = Counter(
+            "tidegate_markers", "Markers, each on every output partition", ["feed"], registry=registry
+        )
         self.batches = Counter("tidegate_query_batches", "Batches that are durable", registry=registry)
         self.rounds = Counter(
             "tidegate_query_rounds", "Rounds of these batches: Spark jobs", registry=registry
@@ -119,15 +122,30 @@ class QueryProgress:
         ends: Ends,
         high_waters: Callable[[], Mapping[FeedId, Timestamp | None]],
         paused: Callable[[], Collection[FeedId]] = frozenset,
+        markers: Callable[[], Mapping[FeedId, int]] = dict,
     ) -> None:
+        """``markers`` has the number of markers of each feed since the query began."""
         self._metrics = metrics
         self._ends = ends
         self._high_waters = high_waters
         self._paused = paused
+        self._markers = markers
+        self._markers_told: dict[FeedId, int] = {}
+        self._figures: dict[str, int | None] = {}
         self._next_offsets: dict[int, int] = {}
+        self._parked: dict[int, int] = {}
         self._quarantined: dict[int, int] = {}
+        self._batch_records = self._batch_rows = 0
         self._line_at = 0.0
         self._forget()
+
+    def figures(self) -> Mapping[str, int | None]:
+        """Return the figures of the last durable batch, by the names of
+        ``tidegate.spark.changefeed.observed_figures``.
+
+        The lag is that of the feed that is furthest behind; ``None`` where no feed has a high-water.
+        """
+        return self._figures
 
     def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None:
         """Count a finished round; ``stage`` says what it was about."""
@@ -150,6 +168,15 @@ class QueryProgress:
         """Count a durable batch, and write a line if one is due."""
         self._batches += 1
         self._metrics.batches.inc()
+        self._figures = {
+            "records": self._batch_records,
+            "rows": self._batch_rows,
+            "markers": self._count_markers(),
+            "resolved_lag_ms": max(self._lags().values(), default=None),
+            "parked_ranges": sum(self._parked.values()),
+            "quarantined_ranges": sum(self._quarantined.values()),
+        }
+        self._batch_records = self._batch_rows = 0
         now_s = time.monotonic()
         if now_s >= self._line_at:
             self._line_at = now_s + _LINE_S
@@ -159,6 +186,8 @@ class QueryProgress:
     def _take(self, partition: int, figures: Mapping[str, Any]) -> None:
         self._rows += figures["rows"]
         self._records += figures["records"]
+        self._batch_rows += figures["rows"]
+        self._batch_records += figures["records"]
         self._metrics.rows.labels(partition).inc(figures["rows"])
         self._metrics.records.labels(partition).inc(figures["records"])
         self._metrics.states.labels(figures["found"]).inc()
@@ -168,12 +197,11 @@ class QueryProgress:
         for name, value in figures.get("status", {}).items():
             self._metrics.partitions[name].labels(partition).set(value)
         if "status" in figures:
+            self._parked[partition] = figures["status"]["parked_ranges"]
             self._quarantined[partition] = figures["status"]["quarantined_ranges"]
 
     def _tell(self, batch: int) -> None:
-        now_ms = time.time_ns() // _MS
-        feeds = {feed: high for feed, high in self._high_waters().items() if high is not None}
-        lags = {feed: now_ms - high.wall // _MS for feed, high in feeds.items()}
+        lags = self._lags()
         paused = sorted(self._paused())
         self._metrics.paused.set(len(paused))
         for topic, count in passed_over().items():
@@ -195,6 +223,23 @@ class QueryProgress:
             states=dict(self._states),
             seconds={stage: round(seconds, 2) for stage, seconds in self._seconds.items()},
         )
+
+    def _lags(self) -> dict[FeedId, int]:
+        """Return how far behind each feed is that has a high-water, in milliseconds."""
+        now_ms = time.time_ns() // _MS
+        feeds = {feed: high for feed, high in self._high_waters().items() if high is not None}
+        return {feed: now_ms - high.wall // _MS for feed, high in feeds.items()}
+
+    def _count_markers(self) -> int:
+        """Return how many markers were written since the last call."""
+        new = 0
+        for feed, written in self._markers().items():
+            came = written - self._markers_told.get(feed, 0)
+            if came:
+                self._metrics.markers.labels(feed).inc(came)
+                self._markers_told[feed] = written
+                new += came
+        return new
 
     def _lag(self) -> int | None:
         """Return how many records all partitions are behind; ``None`` when the ends of the log are not

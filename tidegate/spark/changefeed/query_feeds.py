@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.feed import (
@@ -26,6 +26,7 @@ from tidegate.changefeed.lifecycle.control import (
     ack_key,
     read_ack,
 )
+from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,
@@ -65,12 +66,14 @@ from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
+from tidegate.spark.changefeed.side_by_side import SideBySide
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
 _KEY_BYTES: Final = 8
 
 _log = logging.getLogger("tidegate.spark")
+ResultT = TypeVar("ResultT")
 
 
 class QueryFeeds:
@@ -100,6 +103,7 @@ class QueryFeeds:
             query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
         )
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
+        self._together = SideBySide("feeds that begin")
         self._claims = RangeClaims()
         self._pauses = Pauses()
         self._postponed = Pauses()  # the pauses of feeds that cannot begin yet
@@ -128,8 +132,11 @@ class QueryFeeds:
         feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
         self._markers.begin(feed_ids)
         postponed = self._postponed.feeds()
-        steps = [self._advance_if_it_can(feed_id) for feed_id in feed_ids if feed_id not in postponed]
-        return [(step.message, step.partitions) for step in steps if step is not None]
+        due = [feed_id for feed_id in feed_ids if feed_id not in postponed]
+        told: dict[FeedId, Announce] = {}
+        while due:
+            due = self._advance(due, told)
+        return [(told[each].message, told[each].partitions) for each in feed_ids if each in told]
 
     def paused(self) -> frozenset[FeedId]:
         """Return the feeds that are given no rows now, since their sinks do not take rows."""
@@ -179,24 +186,25 @@ class QueryFeeds:
         """Return the persisted high-water of each feed that runs."""
         return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers.feeds()}
 
+    def markers(self) -> Mapping[FeedId, int]:
+        """Return how many markers were written for each feed since the query began."""
+        return self._markers.written()
+
     def close(self) -> None:
         """Close the clients of brokers and registries."""
+        self._together.close()
         self._markers.close()
         self._jobs.close()
         self._preparation.close()
 
-    def _advance_if_it_can(self, feed_id: FeedId) -> Announce | None:
-        """Advance a feed. One whose sink does not answer is postponed, if no partition waits for it yet."""
-        try:
-            return self._advance(feed_id)
-        except RetryError as away:
-            feed = self._jobs.view[feed_id]
-            if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
-                raise
-            self._tell_waiting(feed, feed.definition, str(away))
-            again_s = self._postponed.begin(feed_id)
-            _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
-            return None
+    def _postpone(self, feed_id: FeedId, away: RetryError) -> None:
+        """Postpone a feed whose sink does not answer. Raises ``away`` if partitions wait for the feed."""
+        feed = self._jobs.view[feed_id]
+        if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
+            raise away
+        self._tell_waiting(feed, feed.definition, str(away))
+        again_s = self._postponed.begin(feed_id)
+        _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
 
     def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
         """Store in the feed's state what it waits for.
@@ -220,31 +228,86 @@ class QueryFeeds:
                 pause_s,
             )
 
-    def _advance(self, feed_id: FeedId) -> Announce | None:
-        """Advance one feed until partitions have to be told something, or there is nothing to do."""
+    def _advance(self, feed_ids: Iterable[FeedId], told: dict[FeedId, Announce]) -> list[FeedId]:
+        """Do the next step of each feed; return the feeds of which something was stored, since they have
+        another one.
+
+        What partitions have to be told is put into ``told``. What takes long is done for all feeds at once,
+        and what it leads to is stored in one transaction. An end is stored at once: it may free the topics
+        that a later feed wants.
+        """
+        going: list[FeedId] = []
+        started: list[StateRecord] = []
+        takeovers: list[FeedDefinition] = []
+        prepares: dict[FeedId, tuple[FeedDefinition, Prepare]] = {}
+        for feed_id in feed_ids:
+            try:
+                match self._next(feed_id):
+                    case definition, TakeOver():
+                        takeovers.append(definition)
+                    case _, StoreState(record) if record.state is FeedState.RUNNING:
+                        started.append(record)
+                    case _, StoreState(record):
+                        self._jobs.store(record)
+                        going.append(feed_id)
+                    case definition, Prepare() as prepare:
+                        prepares[feed_id] = definition, prepare
+                    case _, Announce() as announce:
+                        told[feed_id] = announce
+            except RetryError as away:
+                self._postpone(feed_id, away)
+        self._fence_ended([told[feed_id] for feed_id in feed_ids if feed_id in told])
+        going += self._take_over(takeovers)
+        started += self._prepared(prepares)
+        self._jobs.store(*started)
+        going += [record.feed_id for record in started]
+        self._markers.begin(going)
+        return sorted(going)
+
+    def _next(self, feed_id: FeedId) -> tuple[FeedDefinition, Step] | None:
+        """Return the next step of a feed, or ``None`` when there is nothing to do now."""
+        feed, preparation = self._jobs.view[feed_id], self._preparation
+        definition = feed.definition
+        if definition is None:
+            return None
+        step = self._step(feed, definition)
+        match step:
+            case Announce(message=Register()) | Prepare():
+                if fault := preparation.fault(definition):
+                    return definition, StoreState(failed(definition, fault, feed.stored_topics))
+                if self._waits_for_topics(definition) or (self._present and isinstance(step, Announce)):
+                    return None
+        return definition, step
+
+    def _prepared(self, due: Mapping[FeedId, tuple[FeedDefinition, Prepare]]) -> list[StateRecord]:
+        """Prepare feeds; return the states in which they start, or in which they have failed.
+
+        The topics of all are announced in one transaction, before any of them is created.
+        """
         preparation = self._preparation
-        while True:
-            feed = self._jobs.view[feed_id]
-            if feed.definition is None:
-                return None
-            match self._fenced_step(feed, feed.definition):
-                case TakeOver():
-                    self._take_over(feed.definition)
-                case StoreState(record):
-                    self._jobs.store(record)
-                case Announce(message=Register()) | Prepare() if fault := preparation.fault(feed.definition):
-                    self._jobs.store(failed(feed.definition, fault, feed.stored_topics))
-                case Announce(message=Register()) | Prepare() if self._waits_for_topics(feed.definition):
-                    return None
-                case Prepare() as prepare:
-                    self._jobs.store(preparation.prepared(feed.definition, prepare))
-                case Announce(message=Register()) if self._present:
-                    return None
-                case Announce() as announce:
-                    return announce
-                case _:
-                    return None
-            self._markers.begin([feed_id])
+        announced = self._of_those_that_can(lambda each: preparation.announcement(*each), due)
+        news = {feed_id: state for feed_id, state in announced.items() if state is not None}
+        failed_ = [state for state in news.values() if state.state is FeedState.FAILED]
+        promised = [state for state in news.values() if state.state is not FeedState.FAILED]
+        self._jobs.store(*promised)
+        preparation.create_early(promised)
+        left = announced.keys() - {state.feed_id for state in failed_}
+        going = {feed_id: each for feed_id, each in due.items() if feed_id in left}
+        return [*failed_, *self._of_those_that_can(lambda each: preparation.begun(*each), going).values()]
+
+    def _of_those_that_can(
+        self,
+        prepare: Callable[[tuple[FeedDefinition, Prepare]], ResultT],
+        due: Mapping[FeedId, tuple[FeedDefinition, Prepare]],
+    ) -> dict[FeedId, ResultT]:
+        """Return the results for all feeds at once; a feed whose sink does not answer is postponed."""
+        done: dict[FeedId, ResultT] = {}
+        for feed_id, call in self._together.call(prepare, due).items():
+            try:
+                done[feed_id] = call.result()
+            except RetryError as away:
+                self._postpone(feed_id, away)
+        return done
 
     def _step(self, feed: FeedView, definition: FeedDefinition) -> Step:
         begins_here = feed.runs_on(Engine.SPARK) and feed.current_takeover is not None
@@ -291,29 +354,40 @@ class QueryFeeds:
     def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
         return self._acknowledgements(feed_id, epoch).by_partition()
 
-    def _take_over(self, definition: FeedDefinition) -> None:
-        """Take the feed over from the epoch before: fence its owner, then store where to go on.
+    def _take_over(self, definitions: Sequence[FeedDefinition]) -> list[FeedId]:
+        """Take feeds over from the epochs before: fence their owners, then store where to go on.
 
         These are steps H2 and H3 of docs/protocols/hand-over.md, and N2 and N3 of
         docs/protocols/accept-cluster.md.
-        """
-        self._markers.fence(definition)
-        self._jobs.read_to_end()
-        taken = due_takeover(self._jobs.view[definition.id], definition)
-        if taken is not None:
-            self._jobs.store(taken)
-            _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
 
-    def _fenced_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
-        """Return the feed's next step.
-
-        Before partitions forget a feed, whoever writes its markers is fenced (step E2).
+        All feeds are fenced before the jobs topic is read to its end, once for all. Returns the feeds.
         """
-        step = self._step(feed, definition)
-        if needs_fence(feed, step) and definition.id not in self._fenced:
-            self._markers.fence(definition)
-            self._fenced.add(definition.id)
-        return step
+        if not definitions:
+            return []
+        self._markers.fence_all(definitions)
+        try:
+            self._jobs.read_to_end()
+        except RetryError as away:
+            for definition in definitions:
+                self._postpone(definition.id, away)
+            return []
+        due = [due_takeover(self._jobs.view[each.id], each) for each in definitions]
+        taken = [each for each in due if each is not None]
+        self._jobs.store(*taken)
+        for each in taken:
+            _log.info("feed %s is taken over at %s", each.feed_id, each.high_water or each.start)
+        return [definition.id for definition in definitions]
+
+    def _fence_ended(self, told: Iterable[Announce]) -> None:
+        """Fence whoever writes the markers of ended feeds, before partitions forget them (step E2)."""
+        due: list[FeedDefinition] = []
+        for announce in told:
+            feed_id = announce.message.feed_id
+            feed = self._jobs.view[feed_id]
+            if feed_id not in self._fenced and feed.definition is not None and needs_fence(feed, announce):
+                due.append(feed.definition)
+        self._markers.fence_all(due)
+        self._fenced.update(definition.id for definition in due)
 
     def _waits_for_topics(self, definition: FeedDefinition) -> bool:
         """Return whether an ended feed may still write to the topics that this one wants."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from tidegate.changefeed.definition.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin
@@ -28,6 +30,7 @@ from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProduc
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
 from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer, OwnMarkerProducer
 from tidegate.spark.changefeed.query_sinks import QuerySinks
+from tidegate.spark.changefeed.side_by_side import SideBySide, require_all
 
 #: How long another cluster may take to fence the writers of an ended feed; seconds.
 _SINK_S: Final = 10.0
@@ -56,7 +59,10 @@ class QueryMarkers:
         self._jobs = jobs
         self._sinks = sinks
         self._schema_id = schema_id
+        self._together = SideBySide("markers of feeds")
         self._markers: dict[FeedId, FeedMarkers] = {}
+        #: How many markers were written for feeds, by writers that are closed.
+        self._written: Counter[FeedId] = Counter()
 
     def begin(self, feed_ids: Iterable[FeedId]) -> None:
         """Do step M0 for those of the feeds that have a start, before a checkpoint names them.
@@ -67,23 +73,34 @@ class QueryMarkers:
         for feed_id, markers in list(self._markers.items()):
             feed = self._jobs.view[feed_id]
             if markers.epoch != feed.epoch or not self._marks(feed):
-                self._markers.pop(feed_id).close()
-        opened: dict[FeedId, FeedProducers] = {}
+                self._close(feed_id)
+        due: dict[FeedId, FeedView] = {}
         for feed_id in feed_ids:
             feed = self._jobs.view[feed_id]
             if feed_id not in self._markers and feed.definition is not None and self._marks(feed):
-                opened[feed_id] = self._open(feed, feed.definition)
+                due[feed_id] = feed
+        opening = self._together.call(self._open, due)
+        opened = {feed_id: call.result() for feed_id, call in opening.items() if call.exception() is None}
         if opened:
             self._begin(opened)
+        require_all(opening)
 
     def feeds(self) -> tuple[FeedId, ...]:
         """Return the feeds that have markers here."""
         return tuple(self._markers)
 
+    def written(self) -> Counter[FeedId]:
+        """Return how many markers were written for each feed."""
+        return self._written + Counter({feed_id: each.written for feed_id, each in self._markers.items()})
+
     def fence(self, definition: FeedDefinition) -> None:
         """Fence whoever has run the feed (step H2 of docs/protocols/hand-over.md, E2 of
         docs/protocols/ends-of-feeds.md)."""
         open_producer(self._connection, progress_id(self._app_id, definition.id)).close()
+
+    def fence_all(self, definitions: Iterable[FeedDefinition]) -> None:
+        """Do the same for each of the feeds."""
+        require_all(self._together.call(self.fence, {each.id: each for each in definitions}))
 
     def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
         """Fence whoever may write markers of an ended feed (step E5 of docs/protocols/ends-of-feeds.md).
@@ -108,34 +125,51 @@ class QueryMarkers:
                 markers.apply(report)
 
     def publish(self) -> None:
-        """Persist the progress of each feed, and write the markers that are due (steps M2 and M3).
+        """Persist progress, and write the markers that are due (steps M2 and M3), several feeds at a time.
 
         Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
-        marker is refused fails. Raises ``DeliveryError`` when another query runs these feeds.
+        marker is refused fails. What keeps one feed from its markers keeps no other: it is raised when all
+        others are done. Raises ``DeliveryError`` when another query runs these feeds.
         """
-        for feed_id, markers in list(self._markers.items()):
+        faults: list[Exception] = []
+        for feed_id, call in self._together.call(FeedMarkers.publish, self._markers).items():
             try:
-                progress = markers.publish()
-            except (FeedError, RecordRefused) as error:
-                state = self._jobs.view[feed_id].current_state
-                if state is not None:
-                    self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
-            except DeliveryError as error:
-                self._jobs.read_to_end()
-                feed = self._jobs.view[feed_id]
-                if feed.epoch == markers.epoch and feed.status not in ENDED:
-                    raise
-                _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
-                self._markers.pop(feed_id).close()
-            else:
-                if progress is not None:
-                    self._jobs.view.apply(progress.key, progress.to_bytes())
-                self._tell_held(feed_id, markers.held)
+                self._published(feed_id, call)
+            except (RetryError, DeliveryError) as error:
+                faults.append(error)
+        if faults:
+            raise faults[0]
+
+    def _published(self, feed_id: FeedId, call: Future[ProgressRecord | None]) -> None:
+        markers = self._markers[feed_id]
+        try:
+            progress = call.result()
+        except (FeedError, RecordRefused) as error:
+            state = self._jobs.view[feed_id].current_state
+            if state is not None:
+                self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
+        except DeliveryError as error:
+            self._jobs.read_to_end()
+            feed = self._jobs.view[feed_id]
+            if feed.epoch == markers.epoch and feed.status not in ENDED:
+                raise
+            _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
+            self._close(feed_id)
+        else:
+            if progress is not None:
+                self._jobs.view.apply(progress.key, progress.to_bytes())
+            self._tell_held(feed_id, markers.held)
 
     def close(self) -> None:
         """Close the clients of brokers."""
+        self._together.close()
         for markers in self._markers.values():
             markers.close()
+
+    def _close(self, feed_id: FeedId) -> None:
+        markers = self._markers.pop(feed_id)
+        self._written[feed_id] += markers.written
+        markers.close()
 
     def _tell_held(self, feed_id: FeedId, sentence: str) -> None:
         """Store in the state of a running feed whether it is held, and why."""
@@ -157,7 +191,9 @@ class QueryMarkers:
             ends = self._ends(feed.definition, feed.current_state)
             self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
 
-    def _open(self, feed: FeedView, definition: FeedDefinition) -> FeedProducers:
+    def _open(self, feed: FeedView) -> FeedProducers:
+        definition = feed.definition
+        assert definition is not None
         home = open_producer(self._connection, progress_id(self._app_id, definition.id))
         state = feed.current_state
         if state is None or not state.sink_cluster:

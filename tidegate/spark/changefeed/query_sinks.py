@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from tidegate.access.destinations import Destinations
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.definition.sink import SinkUri
@@ -15,7 +17,7 @@ from tidegate.errors import SinkHeld
 class QuerySinks:
     """The Kafka clusters of a query's sinks, by the servers that sink URIs name.
 
-    ``patience_s`` is how long each is waited for.
+    ``patience_s`` is how long each is waited for. Any thread may use it.
     """
 
     def __init__(self, connection: KafkaConnection, patience_s: float) -> None:
@@ -24,6 +26,7 @@ class QuerySinks:
         self._clusters = SinkClusters(connection.bootstrap_servers)
         self._own_id = ""
         self._admins: dict[str, TopicAdmin] = {}
+        self._opening = Lock()
 
     @property
     def destinations(self) -> Destinations:
@@ -48,10 +51,15 @@ class QuerySinks:
         A client that has seen another cluster is replaced.
         """
         servers = connection.bootstrap_servers
-        admin = self._admins.get(servers)
-        if admin is None or admin.is_over:
-            admin = self._admins[servers] = open_admin(connection, self._patience_s)
-        return admin
+        with self._opening:
+            admin = self._admins.get(servers)
+            if admin is None or admin.is_over:
+                admin = self._admins[servers] = open_admin(connection, self._patience_s)
+            return admin
+
+    def own_admin(self) -> TopicAdmin:
+        """Return a client for the topics of the query's own cluster."""
+        return self.admin(self._connection)
 
     def cluster_of(self, definition: FeedDefinition) -> str:
         """Return the id of the cluster that the feed's sink is on; empty for the query's own, whatever its
@@ -61,6 +69,10 @@ class QuerySinks:
         """
         known = self._clusters.cluster_of(definition.sink)
         return self.learn(definition) if known is None else known
+
+    def known_cluster(self, definition: FeedDefinition) -> str | None:
+        """Return the id that the cluster of the feed's sink told last; ``None`` if it has not been asked."""
+        return self._clusters.cluster_of(definition.sink)
 
     def learn(self, definition: FeedDefinition) -> str:
         """Return the same id, asked for again if only an address tells it. Raises as ``cluster_of`` does."""
@@ -87,7 +99,7 @@ class QuerySinks:
 
     def _own(self) -> str:
         """Return the id of the query's own cluster, which is asked for it once."""
-        self._own_id = self._own_id or self.admin(self._connection).cluster_id()
+        self._own_id = self._own_id or self.own_admin().cluster_id()
         return self._own_id
 
 

@@ -19,11 +19,12 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.errors import FeedError, StatementError
 from tidegate.spark.changefeed import partition_round
-from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query
+from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query, query_name
 from tidegate.spark.changefeed.progress import Metrics
 from tidegate.spark.platform.executors import Needs
 from tidegate.spark.platform.kafka_source import consumers_for
-from tidegate.spark.platform.session import Placement, placed_session
+from tidegate.spark.platform.logs import configure_java_logs
+from tidegate.spark.platform.session import Placement, has_session, placed_session
 from tidegate.spark.platform.signals import asked_to_end
 
 _LOOK_S: Final = 1
@@ -85,20 +86,25 @@ def run_changefeeds(
     placement: Placement,
     started: Callable[[StreamingQuery], object] = lambda _: None,
     metrics: Metrics | None = None,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
 
-    Raises the exception that the query ended with. Only the main thread may call it.
+    If Spark runs in this process already, the query runs there, and other queries go on. Otherwise
+    ``as_json`` says that Spark's own log lines are JSON. Raises the exception that the query ended with. Only
+    the main thread may call it.
     """
     keep_files_private()
     access = ready.options.access
     needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri, access)
     config = {**access.for_spark(), **consumers_for(ready.log.partitions)}
-    session = placed_session(f"tidegate {ready.options.app_id}", placement, needs, config)
-    try:
-        with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
+    alone = not has_session()
+    name = query_name(ready.options.app_id)
+    with placed_session(name, placement, needs, config) as session, asked_to_end() as asked:
+        if alone and as_json:
+            configure_java_logs(session)
+        with changefeed_query(session, ready, metrics, alone=alone) as query:
             started(query)
             while not query.awaitTermination(_LOOK_S) and not asked.is_set():
                 pass
-    finally:
-        session.stop()

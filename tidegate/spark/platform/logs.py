@@ -1,19 +1,41 @@
 """Log lines of the driver: structlog writes tidegate's, the standard library those of clients, in one format.
 
-Spark's own lines come from Java, by log4j, in their own format.
+Spark's own lines come from Java, by log4j. They have the format of people unless `configure_java_logs` gives
+them the JSON of the other lines.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from typing import Any, Final
 
 import structlog
+from pyspark.sql import SparkSession
 
 from tidegate.redaction import redacted
 
 _KAFKA: Final = "tidegate.kafka"
+#: The form of Java's lines: the keys are those of Python's lines.
+_JAVA_LINE: Final = {
+    "event": {"$resolver": "message", "stringified": True},
+    "level": {
+        "$resolver": "caseConverter",
+        "case": "lower",
+        "input": {"$resolver": "level", "field": "name"},
+    },
+    "logger": {"$resolver": "logger", "field": "name"},
+    "timestamp": {
+        "$resolver": "timestamp",
+        "pattern": {"format": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'", "timeZone": "UTC"},
+    },
+    "exception": {
+        "$resolver": "exception",
+        "field": "stackTrace",
+        "stackTrace": {"stringified": True},
+    },
+}
 _SHARED: Final[list[structlog.types.Processor]] = [
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
@@ -48,6 +70,27 @@ def configure_logs(level: str, *, as_json: bool) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def configure_java_logs(session: SparkSession) -> None:
+    """Have the driver's Java write its lines as JSON to standard error, from now on.
+
+    What it said before is text. Python workers and executors of a cluster write their own logs, as before.
+    """
+    java = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
+    context = java.LogManager.getContext(False)
+    config = context.getConfiguration()
+    layout = java.layout.template.json.JsonTemplateLayout.newBuilder()
+    layout = layout.setConfiguration(config).setEventTemplate(json.dumps(_JAVA_LINE)).build()
+    appender = java.core.appender.ConsoleAppender.newBuilder().setName("tidegate").setLayout(layout)
+    target = java.core.appender.ConsoleAppender.Target.SYSTEM_ERR
+    appender = appender.setTarget(target).build()
+    appender.start()
+    root = config.getRootLogger()
+    for name in list(root.getAppenders()):
+        root.removeAppender(name)
+    root.addAppender(appender, None, None)
+    context.updateLoggers()
 
 
 def _redacted(_: object, __: str, line: Any) -> Any:

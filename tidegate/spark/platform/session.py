@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,10 @@ _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 #: Options of sources that Spark must not show in plans: Spark's default, and those that
 #: `tidegate.spark.platform.kafka_source` sets.
 _SECRETS: Final = "(?i)url|password|jaas|keystore"
+_FOR_STREAMS: Final = {
+    "spark.sql.redaction.options.regex": _SECRETS,
+    "spark.sql.adaptive.enabled": "false",  # streams do not support it, and would log that
+}
 _LOOPBACK: Final = "127.0.0.1"
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -60,16 +65,34 @@ def submitted_conf() -> Mapping[str, str]:
     return dict(SparkConf().getAll())
 
 
+def has_session() -> bool:
+    """Return whether Spark runs in this process already: then its session is of others, too."""
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - the session of any thread counts
+
+
+@contextmanager
 def placed_session(
     name: str, placement: Placement, needs: Needs, config: Mapping[str, str] = _NOTHING
-) -> SparkSession:
-    """Return a session where a job is placed, with executors that have what its tasks need.
+) -> Iterator[SparkSession]:
+    """Yield a session where a job is placed, with executors that have what its tasks need.
 
-    The placement's properties win over those of ``config``. Raises as ``start_session`` and
-    ``prepare_executors`` do.
+    It is stopped at the end of the ``with``. If Spark runs in this process already, the job runs there, in a
+    session with settings of its own, and nothing is stopped: other queries go on. The placement's properties
+    win over those of ``config``. Raises as ``start_session`` and ``prepare_executors`` do.
     """
+    is_ours = not has_session()
+    session = _new_session(name, placement, config) if is_ours else _session_beside()
     try:
-        session = start_session(
+        prepare_executors(session, placement.py_files, needs)
+        yield session
+    finally:
+        if is_ours:
+            session.stop()
+
+
+def _new_session(name: str, placement: Placement, config: Mapping[str, str]) -> SparkSession:
+    try:
+        return start_session(
             name,
             master=placement.master or None,
             jars=placement.jars,
@@ -82,11 +105,13 @@ def placed_session(
             f"Spark cannot start at {placement.master or 'the place that spark-submit names'}: "
             f"{words_of(error)} The logs of its master and workers say more. {PAGE}"
         ) from None
-    try:
-        prepare_executors(session, placement.py_files, needs)
-    except BaseException:
-        session.stop()
-        raise
+
+
+def _session_beside() -> SparkSession:
+    """Return a session of the Spark that runs already."""
+    session = SparkSession.builder.getOrCreate().newSession()
+    for key, value in _FOR_STREAMS.items():
+        session.conf.set(key, value)
     return session
 
 
@@ -116,10 +141,7 @@ def start_session(
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     elif jars is not None and not submitted():
         builder = builder.config("spark.jars.packages", connector())
-    builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    # streams do not support it, and would log that
-    builder = builder.config("spark.sql.adaptive.enabled", "false")
-    for key, value in config.items():
+    for key, value in {**_FOR_STREAMS, **config}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

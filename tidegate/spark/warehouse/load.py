@@ -108,15 +108,13 @@ def run_load(
     Only the main thread may call it. Raises as ``Loader.run_pass`` does.
     """
     _source(options).tables()  # a feed that cannot be loaded is refused before Spark starts
-    session = placed_session(f"tidegate load {options.app_id}", placement, Needs(spark_tasks.__module__))
-    try:
+    name, needs = f"tidegate load {options.app_id}", Needs(spark_tasks.__module__)
+    with placed_session(name, placement, needs) as session:
         if not follow:
             return load_to_now(session, options, heard)
         with asked_to_end() as ended:
             follow_load(session, options, ended, heard, waits)
         return None
-    finally:
-        session.stop()
 
 
 def go_on(loading: Loader, interval_s: float, ended: threading.Event, heard: Heard, waits: Waits) -> None:

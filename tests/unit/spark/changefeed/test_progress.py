@@ -18,6 +18,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.observed_figures import FIGURES
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 
 _STATUS = {
@@ -106,6 +107,33 @@ def test_metrics_count_what_was_answered() -> None:
     } <= set(_text(metrics))
 
 
+def test_figures_are_those_of_the_last_batch_alone() -> None:
+    markers = {FeedId("bank"): 3, FeedId("gone"): 1}
+    metrics = Metrics()
+    progress = QueryProgress(metrics, dict, _high_waters, markers=lambda: markers)
+    progress.round_done("records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), _figures(1, 6, 11, 40)])
+    progress.batch_done(8)
+    first = dict(progress.figures())
+    markers[FeedId("bank")] = 5
+    progress.round_done("records", 1.5, [_figures(1, 2, 3, 43, status={**_STATUS, "quarantined_ranges": 1})])
+    progress.batch_done(9)
+    second = dict(progress.figures())
+    assert tuple(second) == FIGURES
+    for each in (first, second):
+        lag_ms = each.pop("resolved_lag_ms")
+        assert lag_ms is not None
+        assert lag_ms >= 5_000
+    assert first == {"records": 21, "rows": 11, "markers": 4, "parked_ranges": 1, "quarantined_ranges": 3}
+    assert second == {"records": 3, "rows": 2, "markers": 2, "parked_ranges": 2, "quarantined_ranges": 4}
+    assert 'tidegate_markers_total{feed="bank"} 5.0' in _text(metrics)
+
+
+def test_a_query_whose_feeds_have_no_high_water_has_no_lag() -> None:
+    progress = QueryProgress(Metrics(), dict, dict)
+    progress.batch_done(0)
+    assert progress.figures()["resolved_lag_ms"] is None
+
+
 def test_a_log_whose_end_cannot_be_had_has_no_lag() -> None:
     def away() -> Mapping[int, int]:
         raise RetryError("away")
@@ -117,7 +145,7 @@ def test_a_log_whose_end_cannot_be_had_has_no_lag() -> None:
 
 def test_every_metric_is_on_the_page_with_its_labels() -> None:
     metrics = Metrics()
-    progress = QueryProgress(metrics, lambda: {0: 30}, _high_waters)
+    progress = QueryProgress(metrics, lambda: {0: 30}, _high_waters, markers=lambda: {FeedId("bank"): 1})
     progress.round_done(
         "records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), Answer(0, "incident", b"{}")]
     )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 import structlog
 
+from tests.spark_session import skip_without_java
 from tidegate.redaction import remember_secret
 from tidegate.spark.platform.logs import configure_logs
 
@@ -67,3 +70,26 @@ def test_what_the_kafka_client_says_below_a_warning_is_left_out(level: str, told
         for each in (_KAFKA.info, _KAFKA.warning, _KAFKA.error):
             each("said")
     assert [json.loads(line)["level"] for line in lines.getvalue().splitlines()] == told
+
+
+_BY_JAVA = """
+from tests.spark_session import running_session
+from tidegate.spark.platform.logs import configure_java_logs
+
+with running_session("logs") as session:
+    configure_java_logs(session)
+    log4j = session.sparkContext._jvm.org.apache.logging.log4j
+    trouble = session.sparkContext._jvm.java.lang.IllegalStateException("torn")
+    log4j.LogManager.getLogger("of.java").error("said \\"so\\"\\nin two lines", trouble)
+"""
+
+
+@pytest.mark.slow
+def test_lines_of_java_have_the_form_of_those_of_python() -> None:
+    skip_without_java()
+    ended = subprocess.run([sys.executable, "-c", _BY_JAVA], capture_output=True, text=True, check=True)
+    (line,) = [line for line in ended.stderr.splitlines() if "of.java" in line]
+    said = json.loads(line)
+    assert (said["event"], said["level"], said["logger"]) == ('said "so"\nin two lines', "error", "of.java")
+    assert datetime.fromisoformat(said["timestamp"]).tzinfo == UTC
+    assert said["exception"].startswith("java.lang.IllegalStateException: torn")

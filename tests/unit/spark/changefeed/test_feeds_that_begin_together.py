@@ -1,0 +1,222 @@
+"""Feeds that begin in one batch: what takes long is done for all at once, and each goes its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from threading import Barrier
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandTable
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.lifecycle.control import (
+    Activate,
+    Active,
+    ControlMessage,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+)
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.output_topic import TopicOrigin
+from tidegate.changefeed.lifecycle.registration import Prepare
+from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import Record
+from tidegate.hlc import Timestamp
+from tidegate.processor.config import ProcessorConfig
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.jobs_topic import JobsTopic, open_producer
+from tidegate.spark.changefeed.query import Query
+from tidegate.spark.changefeed.preparation import Preparation
+from tidegate.spark.changefeed.query_feeds import QueryFeeds
+
+pytestmark = pytest.mark.broker
+
+_TABLE = HandTable.of(104, "plain").descriptor
+_NAMES = ("first", "second", "third")
+_MEET_S = 60
+
+
+class DriverDied(Exception):
+    """Whatever it had in memory is gone."""
+
+
+@pytest.fixture
+def topics(broker: KafkaBroker, topic_prefix: str) -> Topics:
+    topics = Topics(f"{topic_prefix}app", topic_prefix)
+    for topic in (topics.log, topics.jobs, topics.control_acks):
+        create_topic(broker.bootstrap, topic)
+    return topics
+
+
+@pytest.fixture
+def new(broker: KafkaBroker, topics: Topics, topic_prefix: str) -> Sequence[FeedDefinition]:
+    """Feeds that nobody has told partitions of yet."""
+    definitions = [
+        replace(
+            activation(
+                [_TABLE],
+                replace(WITH_MARKERS, topic_prefix=f"{topic_prefix}{name}-"),
+                feed_id=name,
+                sink_uri=f"kafka://{broker.bootstrap}",
+            ).definition,
+            engine=Engine.SPARK,
+        )
+        for name in _NAMES
+    ]
+    _write(broker, topics, [DefinitionRecord(each) for each in definitions])
+    return definitions
+
+
+def _write(broker: KafkaBroker, topics: Topics, records: Sequence[JobRecord]) -> None:
+    with closing(open_producer(KafkaConnection(broker.bootstrap), f"{topics.app_id}-spark-jobs")) as writer:
+        writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in records])
+
+
+def _query_feeds(broker: KafkaBroker, topics: Topics) -> QueryFeeds:
+    query = Query("query", KafkaConnection(broker.bootstrap), topics.log, 1, "", ProcessorConfig())
+    feeds = QueryFeeds(query, topics, 1)
+    feeds._jobs.read_to_end()
+    return feeds
+
+
+def _told(feeds: QueryFeeds) -> dict[FeedId, type[ControlMessage]]:
+    return {message.feed_id: type(message) for message, _ in feeds.announcements()}
+
+
+def _register(feeds: QueryFeeds, definitions: Sequence[FeedDefinition]) -> None:
+    """The round that tells partitions of the feeds."""
+    assert _told(feeds) == dict.fromkeys([each.id for each in definitions], Register)
+    (table,) = {each.tables[0] for each in definitions}
+    known = (KnownTable(table, _TABLE.id),)
+    acks = [Registered(each.id, FIRST_EPOCH, 0, 0, Timestamp(7), known) for each in definitions]
+    feeds.take([Answer(0, "ack", ack.to_bytes()) for ack in acks])
+
+
+def _states(broker: KafkaBroker, topics: Topics) -> dict[FeedId, FeedState]:
+    """As they stand on the jobs topic."""
+    return {
+        each: feed.status
+        for each, feed in Jobs(KafkaConnection(broker.bootstrap), topics.app_id).view().feeds()
+    }
+
+
+def test_topics_of_feeds_that_begin_together_are_created_at_once(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met, begun = Barrier(len(new)), Preparation.begun
+
+    def meet(self: Preparation, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
+        met.wait(_MEET_S)  # nobody begins before all are there
+        return begun(self, definition, prepare)
+
+    monkeypatch.setattr(Preparation, "begun", meet)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        told = feeds.announcements()
+        activations = [message for message, _ in told if isinstance(message, Activate)]
+        assert [each.feed_id for each in activations] == [each.id for each in new]
+        assert {each.start for each in activations} == {Timestamp(7)}
+        assert _states(broker, topics) == dict.fromkeys([each.id for each in new], FeedState.STARTING)
+        assert feeds.high_waters().keys() == {each.id for each in new}, "M0 is done before a checkpoint comes"
+        feeds.take([Answer(0, "ack", Active(each.id, FIRST_EPOCH, 0).to_bytes()) for each in new])
+        assert _told(feeds) == {}
+        assert _states(broker, topics) == dict.fromkeys([each.id for each in new], FeedState.RUNNING)
+
+
+def test_one_request_creates_the_topics_of_all_feeds_once_they_are_announced(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    announced: list[set[str]] = []
+    create_early = TopicAdmin.create_early
+
+    def create(self: TopicAdmin, specs: Sequence[TopicSpec]) -> None:
+        view = Jobs(KafkaConnection(broker.bootstrap), topics.app_id).view()
+        announced.append({each for each, feed in view.feeds() if feed.stored_topics})
+        asked.append([spec.name for spec in specs])
+        create_early(self, specs)
+
+    monkeypatch.setattr(TopicAdmin, "create_early", create)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert set(_told(feeds).values()) == {Activate}
+        assert asked == [[f"{each.options.topic_prefix}plain" for each in new]]
+        assert announced == [{each.id for each in new}]
+        stored = [topic for each in new for topic in feeds._jobs.view[each.id].stored_topics]
+        assert {topic.origin for topic in stored} == {TopicOrigin.CREATED}
+
+
+def test_topics_that_no_request_created_early_are_created_one_by_one(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TopicAdmin, "create_early", lambda *_: None)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert set(_told(feeds).values()) == {Activate}
+
+
+def test_a_feed_that_cannot_begin_fails_alone(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
+) -> None:
+    create_topic(broker.bootstrap, f"{new[1].options.topic_prefix}plain")  # somebody else's
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert _told(feeds) == {new[0].id: Activate, new[1].id: Remove, new[2].id: Activate}
+        states = _states(broker, topics)
+        assert states.pop(new[1].id) is FeedState.FAILED
+        assert set(states.values()) == {FeedState.STARTING}
+
+
+def test_a_driver_that_dies_when_topics_exist_and_no_start_is_stored_leaves_them_to_the_next(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The starts of all feeds are in one transaction: either all are stored, or nobody was told one."""
+    store = JobsTopic.store
+
+    def die(self: JobsTopic, *records: JobRecord) -> None:
+        if any(isinstance(each, StateRecord) and each.state is FeedState.STARTING for each in records):
+            raise DriverDied
+        store(self, *records)
+
+    with monkeypatch.context() as patch, closing(_query_feeds(broker, topics)) as feeds:
+        patch.setattr(JobsTopic, "store", die)
+        _register(feeds, new)
+        with pytest.raises(DriverDied):
+            feeds.announcements()
+    assert _states(broker, topics) == dict.fromkeys([each.id for each in new], FeedState.PENDING)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert _told(feeds) == dict.fromkeys([each.id for each in new], Activate)
+
+
+def test_a_driver_that_dies_behind_the_stored_starts_leaves_them_to_the_next(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
+) -> None:
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        before = feeds.announcements()
+    with closing(_query_feeds(broker, topics)) as feeds:
+        assert feeds.announcements() == before, "the stored starts, whatever partitions have applied since"
+
+
+def test_topics_that_an_ended_feed_frees_in_the_same_pass_go_to_the_next_one(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
+) -> None:
+    """A feed that fails before it has topics holds none: a later one that wants them begins."""
+    refused = replace(new[0], id=FeedId("a"), sink_uri=f"kafka://{broker.bootstrap}?tls_enabled=true")
+    heir = replace(new[0], id=FeedId("b"))
+    _write(broker, topics, [DefinitionRecord(each) for each in (refused, heir)])
+    with closing(_query_feeds(broker, topics)) as feeds:
+        told = _told(feeds)
+        assert told[heir.id] is Register
+        assert feeds._jobs.view[refused.id].status is FeedState.FAILED

@@ -1,0 +1,122 @@
+"""The markers of a query's feeds: they are written at once, and no feed keeps another from its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from threading import Barrier
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandTable
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedId, FeedState
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, ProgressRecord, StateRecord
+from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topics import Topics
+from tidegate.delivery.producer_ids import progress_id
+from tidegate.errors import DeliveryError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ActiveFeed
+from tidegate.processor.checkpoint import PartitionProgress
+from tidegate.raftlog.entry import Offset
+from tidegate.spark.changefeed.feed_markers import FeedMarkers
+from tidegate.spark.changefeed.jobs_topic import JobsTopic, open_producer
+from tidegate.spark.changefeed.query_markers import QueryMarkers
+from tidegate.spark.changefeed.query_sinks import QuerySinks
+
+pytestmark = pytest.mark.broker
+
+_NAMES = ("first", "second", "third")
+_MEET_S = 60
+_H = ResolvedTimestamp(Timestamp(1_000))
+
+
+@pytest.fixture
+def topics(broker: KafkaBroker, topic_prefix: str) -> Topics:
+    topics = Topics(f"{topic_prefix}app", topic_prefix)
+    create_topic(broker.bootstrap, topics.jobs)
+    return topics
+
+
+@pytest.fixture
+def running(broker: KafkaBroker, topic_prefix: str) -> Sequence[Activate]:
+    """Feeds whose topics exist."""
+    feeds = [
+        activation(
+            [HandTable.of(104, "plain").descriptor],
+            replace(WITH_MARKERS, topic_prefix=f"{topic_prefix}{name}-"),
+            feed_id=name,
+            output_partitions=1,
+            sink_uri=f"kafka://{broker.bootstrap}",
+        )
+        for name in _NAMES
+    ]
+    for feed in feeds:
+        create_topic(broker.bootstrap, feed.targets[0].topic)
+    return feeds
+
+
+@pytest.fixture
+def markers(broker: KafkaBroker, topics: Topics, running: Sequence[Activate]) -> Iterator[QueryMarkers]:
+    """Their markers, which the query has begun; all of their spans have come to a timestamp."""
+    connection = KafkaConnection(broker.bootstrap)
+    sinks = QuerySinks(connection, 15.0)
+    with closing(JobsTopic(connection, topics, sinks.admin(connection))) as jobs:
+        for feed in running:
+            jobs.store(
+                DefinitionRecord(replace(feed.definition, engine=Engine.SPARK)),
+                StateRecord(feed.feed_id, FIRST_EPOCH, FeedState.RUNNING, Timestamp(1), feed.targets),
+            )
+        with closing(QueryMarkers(connection, topics.app_id, jobs, sinks, lambda *_: 7)) as markers:
+            markers.begin([feed.feed_id for feed in running])
+            markers.apply(_report(running))
+            yield markers
+
+
+def _report(running: Sequence[Activate]) -> PartitionProgress:
+    (span,) = running[0].targets[0].spans
+    active = tuple(ActiveFeed(feed.feed_id, FIRST_EPOCH) for feed in running)
+    return PartitionProgress(0, Offset(1), active, [span.start], [span.end], [_H])
+
+
+def _persisted(broker: KafkaBroker, topics: Topics) -> dict[FeedId, ResolvedTimestamp | None]:
+    view = Jobs(KafkaConnection(broker.bootstrap), topics.app_id).view()
+    return {feed_id: feed.high_water for feed_id, feed in view.feeds()}
+
+
+def _names(*names: str) -> dict[FeedId, ResolvedTimestamp]:
+    return dict.fromkeys(map(FeedId, names), _H)
+
+
+def test_progress_and_markers_of_feeds_are_written_at_once(
+    broker: KafkaBroker, topics: Topics, markers: QueryMarkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met, publish = Barrier(len(_NAMES)), FeedMarkers.publish
+
+    def meet(self: FeedMarkers) -> ProgressRecord | None:
+        met.wait(_MEET_S)  # nobody begins before all are there
+        return publish(self)
+
+    monkeypatch.setattr(FeedMarkers, "publish", meet)
+    markers.publish()
+    assert _persisted(broker, topics) == _names(*_NAMES)
+    assert markers.written() == dict.fromkeys(map(FeedId, _NAMES), 1)
+
+
+def test_a_feed_that_another_query_has_taken_keeps_no_other_from_its_markers(
+    broker: KafkaBroker, topics: Topics, markers: QueryMarkers
+) -> None:
+    connection = KafkaConnection(broker.bootstrap)
+    with closing(open_producer(connection, progress_id(topics.app_id, FeedId("first")))):
+        with pytest.raises(DeliveryError):
+            markers.publish()
+        persisted = _persisted(broker, topics)
+    assert persisted.pop(FeedId("first")) is None
+    assert persisted == _names("second", "third")
+    assert markers.written() == dict.fromkeys(map(FeedId, ("second", "third")), 1)

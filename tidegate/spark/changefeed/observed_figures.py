@@ -1,0 +1,72 @@
+"""Tells tidegate's figures of each batch in Spark's own progress of the query, as an observed metric.
+
+Listeners of Spark (``StreamingQueryListener``), its log of events and ``query.lastProgress`` have them there
+then: ``observedMetrics["tidegate"]``. Spark gives a ``foreachBatch`` no other place for figures. Its sink
+reports no rows (``numOutputRows`` is -1), and metrics that the batch's own jobs observe do not come to the
+query's progress. So the stream itself observes the figures. Spark evaluates the last function of an observed
+metric in the driver, when the batch is over; that function asks for the figures. A batch without progress,
+since it failed, is not told.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Final
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, functions
+
+#: The name of the observed metric.
+OBSERVED: Final = "tidegate"
+#: The figures of a batch, in the order in which Spark shows them.
+FIGURES: Final = ("records", "rows", "markers", "resolved_lag_ms", "parked_ranges", "quarantined_ranges")
+
+#: The figures of the batch that has just ended, by name; ``None`` for one that is not known.
+Figures = Callable[[], Mapping[str, int | None]]
+
+_log = logging.getLogger("tidegate.spark")
+
+
+@contextmanager
+def observed(stream: DataFrame, figures: Figures) -> Iterator[DataFrame]:
+    """Yield the same stream, whose progress has the figures, for as long as the ``with`` lasts."""
+    session = stream.sparkSession
+    context = session.sparkContext
+    # Spark calls the function of `foreachBatch` by this way, too.
+    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    name = f"tidegate_figure_{uuid.uuid4().hex}"
+    java = context._jvm.org.apache.spark.sql.types.DataType  # type: ignore[union-attr]  # noqa: SLF001
+    session._jsparkSession.udf().register(name, _Figure(figures), java.fromJson('"string"'))  # noqa: SLF001
+    try:
+        # The count is of no use, but a metric without an aggregate would be evaluated once, beforehand.
+        columns = (f"try_cast({name}('{each}', count(1)) AS BIGINT) AS {each}" for each in FIGURES)
+        yield stream.observe(OBSERVED, *map(functions.expr, columns))
+    finally:
+        session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+
+
+class _Figure:
+    """A function of Spark that Python answers: the figure of a name, as text.
+
+    Text, since Python's numbers come to Java as ``Integer`` or ``Long``, whichever they fit.
+    """
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def call(self, name: str, _: int) -> str | None:
+        """Return the figure, or ``None`` when it is not known. Raises nothing: the query would end."""
+        try:
+            figure = self._figures().get(name)
+        except Exception:  # figures must not end what they tell of
+            _log.exception("the figure %s of the batch is not known", name)
+            return None
+        return None if figure is None else str(figure)
+
+    class Java:
+        """What Py4J has to know."""
+
+        implements: ClassVar = ["org.apache.spark.sql.api.java.UDF2"]
