@@ -16,13 +16,14 @@ from bench import figures
 from bench.batch_delay import batch_delay
 from bench.catch_up import catch_up_costs
 from bench.durability import commit_time, produce_time
-from bench.endtoend import end_to_end
+from bench.endtoend import LOG_PARTITIONS, end_to_end
 from bench.formats import formats
 from bench.frontier import forward_costs, frontier_costs
 from bench.idle_ranges import idle_ranges
 from bench.kernel_worker import kernel_workers
 from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
+from bench.peers.contest import PeerSizes, contest
 from bench.rangefeed import range_feed_costs
 from bench.report import Report
 from bench.restarts import restarts
@@ -57,6 +58,7 @@ class Sizes:
     intents: int
     subscribed_rows: int
     framed_rows: int
+    peers: PeerSizes
     spark: SparkSizes
 
 
@@ -74,6 +76,7 @@ _FULL: Final = Sizes(
     intents=5_000_000,
     subscribed_rows=600_000,
     framed_rows=400_000,
+    peers=PeerSizes(rows=300_000, rounds=3, seconds=12),
     spark=SparkSizes(rows=400_000, passes=3, cuts=(1, 8), tiny_batches=12, ranges=(10, 1_000, 50_000)),
 )
 _QUICK: Final = Sizes(
@@ -90,6 +93,7 @@ _QUICK: Final = Sizes(
     intents=100_000,
     subscribed_rows=60_000,
     framed_rows=100_000,
+    peers=PeerSizes(rows=100_000, rounds=1, seconds=8),
     spark=SparkSizes(rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000)),
 )
 
@@ -123,6 +127,12 @@ class Bench:
         """A whole worker with the kernel and without it, beside a raw copy."""
         log = orders_log(self.sizes.rows, 4, self.seed)
         self.report.kernel += kernel_workers(log, self.topics, self._directory("kernel"))
+
+    def peers(self) -> None:
+        """tidegate and other software on one job, side by side."""
+        sizes = self.sizes.peers
+        log = updates_log(sizes.rows, LOG_PARTITIONS, self.seed)
+        self.report.peers = contest(log, self.topics, self._directory("peers"), sizes)
 
     def formats(self) -> None:
         """Every format and envelope beside a raw copy."""
@@ -199,6 +209,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "stages": Bench.stages,
     "endtoend": Bench.endtoend,
     "kernel": Bench.kernel,
+    "peers": Bench.peers,
     "formats": Bench.formats,
     "markers": Bench.markers,
     "splits": Bench.splits,

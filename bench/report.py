@@ -24,6 +24,7 @@ from bench.idle_ranges import IdleRanges
 from bench.kernel_worker import KernelWorker
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
+from bench.peers.contest import Contest, PeerNote, PeerResult
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
 from bench.restarts import Restarts
 from bench.served import CopyCost, EventDelay
@@ -53,6 +54,7 @@ class Report:
     commits: dict[str, CommitTime] = field(default_factory=dict)
     throughput: list[Throughput] = field(default_factory=list)
     kernel: list[KernelWorker] = field(default_factory=list)
+    peers: Contest | None = None
     formats: list[FormatResult] = field(default_factory=list)
     marker_lag: MarkerLag | None = None
     split_lag: SplitLag | None = None
@@ -97,6 +99,7 @@ class Report:
             "throughput": [done._asdict() for done in self.throughput],
             "ratios": self.ratios(),
             "kernel": [done._asdict() for done in self.kernel],
+            "peers": self.peers and _peers_json(self.peers),
             "formats": [done._asdict() for done in self.formats],
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
             "split_lag": self.split_lag and self.split_lag._asdict(),
@@ -149,6 +152,8 @@ class Report:
         if self.kernel:
             title = "a whole worker over a raw copy of its rows, by mode of the kernel"
             console.print(_table(title, KernelWorker._fields, self.kernel))
+        if self.peers is not None:
+            _print_peers(console, self.peers)
         if self.range_feed is not None:
             _print_range_feed(console, self.range_feed)
         if self.catch_up is not None:
@@ -196,6 +201,22 @@ def _print_catch_up(console: Console, costs: CatchUpCosts) -> None:
     console.print(_table(title, CatchUpSpeed._fields, costs.speeds))
     title = "live rows beside a feed that catches up, processor time"
     console.print(_table(title, CatchUpBeside._fields, [costs.beside]))
+
+
+def _peers_json(contest: Contest) -> dict[str, Any]:
+    return {
+        "results": [result._asdict() for result in contest.results],
+        "notes": [note._asdict() for note in contest.notes],
+        "skipped": contest.skipped,
+    }
+
+
+def _print_peers(console: Console, contest: Contest) -> None:
+    title = "tidegate and its peers: each row gets the row before it; medians of rounds, same bytes out"
+    console.print(_table(title, PeerResult._fields, contest.results))
+    console.print(_table("what they do not do", PeerNote._fields, contest.notes))
+    for name, reason in contest.skipped.items():
+        console.print(f"{name} was left out: {reason}", highlight=False)
 
 
 def _spark_json(costs: SparkCosts) -> dict[str, Any]:
