@@ -78,6 +78,14 @@ class MeasuredProcess:
         if self._process.wait(timeout_s):
             raise RetryError(f"the measured process ended with {self._process.returncode}:\n{self._tail()}")
 
+    def suspend(self) -> None:
+        """Let it stand still until ``resume``."""
+        self._meter.suspend()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._meter.resume()
+
     def kill(self) -> None:
         """End it as a crash would."""
         self._process.kill()

@@ -16,6 +16,9 @@ from bench.peers.peer_task import PeerTask
 
 _BATCH_RECORDS: Final = 5_000
 _BATCH_BYTES: Final = 1_000_000
+_SESSION_MS: Final = (
+    45_000  # as long as other clients': the bench suspends the process while it fills the topic
+)
 
 
 async def copy(task: PeerTask) -> None:
@@ -33,6 +36,7 @@ async def copy(task: PeerTask) -> None:
         group_id=task.name,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        session_timeout_ms=_SESSION_MS,
     )
     async with producer, consumer:
         sent: list[Awaitable[Any]] = []

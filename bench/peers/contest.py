@@ -5,15 +5,16 @@ tidegate reads the log that these rows come from, by a feed with ``diff``. So al
 values, which are compared byte for byte with those of the reference before a figure counts. Raw copies copy
 these rows.
 
-The first quarter of the rows of a round is warm-up. Its rate is that of the others by the broker's clock. A
-contender that is not done after some seconds is stopped: its figures are those of what it wrote.
+The first tenth of the rows is warm-up. When it is written the contender's process is suspended until all
+other rows are in its topic. From there its figures count, to its last row by the broker's clock. So all begin
+with nothing to do and everything ready, whether they work row by row or in large batches. A contender that is
+not done after some seconds is stopped: its figures are those of what it wrote.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -38,13 +39,12 @@ COPY: Final = "raw copy, confluent-kafka"
 _MODES: Final = {KERNEL: KernelMode.ON, PYTHON: KernelMode.OFF}
 _STATE_OF_WORKER: Final = "RocksDB, changelog topic"
 _LOG_PARTITIONS: Final = 4
-_WARM_UP: Final = 4  # a quarter
-_LEAST_ROWS: Final = 1_000
+_WARM_UP: Final = 10  # a tenth
+_LEAST_ROWS: Final = 500
 _BEGIN_S: Final = 120.0
-_QUIET_S: Final = 1.5
+_QUIET_S: Final = 3.0
 _LOOK_AGAIN_S: Final = 0.05
 _FLUSH_S: Final = 120.0
-_NEVER: Final = float("inf")
 
 
 class PeerSizes(NamedTuple):
@@ -97,13 +97,6 @@ class Contest(NamedTuple):
     skipped: dict[str, str]
 
 
-class Sample(NamedTuple):
-    """How many records the outputs held, and the processor time of the contender at that moment."""
-
-    size: int
-    cpu_s: float
-
-
 def contest(log: BenchLog, topics: BenchTopics, directory: Path, sizes: PeerSizes) -> Contest:
     """Let all contenders do the job. Raises ``RetryError`` where tidegate itself does not."""
     expected = Expected.of(log, _LOG_PARTITIONS)
@@ -136,7 +129,7 @@ def _programs(directory: Path) -> tuple[dict[Peer, Program], dict[str, str]]:
 
 
 class _Arena:
-    """The topics that all read, and what runs a contender on them."""
+    """What runs a contender on topics of its own."""
 
     def __init__(
         self, log: BenchLog, expected: Expected, topics: BenchTopics, directory: Path, seconds: float
@@ -146,46 +139,106 @@ class _Arena:
         self._topics = topics
         self._directory = directory
         self._seconds = seconds
-        self._rows = f"{directory.name}-rows"
-        self._rows_with_before = f"{directory.name}-rows-with-before"
-        self._fill(self._rows_with_before, lambda value: value)
-        self._fill(self._rows, without_row_before)
 
     def peer(self, peer: Peer, program: Program, number: int) -> PeerRound:
         """Run a peer once. Raises ``RetryError`` when it ends, writes nothing or writes other bytes."""
         name = f"{self._directory.name}-{PEERS.index(peer)}-{number}"
         home = self._directory / name
         home.mkdir()
-        target = f"{name}-target"
+        source, target = f"{name}-source", f"{name}-target"
+        self._topics.create(source, OUTPUT_PARTITIONS)
         self._topics.create(target, OUTPUT_PARTITIONS, stamped=True)
-        source = self._rows_with_before if peer.copies else self._rows
+        rows, warm_up = self._expected.rows, len(self._expected.rows) // _WARM_UP
+        change = _as_it_is if peer.copies else without_row_before
+        _fill(self._topics.bootstrap, source, rows[:warm_up], change)
         task = PeerTask(self._topics.bootstrap, source, target, name, str(home))
         log = self._directory / f"{name}.log"
         with MeasuredProcess(program.arguments, task.environment(), log, program.executable) as process:
-            return self._finish(peer.name, process, [target])
+            return self._finish(
+                peer.name,
+                process,
+                [target],
+                warm_up,
+                lambda: _fill(self._topics.bootstrap, source, rows[warm_up:], change),
+            )
 
     def worker(self, name: str, mode: KernelMode, number: int) -> PeerRound:
         """Run tidegate's worker once. Raises ``RetryError`` as ``peer`` does."""
         home = self._directory / f"{mode.value}-{number}"
         home.mkdir()
-        with _worker(self._log, self._topics, home, mode) as (process, outputs):
-            return self._finish(name, process, outputs)
+        log = self._log
+        application = BenchApplication(self._topics, home, _LOG_PARTITIONS, log.tables, WITH_ROW_BEFORE)
+        with application.start_worker(kernel=mode.value) as worker:
+            application.write(log.records[: log.head])
+            application.create_feed(worker)
+        warm_up = log.head + len(log.records) // _WARM_UP
+        application.write(log.records[log.head : warm_up])
+        with application.start_worker(kernel=mode.value) as worker:
+            return self._finish(
+                name,
+                worker,
+                application.outputs,
+                len(self._expected.rows) // _WARM_UP * 4 // 5,  # some transactions are open there
+                lambda: application.write(log.records[warm_up:]),
+            )
 
-    def _finish(self, name: str, process: MeasuredProcess, outputs: Sequence[str]) -> PeerRound:
-        samples, ended_s = _watch(self._topics, process, outputs, len(self._expected.rows), self._seconds)
+    def _finish(
+        self,
+        name: str,
+        process: MeasuredProcess,
+        outputs: Sequence[str],
+        warm_up: int,
+        fill: Callable[[], None],
+    ) -> PeerRound:
+        self._warm_up(process, outputs, warm_up)
+        process.suspend()
+        fill()
+        began_s, begin_cpu_s = time.time(), process.cpu_s
+        process.resume()
+        cpu_s = self._watch(process, outputs, len(self._expected.rows))
+        ended_s = time.time()
         process.stop()
         rows = [message for message in self._topics.messages(outputs) if message.key() is not None]
         self._expected.compare(name, ((row.key(), row.value()) for row in rows))
-        stamps_s = sorted(row.timestamp()[1] / 1e3 for row in rows)
-        return round_of(name, [stamp_s for stamp_s in stamps_s if stamp_s <= ended_s], samples)
+        stamps_s = [row.timestamp()[1] / 1e3 for row in rows]
+        return round_of(name, stamps_s, began_s, ended_s, cpu_s - begin_cpu_s)
 
-    def _fill(self, topic: str, change: Callable[[bytes], bytes]) -> None:
-        self._topics.create(topic, OUTPUT_PARTITIONS)
-        producer = Producer({**PRODUCER, "bootstrap.servers": self._topics.bootstrap})
-        for row in self._expected.rows:
-            _produce(producer, topic, row, change(row.value))
-        if left := producer.flush(_FLUSH_S):
-            raise RetryError(f"{left} rows of {topic} were not written within {_FLUSH_S:.0f} s")
+    def _warm_up(self, process: MeasuredProcess, outputs: Sequence[str], rows: int) -> None:
+        """Wait until a contender has begun, and then as long as for the figures."""
+        begin_by, first = time.monotonic() + _BEGIN_S, self._topics.size(outputs)
+        while self._topics.size(outputs) - first < _LEAST_ROWS:  # fewer may be markers
+            process.require_running()
+            if time.monotonic() > begin_by:
+                raise RetryError(f"it did not write {_LEAST_ROWS} rows within {_BEGIN_S:.0f} s")
+            time.sleep(_LOOK_AGAIN_S)
+        self._watch(process, outputs, rows)
+
+    def _watch(self, process: MeasuredProcess, outputs: Sequence[str], rows: int) -> float:
+        """Watch until the outputs hold the rows and grow no more, or the time is over.
+
+        Returns the processor time when they had last grown.
+        """
+        now = time.monotonic()
+        size, grown_at, cpu_s, until = 0, now, process.cpu_s, now + self._seconds
+        while now < until and (size < rows or now - grown_at < _QUIET_S):
+            process.require_running()
+            if (new := self._topics.size(outputs)) > size:
+                size, grown_at, cpu_s = new, now, process.cpu_s
+            time.sleep(_LOOK_AGAIN_S)
+            now = time.monotonic()
+        return cpu_s
+
+
+def _as_it_is(value: bytes) -> bytes:
+    return value
+
+
+def _fill(bootstrap: str, topic: str, rows: Sequence[ExpectedRow], change: Callable[[bytes], bytes]) -> None:
+    producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap})
+    for row in rows:
+        _produce(producer, topic, row, change(row.value))
+    if left := producer.flush(_FLUSH_S):
+        raise RetryError(f"{left} rows of {topic} were not written within {_FLUSH_S:.0f} s")
 
 
 def _produce(producer: Producer, topic: str, row: ExpectedRow, value: bytes) -> None:
@@ -198,63 +251,16 @@ def _produce(producer: Producer, topic: str, row: ExpectedRow, value: bytes) -> 
             producer.poll(0.1)
 
 
-@contextmanager
-def _worker(
-    log: BenchLog, topics: BenchTopics, directory: Path, mode: KernelMode
-) -> Iterator[tuple[MeasuredProcess, Sequence[str]]]:
-    """A worker that begins to read the log; its feed was made before."""
-    application = BenchApplication(topics, directory, _LOG_PARTITIONS, log.tables, WITH_ROW_BEFORE)
-    with application.start_worker(kernel=mode.value) as worker:
-        application.write(log.records[: log.head])
-        application.create_feed(worker)
-    application.write(log.records[log.head :])
-    with application.start_worker(kernel=mode.value) as worker:
-        yield worker, application.outputs
+def round_of(name: str, stamps_s: Sequence[float], began_s: float, ended_s: float, cpu_s: float) -> PeerRound:
+    """Return the figures of the rows that were written between the two times; ``stamps_s`` are those of all.
 
-
-def _watch(
-    topics: BenchTopics, process: MeasuredProcess, outputs: Sequence[str], rows: int, seconds: float
-) -> tuple[list[Sample], float]:
-    """Watch outputs grow until all rows are there or the time is over. Return the end as well, since 1970."""
-    begin_by = time.monotonic() + _BEGIN_S
-    before, samples = topics.size(outputs), list[Sample]()
-    ends_at, grown_at = _NEVER, time.monotonic()
-    while time.monotonic() < ends_at:
-        process.require_running()
-        size, now = topics.size(outputs) - before, time.monotonic()
-        if size > (samples[-1].size if samples else 0):
-            samples.append(Sample(size, process.cpu_s))
-            grown_at = now
-            if size >= _LEAST_ROWS:  # fewer may be markers, which a worker writes before its first row
-                ends_at = min(ends_at, now + seconds)
-        elif size >= rows and now - grown_at > _QUIET_S:
-            break
-        elif ends_at == _NEVER and now > begin_by:
-            raise RetryError(f"it did not write {_LEAST_ROWS} rows within {_BEGIN_S:.0f} s")
-        time.sleep(_LOOK_AGAIN_S)
-    return samples, time.time()
-
-
-def round_of(name: str, stamps_s: Sequence[float], samples: Sequence[Sample]) -> PeerRound:
-    """Return the figures of a round, without its warm-up.
-
-    ``stamps_s`` are the times of all rows, the earliest first. Raises ``RetryError`` when they are too few.
+    Raises ``RetryError`` when they are too few.
     """
-    if len(stamps_s) < _LEAST_ROWS:
-        raise RetryError(f"{name} wrote only {len(stamps_s)} rows, which is too few to measure")
-    first, last = samples_of_figures(samples)
-    warm_up = len(stamps_s) // _WARM_UP
-    seconds = max(stamps_s[-1] - stamps_s[warm_up], 1e-3)  # the broker's clock has milliseconds
-    rate = (len(stamps_s) - warm_up) / seconds
-    cpu_s = last.cpu_s - first.cpu_s
-    return PeerRound(len(stamps_s), rate, cpu_s / max(last.size - first.size, 1) * 1e6)
-
-
-def samples_of_figures(samples: Sequence[Sample]) -> tuple[Sample, Sample]:
-    """Return the first sample after the warm-up, and the last one. The first is another than the last."""
-    last = samples[-1]
-    warm = [sample for sample in samples[:-1] if sample.size >= last.size // _WARM_UP]
-    return (warm or samples)[0], last
+    measured = [stamp_s for stamp_s in stamps_s if began_s < stamp_s <= ended_s]
+    if len(measured) < _LEAST_ROWS:
+        raise RetryError(f"{name} wrote only {len(measured)} rows, which is too few to measure")
+    seconds = max(max(measured) - began_s, 1e-3)  # the broker's clock has milliseconds
+    return PeerRound(len(measured), len(measured) / seconds, cpu_s / len(measured) * 1e6)
 
 
 def results(rounds: dict[str, list[PeerRound]]) -> list[PeerResult]:

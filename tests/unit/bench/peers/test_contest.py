@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from bench.peers.contest import COPY, KERNEL, PeerRound, Sample, results, round_of, samples_of_figures
+from bench.peers.contest import COPY, KERNEL, PeerRound, results, round_of
 from tidegate.errors import RetryError
 
 
-def test_the_first_quarter_of_a_round_is_warm_up() -> None:
-    stamps_s = [0.0] * 500 + [10.0 + number / 1_000 for number in range(1_501)]
-    samples = [Sample(100, 1.0), Sample(600, 2.0), Sample(2_001, 2.7)]
-    done = round_of("one", stamps_s, samples)
-    assert done.rows == 2_001
-    assert done.rows_per_s == pytest.approx(1_501 / 1.5)
-    assert done.cpu_us_per_row == pytest.approx(0.7 / 1_401 * 1e6)
-
-
-def test_processor_time_is_between_two_samples_even_if_all_came_at_once() -> None:
-    assert samples_of_figures([Sample(10, 1.0), Sample(2_000, 2.0)]) == (Sample(10, 1.0), Sample(2_000, 2.0))
-    alone = Sample(2_000, 2.0)
-    assert samples_of_figures([alone]) == (alone, alone)
+def test_a_round_counts_from_when_all_rows_are_there_to_its_last_row() -> None:
+    warm_up, cut_off = [1.0] * 500, [99.0]
+    stamps_s = [*warm_up, *(10.0 + number / 1_000 for number in range(1, 1_501)), *cut_off]
+    done = round_of("one", stamps_s, began_s=10.0, ended_s=30.0, cpu_s=0.75)
+    assert done.rows == 1_500
+    assert (done.rows_per_s, done.cpu_us_per_row) == pytest.approx((1_000.0, 500.0))
 
 
 def test_a_round_of_few_rows_has_no_figures() -> None:
     with pytest.raises(RetryError, match="slow wrote only 12 rows"):
-        round_of("slow", [1.0] * 12, [Sample(12, 1.0)])
+        round_of("slow", [2.0] * 12 + [0.5] * 9_000, began_s=1.0, ended_s=3.0, cpu_s=1.0)
 
 
 def test_figures_are_medians_and_ratios_of_medians() -> None:
