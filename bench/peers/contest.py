@@ -294,7 +294,7 @@ def _median(rounds: Sequence[PeerRound]) -> PeerRound:
 
 def notes() -> list[PeerNote]:
     """Return what to know of every contender, measured or not."""
-    ours = "all of it: see the page"
+    ours = "rows of an unfinished batch come again after a crash, and are recognised"
     return [
         *(PeerNote(name, _STATE_OF_WORKER, ours) for name in _MODES),
         *(PeerNote(peer.name, peer.state, f"{peer.does_not}; {NO_PEER_DOES}") for peer in PEERS),
