@@ -96,8 +96,9 @@ format: setup ## ruff: rewrite to the house style
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
-pins: setup ## write constraints.txt, requirements/, stack/pinned.toml (PINS="--upgrade-package NAME")
+pins: setup ## write constraints.txt, requirements/, stack/pinned.toml, the bench's (PINS="--upgrade-package NAME")
 	$(BIN)/python -m supply pins -- $(PINS)
+	$(BIN)/python -m bench.peers.pins
 
 sbom: setup ## write the bill of materials, sbom.cdx.json
 	$(BIN)/python -m supply sbom

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
@@ -16,13 +17,14 @@ from bench import figures
 from bench.batch_delay import batch_delay
 from bench.catch_up import catch_up_costs
 from bench.durability import commit_time, produce_time
-from bench.endtoend import end_to_end
+from bench.endtoend import LOG_PARTITIONS, end_to_end
 from bench.formats import formats
 from bench.frontier import forward_costs, frontier_costs
 from bench.idle_ranges import idle_ranges
 from bench.kernel_worker import kernel_workers
 from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
+from bench.peers.contest import PeerSizes, contest
 from bench.rangefeed import range_feed_costs
 from bench.report import Report
 from bench.restarts import restarts
@@ -31,12 +33,18 @@ from bench.spark import SparkSizes, spark_costs
 from bench.spark_dataframe import frame_costs
 from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
+from bench.step_costs import step_costs
 from bench.subscribe import subscribe_costs
 from bench.topics import BenchTopics
+from bench.worker_start import worker_starts
 from bench.workload import MakeLog, flights_log, orders_log, updates_log
 from stack.kafka import KafkaBroker
 from tidegate.errors import TidegateError
+from tidegate.kernel.kernel_mode import KernelMode, kernel_mode
 
+_WIDTH: Final = 200
+_MODES: Final = (KernelMode.OFF, KernelMode.ON)
+_MARKER_LAGS: Final = (*((mode, 2_000) for mode in _MODES), (KernelMode.ON, 20_000))
 _WORKLOADS: Final[dict[str, MakeLog]] = {"orders": orders_log, "flights": flights_log}
 
 
@@ -49,6 +57,7 @@ class Sizes:
     format_rows: int
     faust_s: float
     marker_s: float
+    starts: int
     kills: int
     idle_s: float
     feed_events: int
@@ -57,6 +66,7 @@ class Sizes:
     intents: int
     subscribed_rows: int
     framed_rows: int
+    peers: PeerSizes
     spark: SparkSizes
 
 
@@ -66,6 +76,7 @@ _FULL: Final = Sizes(
     format_rows=200_000,
     faust_s=20,
     marker_s=30,
+    starts=7,
     kills=10,
     idle_s=30,
     feed_events=100_000,
@@ -74,6 +85,7 @@ _FULL: Final = Sizes(
     intents=5_000_000,
     subscribed_rows=600_000,
     framed_rows=400_000,
+    peers=PeerSizes(rows=300_000, rounds=3, seconds=12),
     spark=SparkSizes(
         rows=400_000,
         passes=3,
@@ -90,6 +102,7 @@ _QUICK: Final = Sizes(
     format_rows=50_000,
     faust_s=6,
     marker_s=10,
+    starts=3,
     kills=3,
     idle_s=9,
     feed_events=10_000,
@@ -98,6 +111,7 @@ _QUICK: Final = Sizes(
     intents=100_000,
     subscribed_rows=60_000,
     framed_rows=100_000,
+    peers=PeerSizes(rows=100_000, rounds=1, seconds=8),
     spark=SparkSizes(
         rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000), tails=(8,), tail_s=5
     ),
@@ -122,6 +136,10 @@ class Bench:
             self.report.stages[name] = [*stage_times(log, done), produce_time(log, done, self.topics)]
             self.report.commits[name] = commit_time(log, done, self.topics)
 
+    def steps(self) -> None:
+        """The whole step by Python and with the kernel."""
+        self.report.steps += step_costs(self.sizes.stage_rows, self.seed)
+
     def endtoend(self) -> None:
         """The worker beside a raw copy and a stock Faust agent."""
         for name, make in _WORKLOADS.items():
@@ -134,21 +152,35 @@ class Bench:
         log = orders_log(self.sizes.rows, 4, self.seed)
         self.report.kernel += kernel_workers(log, self.topics, self._directory("kernel"))
 
+    def peers(self) -> None:
+        """tidegate and other software on one job, side by side."""
+        sizes = self.sizes.peers
+        log = updates_log(sizes.rows, LOG_PARTITIONS, self.seed)
+        self.report.peers = contest(log, self.topics, self._directory("peers"), sizes)
+
     def formats(self) -> None:
         """Every format and envelope beside a raw copy."""
         log = updates_log(self.sizes.format_rows, 4, self.seed)
         self.report.formats += formats(log, self.topics, self._directory("formats"))
 
     def markers(self) -> None:
-        """Marker lag at 2,000 rows/s."""
-        self.report.marker_lag = marker_lag(
-            self.topics, self._directory("markers"), self.sizes.marker_s, self.seed
-        )
+        """Marker lag at 2,000 and, with the kernel, at 20,000 rows/s: more than a worker takes by Python."""
+        for mode, rate in _MARKER_LAGS:
+            home = self._directory(f"markers-{mode.value}-{rate}")
+            self.report.marker_lag.append(
+                marker_lag(self.topics, home, self.sizes.marker_s, self.seed, mode, rate)
+            )
 
     def splits(self) -> None:
         """Marker lag at 5,000 rows/s while every range splits once."""
-        self.report.split_lag = split_lag(
-            self.topics, self._directory("splits"), self.sizes.marker_s, self.seed
+        for mode in _MODES:
+            home = self._directory(f"splits-{mode.value}")
+            self.report.split_lag.append(split_lag(self.topics, home, self.sizes.marker_s, self.seed, mode))
+
+    def starts(self) -> None:
+        """From a worker's start to its first rows."""
+        self.report.starts += worker_starts(
+            self.topics, self._directory("starts"), self.sizes.starts, self.seed
         )
 
     def restarts(self) -> None:
@@ -163,9 +195,11 @@ class Bench:
 
     def intents(self) -> None:
         """Open intents beyond memory."""
-        self.report.open_intents = open_intents(
-            self.topics, self._directory("intents"), self.seed, self.sizes.intents
-        )
+        for mode in _MODES:
+            home = self._directory(f"intents-{mode.value}")
+            self.report.open_intents.append(
+                open_intents(self.topics, home, self.seed, self.sizes.intents, mode)
+            )
 
     def frontier(self) -> None:
         """Checkpoints of 100,000 ranges."""
@@ -180,7 +214,7 @@ class Bench:
 
     def catch_up(self) -> None:
         """Feeds that begin in the past, beside live ones."""
-        self.report.catch_up = catch_up_costs(self.sizes.missed_versions, self.seed)
+        self.report.catch_up += catch_up_costs(self.sizes.missed_versions, self.seed, _MODES)
 
     def subscribe(self) -> None:
         """Subscriptions beside a consumer that only takes keys and values."""
@@ -191,6 +225,7 @@ class Bench:
 
     def spark(self) -> None:
         """The Spark engine beside Spark's own copy."""
+        self.report.spark_kernel = kernel_mode().value
         self.report.spark = spark_costs(self.topics, self._directory("spark"), self.sizes.spark, self.seed)
 
     def dataframe(self) -> None:
@@ -207,11 +242,14 @@ class Bench:
 
 _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "stages": Bench.stages,
+    "steps": Bench.steps,
     "endtoend": Bench.endtoend,
     "kernel": Bench.kernel,
+    "peers": Bench.peers,
     "formats": Bench.formats,
     "markers": Bench.markers,
     "splits": Bench.splits,
+    "starts": Bench.starts,
     "restarts": Bench.restarts,
     "idle": Bench.idle,
     "intents": Bench.intents,
@@ -245,7 +283,8 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
     if draw:
         figures.draw()
         return
-    console, report = Console(), Report(seed, quick)
+    # Where nobody watches, the tables are as wide as they need.
+    console, report = Console(width=None if sys.stdout.isatty() else _WIDTH), Report(seed, quick)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as home, KafkaBroker() as broker:
         sizes = _QUICK if quick else _FULL
         with closing(BenchTopics(broker.bootstrap)) as topics:

@@ -32,7 +32,10 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
+from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import ControlRecord, StepResult
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Offset, ScanChunk
@@ -79,23 +82,30 @@ class CatchUpBeside(NamedTuple):
 
 
 class CatchUpCosts(NamedTuple):
-    """All of it."""
+    """All of it, in a mode of the kernel."""
 
+    kernel: str
     speeds: list[CatchUpSpeed]
     beside: CatchUpBeside
 
 
-def catch_up_costs(versions: int, seed: int) -> CatchUpCosts:
-    """Measure over about so many versions."""
+def catch_up_costs(
+    versions: int, seed: int, modes: Sequence[KernelMode] = (KernelMode.OFF,)
+) -> list[CatchUpCosts]:
+    """Measure over about so many versions, in each mode of the kernel over the same logs."""
     with_scan = replace(BENCH_OPTIONS, initial_scan=InitialScan.YES)
     with_cursor = replace(BENCH_OPTIONS, cursor=_BEFORE_ALL)
-    return CatchUpCosts(
-        [
-            speed("initial scan", write_log(versions, seed, with_scan, write_on=False)),
-            speed("cursor", write_log(versions, seed, with_cursor, write_on=False)),
-        ],
-        beside(write_log(versions, seed, with_cursor, write_on=True)),
-    )
+    scan = write_log(versions, seed, with_scan, write_on=False)
+    cursor = write_log(versions, seed, with_cursor, write_on=False)
+    written_on = write_log(versions, seed, with_cursor, write_on=True)
+    return [
+        CatchUpCosts(
+            mode.value,
+            [speed("initial scan", scan, mode), speed("cursor", cursor, mode)],
+            beside(written_on, mode),
+        )
+        for mode in modes
+    ]
 
 
 # ---- the log ----
@@ -211,8 +221,10 @@ class Passage:
     The ``live`` feeds take everything, the ``late`` one is activated in the midst of the log.
     """
 
-    def __init__(self, log: CatchUpLog, *, live: int = 1, late: bool = False) -> None:
-        self.processor = PartitionProcessor(0, 1)
+    def __init__(
+        self, log: CatchUpLog, *, live: int = 1, late: bool = False, kernel: KernelMode = KernelMode.OFF
+    ) -> None:
+        self.processor = PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(kernel)))
         self.ns = {True: 0, False: 0}
         self.rows: Counter[tuple[bool, FeedId]] = Counter()
         self.before_ns = 0
@@ -248,21 +260,20 @@ class Passage:
         return self.rows[answers, feed_id] * 1e9 / max(self.ns[answers], 1)
 
 
-def speed(start: str, log: CatchUpLog) -> CatchUpSpeed:
+def speed(start: str, log: CatchUpLog, kernel: KernelMode = KernelMode.OFF) -> CatchUpSpeed:
     """What a feed takes that catches up with a finished log, and what it took live."""
-    best = _best(log, live=1, late=True)
+    best = _best(log, kernel, live=1, late=True)
     rows = best.rows[True, _LATE]
     live = best.before_rows * 1e9 / best.before_ns
     late = best.rows_per_s(_LATE, answers=True)
     return CatchUpSpeed(start, best.before_rows, rows, late, live, late / live)
 
 
-def beside(log: CatchUpLog) -> CatchUpBeside:
+def beside(log: CatchUpLog, kernel: KernelMode = KernelMode.OFF) -> CatchUpBeside:
     """What live rows take beside a feed that catches up."""
-    both = _best(log, late=True)
-    alone, two, during = (
-        found.rows_per_s(_LIVE, answers=False) for found in (_best(log), _best(log, live=2), both)
-    )
+    both = _best(log, kernel, late=True)
+    others = (_best(log, kernel), _best(log, kernel, live=2))
+    alone, two, during = (found.rows_per_s(_LIVE, answers=False) for found in (*others, both))
     return CatchUpBeside(
         both.rows[False, _LIVE],
         alone,
@@ -275,11 +286,12 @@ def beside(log: CatchUpLog) -> CatchUpBeside:
     )
 
 
-def _best(log: CatchUpLog, *, live: int = 1, late: bool = False) -> Passage:
-    return min((_pass(log, live, late) for _ in range(_PASSES)), key=lambda done: sum(done.ns.values()))
+def _best(log: CatchUpLog, kernel: KernelMode, *, live: int = 1, late: bool = False) -> Passage:
+    passes = (_pass(log, kernel, live, late) for _ in range(_PASSES))
+    return min(passes, key=lambda done: sum(done.ns.values()))
 
 
-def _pass(log: CatchUpLog, live: int, late: bool) -> Passage:
+def _pass(log: CatchUpLog, kernel: KernelMode, live: int, late: bool) -> Passage:
     gc.collect()
     gc.freeze()  # the log stands for what a worker does not hold: let the collector look at what a step makes
-    return Passage(log, live=live, late=late).step(log.after)
+    return Passage(log, live=live, late=late, kernel=kernel).step(log.after)

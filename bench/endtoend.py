@@ -121,7 +121,7 @@ def _run_stock_faust(
     target = f"{source}-faust"
     topics.create(target, OUTPUT_PARTITIONS, stamped=True)
     environment = {"BENCH_BOOTSTRAP": topics.bootstrap, "BENCH_SOURCE": source, "BENCH_TARGET": target}
-    arguments = ("-m", "faust", "-A", "bench.stock_faust:app", "worker", "-l", "warn")
+    arguments = ("-m", "faust", "-A", "bench.stock_faust:app", "worker", "-l", "warn", "--without-web")
     with MeasuredProcess(arguments, environment, directory / "faust.log") as process:
         watch = _CpuWatch(process)
         _watch_for(topics, [target], watch, seconds)

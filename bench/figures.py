@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from bench.bar_chart import Bar, Chart
+from bench.peers.contest import COPY
 from stack.places import CHECKOUT
 
 PLACE: Final = CHECKOUT / "docs" / "benchmarks"
@@ -42,6 +43,7 @@ def measured(results: Mapping[str, Any]) -> Measured:
             if (ratio := f"{name}: {_OVER_FAUST}") in results["ratios"]
         },
         "formats": {found["format"]: found["over_copy"] for found in results["formats"]},
+        "peers": _peers(results),
         "spark": _spark(results),
     }
 
@@ -68,6 +70,11 @@ def charts(runs: Runs) -> dict[str, Chart]:
             "The worker over stock Faust",
             "rows a second over those of a Faust agent that forwards the same records",
             _bars(runs, "faust", _FAUST_AIM),
+        ),
+        "peers.svg": Chart(
+            "The same job on other software",
+            "rows a second over those of a raw copy by confluent-kafka, which keeps no state",
+            _bars(runs, "peers"),
         ),
         "copies.svg": Chart(
             "Over a copy of the same records",
@@ -107,6 +114,14 @@ def _stages(results: Mapping[str, Any]) -> dict[str, float]:
     times = {found["stage"]: found["us_per_row"] for found in results["stages"].get(_SHOWN_LOG, ())}
     whole = times.pop(_WHOLE, 0.0)
     return {stage: us_per_row / whole for stage, us_per_row in times.items()} if whole else {}
+
+
+def _peers(results: Mapping[str, Any]) -> dict[str, float]:
+    """Of all but the copy that the others are compared with. Without it there is nothing to compare."""
+    found = (results["peers"] or {}).get("results", [])
+    if COPY not in {each["contender"] for each in found}:
+        return {}
+    return {each["contender"]: each["over_copy"] for each in found if each["contender"] != COPY}
 
 
 def _spark(results: Mapping[str, Any]) -> dict[str, float]:

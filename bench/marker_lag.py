@@ -27,6 +27,7 @@ from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
+from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Heartbeat, RangeId
 
@@ -40,8 +41,11 @@ _COVERED_S: Final = 30.0
 
 
 class MarkerLag(NamedTuple):
-    """Lags in milliseconds over ``rounds`` closed timestamps, at ``rows_per_s`` rows written."""
+    """Lags in milliseconds over ``rounds`` closed timestamps, at ``rows_per_s`` rows written, in a mode of
+    the kernel. ``asked_rows_per_s`` is how many were to be written."""
 
+    kernel: str
+    asked_rows_per_s: int
     rows_per_s: float
     rounds: int
     p50_ms: float
@@ -93,26 +97,35 @@ class LagMeter:
             self.lags_s[closed] = now - self.closed_at.pop(closed)
 
 
-def marker_lag(topics: BenchTopics, directory: Path, seconds: float, seed: int) -> MarkerLag:
+def marker_lag(
+    topics: BenchTopics,
+    directory: Path,
+    seconds: float,
+    seed: int,
+    kernel: KernelMode = KernelMode.OFF,
+    rows_per_s: int = ROWS_PER_S,
+) -> MarkerLag:
     """Write for so many seconds after a warm-up, and wait until every round is covered."""
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed, closed_lag_ms=_CLOSED_LAG_MS)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     meter = LagMeter(_RANGES, OUTPUT_PARTITIONS)
     application.write(store.head(time.time_ns()))
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         application.create_feed(worker)
         with lag_reader(topics, application, meter):
-            write_rows(store, application, ROWS_PER_S, WARM_UP_S)
+            write_rows(store, application, rows_per_s, WARM_UP_S)
             wait_until_covered(meter, worker.require_running)
             meter.take_lags_ms()
             cpu, begin = worker.cpu_s, time.monotonic()
-            written = write_rows(store, application, ROWS_PER_S, seconds)
+            written = write_rows(store, application, rows_per_s, seconds)
             took = time.monotonic() - begin
             used = worker.cpu_s - cpu
             wait_until_covered(meter, worker.require_running)
     lags_ms = meter.take_lags_ms()
     p50, p99 = percentile(lags_ms, 0.5), percentile(lags_ms, 0.99)
-    return MarkerLag(written / took, len(lags_ms), p50, p99, lags_ms[-1], used / took)
+    return MarkerLag(
+        kernel.value, rows_per_s, written / took, len(lags_ms), p50, p99, lags_ms[-1], used / took
+    )
 
 
 def write_rows(

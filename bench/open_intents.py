@@ -12,6 +12,7 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from tidegate.errors import RetryError
+from tidegate.kernel.kernel_mode import KernelMode
 
 _PARTITIONS: Final = 4
 _RANGES: Final = 16
@@ -21,9 +22,11 @@ _LOOK_AGAIN_S: Final = 0.5
 
 
 class OpenIntents(NamedTuple):
-    """Memory of the worker process before and with the intents, and of one that restored them; the highest
-    that was seen. ``intents_per_s`` from the worker's first assignment on, its state on disk included."""
+    """Memory of the worker process before and with the intents, and of one that restored them: the highest
+    that was seen, in a mode of the kernel. ``intents_per_s`` from the worker's first assignment on, its state
+    on disk included."""
 
+    kernel: str
     intents: int
     before_mib: float
     with_mib: float
@@ -33,7 +36,13 @@ class OpenIntents(NamedTuple):
     restore_s: float
 
 
-def open_intents(topics: BenchTopics, directory: Path, seed: int, intents: int = 100_000) -> OpenIntents:
+def open_intents(
+    topics: BenchTopics,
+    directory: Path,
+    seed: int,
+    intents: int = 100_000,
+    kernel: KernelMode = KernelMode.OFF,
+) -> OpenIntents:
     """``intents`` transactions with one intent each stay open, under a feed.
 
     Raises ``RetryError`` when the worker does not take them in time.
@@ -41,20 +50,21 @@ def open_intents(topics: BenchTopics, directory: Path, seed: int, intents: int =
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     application.write(store.head(time.time_ns()))
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         application.create_feed(worker)
         before = worker.rss_mib
     application.write(store.open_intents(intents, time.time_ns()))
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         worker.wait_for("partition restored", _PARTITIONS)
         began = time.monotonic()
         with_intents = _wait_until_open(application, worker, intents)
         taken_s = time.monotonic() - began
         spilled = _sum_of(application, "tidegate_spilled_transactions")
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         restored = _wait_until_open(application, worker, intents)
         restore_s = _highest_of(application, "tidegate_restore_ms") / 1000
-    return OpenIntents(intents, before, with_intents, intents / taken_s, spilled, restored, restore_s)
+    rate = intents / taken_s
+    return OpenIntents(kernel.value, intents, before, with_intents, rate, spilled, restored, restore_s)
 
 
 def _wait_until_open(application: BenchApplication, worker: MeasuredProcess, intents: int) -> float:

@@ -23,13 +23,19 @@ _TAIL_BYTES: Final = 4_000
 
 
 class MeasuredProcess:
-    """``python`` with ``arguments``; what it says goes to ``log``."""
+    """``program``, by default this Python, with ``arguments``; what it says goes to ``log``."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        program: Path = Path(sys.executable),
+    ) -> None:
         self.log = log
         with log.open("wb") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own modules
-                [sys.executable, *arguments],
+            self._process = subprocess.Popen(  # noqa: S603 - our own programs
+                [program, *arguments],
                 cwd=CHECKOUT,
                 env={**os.environ, **environment},
                 stdout=output,
@@ -71,6 +77,14 @@ class MeasuredProcess:
         """Return once it has ended by itself, well."""
         if self._process.wait(timeout_s):
             raise RetryError(f"the measured process ended with {self._process.returncode}:\n{self._tail()}")
+
+    def suspend(self) -> None:
+        """Let it stand still until ``resume``."""
+        self._meter.suspend()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._meter.resume()
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -20,11 +20,13 @@ from bench.durability import CommitTime
 from bench.endtoend import Throughput
 from bench.formats import FormatResult
 from bench.frontier import ForwardCost, FrontierCost
+from bench.goals import GoalRow, goal_rows
 from bench.idle_ranges import IdleRanges
 from bench.kernel_worker import KernelWorker
 from bench.live_tail import LiveTail
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
+from bench.peers.contest import Contest, PeerNote, PeerResult
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
 from bench.restarts import Restarts
 from bench.served import CopyCost, EventDelay
@@ -32,21 +34,25 @@ from bench.spark import SparkCosts, SparkOverhead, SparkRanges, SparkRate, Spark
 from bench.spark_dataframe import FrameCost
 from bench.splits import SplitLag
 from bench.stages import StageTime
+from bench.step_costs import StepCost
 from bench.subscribe import SubscribeCost
+from bench.worker_start import WorkerStart
+from tidegate.kernel.kernel_mode import KernelMode
 
 _WHOLE: str = "whole step"
 _WORKER: str = "tidegate worker"
 
 
 #: Results that are one line each.
-_Single: TypeAlias = (
-    BatchDelay | CopyCost | EventDelay | MarkerLag | SplitLag | Restarts | IdleRanges | OpenIntents
-)
+_Single: TypeAlias = BatchDelay | CopyCost | EventDelay | Restarts | IdleRanges
 
 
 @dataclass(slots=True)
 class Report:
-    """Results by measurement; what was not run stays empty. ``failures`` name what could not be measured."""
+    """Results by measurement; what was not run stays empty. ``failures`` name what could not be measured.
+
+    ``spark_kernel`` is the mode of the kernel of the Spark engine, which takes it from the environment.
+    """
 
     seed: int
     quick: bool
@@ -54,21 +60,25 @@ class Report:
     commits: dict[str, CommitTime] = field(default_factory=dict)
     throughput: list[Throughput] = field(default_factory=list)
     kernel: list[KernelWorker] = field(default_factory=list)
+    peers: Contest | None = None
     formats: list[FormatResult] = field(default_factory=list)
-    marker_lag: MarkerLag | None = None
-    split_lag: SplitLag | None = None
+    steps: list[StepCost] = field(default_factory=list)
+    starts: list[WorkerStart] = field(default_factory=list)
+    marker_lag: list[MarkerLag] = field(default_factory=list)
+    split_lag: list[SplitLag] = field(default_factory=list)
     restarts: Restarts | None = None
     idle_ranges: IdleRanges | None = None
-    open_intents: OpenIntents | None = None
+    open_intents: list[OpenIntents] = field(default_factory=list)
     frontier: list[FrontierCost] = field(default_factory=list)
     forward: list[ForwardCost] = field(default_factory=list)
     range_feed: RangeFeedCosts | None = None
-    catch_up: CatchUpCosts | None = None
+    catch_up: list[CatchUpCosts] = field(default_factory=list)
     subscribe: list[SubscribeCost] = field(default_factory=list)
     batch_delay: BatchDelay | None = None
     copy: CopyCost | None = None
     event_delay: EventDelay | None = None
     spark: SparkCosts | None = None
+    spark_kernel: str = KernelMode.OFF.value
     dataframe: list[FrameCost] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -98,12 +108,15 @@ class Report:
             "throughput": [done._asdict() for done in self.throughput],
             "ratios": self.ratios(),
             "kernel": [done._asdict() for done in self.kernel],
+            "peers": self.peers and _peers_json(self.peers),
             "formats": [done._asdict() for done in self.formats],
-            "marker_lag": self.marker_lag and self.marker_lag._asdict(),
-            "split_lag": self.split_lag and self.split_lag._asdict(),
+            "steps": [cost._asdict() for cost in self.steps],
+            "starts": [start._asdict() for start in self.starts],
+            "marker_lag": [lag._asdict() for lag in self.marker_lag],
+            "split_lag": [lag._asdict() for lag in self.split_lag],
             "restarts": self.restarts and self.restarts._asdict(),
             "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
-            "open_intents": self.open_intents and self.open_intents._asdict(),
+            "open_intents": [found._asdict() for found in self.open_intents],
             "frontier": [cost._asdict() for cost in self.frontier],
             "subscribe": [cost._asdict() for cost in self.subscribe],
             "batch_delay": self.batch_delay and self.batch_delay._asdict(),
@@ -111,9 +124,10 @@ class Report:
             "event_delay": self.event_delay and self.event_delay._asdict(),
             "forward": [cost._asdict() for cost in self.forward],
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
-            "catch_up": self.catch_up and _catch_up_json(self.catch_up),
+            "catch_up": [_catch_up_json(costs) for costs in self.catch_up],
             "spark": self.spark and _spark_json(self.spark),
             "dataframe": [cost._asdict() for cost in self.dataframe],
+            "goals": [row._asdict() for row in goal_rows(self)],
             "failures": self.failures,
         }
 
@@ -143,33 +157,50 @@ class Report:
         self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
+        console.print(_table("goals of the step in native code", GoalRow._fields, goal_rows(self)))
         for name, reason in self.failures.items():
             console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
 
     def _print_costs(self, console: Console) -> None:
+        self._print_by_mode(console)
         if self.kernel:
             title = "a whole worker over a raw copy of its rows, by mode of the kernel"
             console.print(_table(title, KernelWorker._fields, self.kernel))
+        if self.peers is not None:
+            _print_peers(console, self.peers)
         if self.range_feed is not None:
             _print_range_feed(console, self.range_feed)
-        if self.catch_up is not None:
-            _print_catch_up(console, self.catch_up)
+        for costs in self.catch_up:
+            _print_catch_up(console, costs)
         if self.spark is not None:
             _print_spark(console, self.spark)
         if self.dataframe:
             title = "a feed as a DataFrame, beside Spark's Kafka source on its topic"
             console.print(_table(title, FrameCost._fields, self.dataframe))
 
+    def _print_by_mode(self, console: Console) -> None:
+        """What is measured by Python and with the kernel, in a worker each."""
+        title = "the whole step, processor time for a row, by Python and with the kernel"
+        if self.steps:
+            console.print(_table(title, StepCost._fields, self.steps))
+        if self.starts:
+            title = "from a worker's start to its first rows"
+            console.print(_table(title, WorkerStart._fields, self.starts))
+        if self.marker_lag:
+            console.print(_table("marker lag", MarkerLag._fields, self.marker_lag))
+        if self.split_lag:
+            title = "marker lag while every range splits once"
+            console.print(_table(title, SplitLag._fields, self.split_lag))
+        if self.open_intents:
+            console.print(_table("open intents", OpenIntents._fields, self.open_intents))
+
     def _single(self) -> Iterable[tuple[str, _Single]]:
         found = (
             ("from a marker that can be read to its batch", self.batch_delay),
             ("COPY of the server beside a raw consumer", self.copy),
             ("from a marker that can be read to its event at each client", self.event_delay),
-            ("marker lag", self.marker_lag),
-            ("marker lag while every range splits once", self.split_lag),
             ("from kill -9 to the next marker", self.restarts),
             ("idle ranges", self.idle_ranges),
-            ("open intents", self.open_intents),
         )
         return ((title, result) for title, result in found if result is not None)
 
@@ -189,14 +220,31 @@ def _range_feed_json(costs: RangeFeedCosts) -> dict[str, Any]:
 
 
 def _catch_up_json(costs: CatchUpCosts) -> dict[str, Any]:
-    return {"speeds": [found._asdict() for found in costs.speeds], "beside": costs.beside._asdict()}
+    speeds = [found._asdict() for found in costs.speeds]
+    return {"kernel": costs.kernel, "speeds": speeds, "beside": costs.beside._asdict()}
 
 
 def _print_catch_up(console: Console, costs: CatchUpCosts) -> None:
-    title = "catch-up through the processor, processor time"
+    title = f"catch-up through the processor, processor time, kernel {costs.kernel}"
     console.print(_table(title, CatchUpSpeed._fields, costs.speeds))
-    title = "live rows beside a feed that catches up, processor time"
+    title = f"live rows beside a feed that catches up, processor time, kernel {costs.kernel}"
     console.print(_table(title, CatchUpBeside._fields, [costs.beside]))
+
+
+def _peers_json(contest: Contest) -> dict[str, Any]:
+    return {
+        "results": [result._asdict() for result in contest.results],
+        "notes": [note._asdict() for note in contest.notes],
+        "skipped": contest.skipped,
+    }
+
+
+def _print_peers(console: Console, contest: Contest) -> None:
+    title = "tidegate and its peers: each row gets the row before it; medians of rounds, same bytes out"
+    console.print(_table(title, PeerResult._fields, contest.results))
+    console.print(_table("what they do not do", PeerNote._fields, contest.notes))
+    for name, reason in contest.skipped.items():
+        console.print(f"{name} was left out: {reason}", highlight=False)
 
 
 def _spark_json(costs: SparkCosts) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
 from sim.log.sink import WrittenRecord
+from tidegate.kernel.kernel_mode import KernelMode
 
 _ROWS_PER_S: Final = 5_000
 _PARTITIONS: Final = 4
@@ -33,8 +34,10 @@ _CLOSED_LAG_MS: Final = 3_000
 
 
 class SplitLag(NamedTuple):
-    """Marker lags in milliseconds at ``rows_per_s`` rows written; ``ratio`` is that of the two p99."""
+    """Marker lags in milliseconds at ``rows_per_s`` rows written, in a mode of the kernel; ``ratio`` is that
+    of the two p99."""
 
+    kernel: str
     rows_per_s: float
     splits: int
     quiet_p50_ms: float
@@ -63,14 +66,16 @@ class Splits:
         self._meter.ranges_of[self._store.closed] = len(self._store.ranges)
 
 
-def split_lag(topics: BenchTopics, directory: Path, seconds: float, seed: int) -> SplitLag:
+def split_lag(
+    topics: BenchTopics, directory: Path, seconds: float, seed: int, kernel: KernelMode = KernelMode.OFF
+) -> SplitLag:
     """Write for so many seconds without splits, and for as long with them."""
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed, closed_lag_ms=_CLOSED_LAG_MS)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     meter = LagMeter(_RANGES, OUTPUT_PARTITIONS)
     splits = Splits(store, meter, int(seconds * ROUNDS_PER_S))
     application.write(store.head(time.time_ns()))
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         application.create_feed(worker)
         with lag_reader(topics, application, meter):
             write_rows(store, application, _ROWS_PER_S, WARM_UP_S)
@@ -83,13 +88,16 @@ def split_lag(topics: BenchTopics, directory: Path, seconds: float, seed: int) -
             quiet = meter.take_lags_ms()
             write_rows(store, application, _ROWS_PER_S, seconds, splits)
             wait_until_covered(meter, worker.require_running)
-    return summary(rate, splits.done, quiet, meter.take_lags_ms())
+    return summary(kernel, rate, splits.done, quiet, meter.take_lags_ms())
 
 
-def summary(rows_per_s: float, splits: int, quiet: list[float], splitting: list[float]) -> SplitLag:
+def summary(
+    kernel: KernelMode, rows_per_s: float, splits: int, quiet: list[float], splitting: list[float]
+) -> SplitLag:
     """Both lists hold lags in milliseconds, the smallest first."""
     before, during = percentile(quiet, 0.99), percentile(splitting, 0.99)
     return SplitLag(
+        kernel.value,
         rows_per_s,
         splits,
         percentile(quiet, 0.5),

@@ -32,7 +32,8 @@ DEMO: Final = "requirements/demo.txt"
 ALL: Final = "requirements/all.txt"
 
 #: Nothing of the machine that resolves gets into the files: the oldest Python that we run on, on Linux.
-_TARGET: Final = ("--python-version", "3.11", "--python-platform", "x86_64-unknown-linux-gnu")
+_PYTHON: Final = ("--python-version", "3.11")
+_PLATFORM: Final = "x86_64-unknown-linux-gnu"
 _FORM: Final = ("--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-config", "--quiet")
 _BACKENDS: Final = "cython\nhatchling\nsetuptools\nsetuptools-scm\n"
 _TIMEOUT_S: Final = 600
@@ -64,23 +65,32 @@ def write(checkout: Path, options: Sequence[str] = ()) -> None:
     Raises:
         SupplyError: uv failed; its message says why.
     """
-    _compile(checkout, VERSIONS, "pyproject.toml", "--all-extras", *options)
+    pin_packages(checkout, VERSIONS, "pyproject.toml", "--all-extras", *options)
     hashed = ("--generate-hashes", "--constraints", VERSIONS)
-    _compile(checkout, ALL, "pyproject.toml", "--all-extras", *hashed)
-    _compile(checkout, WORKER, "pyproject.toml", "--extra", "worker", *hashed)
+    pin_packages(checkout, ALL, "pyproject.toml", "--all-extras", *hashed)
+    pin_packages(checkout, WORKER, "pyproject.toml", "--extra", "worker", *hashed)
     demo = ("--extra", "worker", "--extra", "stack", "--extra", "demo")
-    _compile(checkout, DEMO, "pyproject.toml", *demo, *hashed)
-    _compile(checkout, BUILD, "-", *hashed)
+    pin_packages(checkout, DEMO, "pyproject.toml", *demo, *hashed)
+    pin_packages(checkout, BUILD, "-", *hashed, asked=_BACKENDS)
 
 
-def _compile(checkout: Path, into: str, source: str, *options: str) -> None:
+def pin_packages(
+    checkout: Path, into: str, source: str, *options: str, asked: str = "", platform: str = _PLATFORM
+) -> None:
+    """Write the pins of what ``source`` asks for into the file ``into``. Versions that it has stay.
+
+    Both are paths in ``checkout``. The source ``-`` stands for the lines of ``asked``.
+
+    Raises:
+        SupplyError: uv failed; its message says why.
+    """
     command = [sys.executable, "-m", "uv", "pip", "compile", source, "--output-file", into]
     environment = {**os.environ, "UV_CUSTOM_COMPILE_COMMAND": "make pins"}  # else it writes its own arguments
     done = subprocess.run(  # noqa: S603 - uv of this environment, with arguments of ours
-        [*command, *_TARGET, *_FORM, *options],
+        [*command, *_PYTHON, "--python-platform", platform, *_FORM, *options],
         cwd=checkout,
         env=environment,
-        input=_BACKENDS,
+        input=asked,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

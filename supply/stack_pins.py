@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,21 +34,29 @@ def write() -> None:
     Raises:
         DownloadFailed: there is no Maven, or it failed.
     """
+    PINNED_FILE.write_text(text_of(pins_of(JAR_SETS, ARCHIVES)))
+
+
+def pins_of(sets: Iterable[JarSet], programs: Iterable[Archive] = ()) -> dict[str, dict[str, str]]:
+    """Download the sets and archives anew with Maven. Return the SHA-256 of each file, by table.
+
+    Raises:
+        DownloadFailed: there is no Maven, or it failed.
+    """
     mvn = maven.find()
     if mvn is None:
         raise DownloadFailed(
             "Only Maven looks up what a jar depends on: install `mvn`, then run `make pins` again."
         )
-    tables = {f'jars."{jars.label}"': _jars(mvn, jars) for jars in JAR_SETS}
-    tables["archives"] = {str(archive): _archive(archive) for archive in ARCHIVES}
-    PINNED_FILE.write_text(text_of(tables))
+    tables = {f'jars."{jars.label}"': _jars(mvn, jars) for jars in sets}
+    return {**tables, "archives": {str(archive): _archive(archive) for archive in programs}}
 
 
-def text_of(tables: Mapping[str, Mapping[str, str]]) -> str:
+def text_of(tables: Mapping[str, Mapping[str, str]], head: str = _HEAD) -> str:
     """Return the file: a table for each set, a sorted line for each file."""
-    return _HEAD + "".join(
-        f"\n[{head}]\n" + "".join(f'"{name}" = "{digest}"\n' for name, digest in sorted(lines.items()))
-        for head, lines in tables.items()
+    return head + "".join(
+        f"\n[{table}]\n" + "".join(f'"{name}" = "{digest}"\n' for name, digest in sorted(lines.items()))
+        for table, lines in tables.items()
     )
 
 

@@ -15,6 +15,7 @@ from bench.workload import BENCH_OPTIONS
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.hlc import Timestamp
+from tidegate.kernel.kernel_mode import KernelMode
 
 _VERSIONS, _FEW_VERSIONS = 2_000, 200
 _CURSOR = replace(BENCH_OPTIONS, cursor=Timestamp(1))
@@ -62,11 +63,14 @@ def test_what_is_written_beside_a_catch_up_is_held_and_comes_out_once() -> None:
 @pytest.mark.long
 def test_the_report_has_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.catch_up, "_PASSES", 1)  # as few as give figures: nobody reads these
-    costs = catch_up_costs(_FEW_VERSIONS, seed=1)
-    assert [found.start for found in costs.speeds] == ["initial scan", "cursor"]
-    assert all(found.ratio == found.rows_per_s / found.live_rows_per_s > 0 for found in costs.speeds)
-    report = Report(seed=1, quick=True, catch_up=costs)
-    assert report.to_json()["catch_up"]["beside"]["held_mib"] > 0
+    python, kernel = catch_up_costs(_FEW_VERSIONS, 1, (KernelMode.OFF, KernelMode.ON))
+    assert (python.kernel, kernel.kernel) == ("off", "on")
+    for costs in (python, kernel):
+        assert [found.start for found in costs.speeds] == ["initial scan", "cursor"]
+        assert all(found.ratio == found.rows_per_s / found.live_rows_per_s > 0 for found in costs.speeds)
+    assert python.speeds[0].rows == kernel.speeds[0].rows
+    report = Report(seed=1, quick=True, catch_up=[python, kernel])
+    assert report.to_json()["catch_up"][1]["beside"]["held_mib"] > 0
     console = Console(record=True, width=200, file=None, quiet=False)
     with console.capture() as printed:
         report.print(console)

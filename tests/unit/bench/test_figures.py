@@ -12,6 +12,7 @@ from bench import figures
 from bench.bar_chart import Bar, Chart
 from bench.endtoend import Throughput
 from bench.formats import FormatResult
+from bench.peers.contest import COPY, KERNEL, Contest, PeerRound, results
 from bench.report import Report
 from bench.spark import SparkCosts, SparkRatio
 from bench.stages import StageTime
@@ -35,6 +36,8 @@ def _report() -> Report:
         SparkRatio("flights", 1, "copy of log", 0.2, 4.0),
     ]
     report.spark = SparkCosts(ratios, [], [], [], [], [])
+    rounds = {KERNEL: [PeerRound(10, 2.0, 1.0)], COPY: [PeerRound(10, 4.0, 1.0)]}
+    report.peers = Contest(results(rounds), [], {})
     return report
 
 
@@ -52,7 +55,9 @@ def test_the_newest_stored_figures_stand_on_the_page() -> None:
     runs = figures.load()
     tables = _PAGE.partition("## Tables")[2]
     numbers = set(re.findall(r"\d+(?:\.\d+)?", tables))
-    newest = {f"{some[-1]:g}" for chart in ("faust", "spark") for some in runs[chart].values()}
+    newest = {
+        f"{some[-1]:g}" for chart in ("faust", "peers", "spark") for some in runs.get(chart, {}).values()
+    }
     assert newest <= numbers | {f"{float(number):g}" for number in numbers}
     rows = re.findall(r"^\| (JSON|Avro) (\w+)[^|]*\|[^|]*\|[^|]*\| ([\d.]+) \|", tables, re.MULTILINE)
     assert {f"{form.lower()} {name}": float(ratio) for form, name, ratio in rows} == {
@@ -65,6 +70,7 @@ def test_a_run_gives_ratios_and_nothing_for_what_it_did_not_measure() -> None:
         "stages": {"decode": 0.25},
         "faust": {"orders, 8 columns": 5.0},
         "formats": {"json row": 0.12345},
+        "peers": {"tidegate, kernel": 0.5},
         "spark": {"Spark over its copy of log": 0.3},
     }
     nothing = figures.measured(Report(seed=1, quick=False).to_json())
@@ -92,6 +98,7 @@ def test_what_is_written_is_what_is_loaded(tmp_path: Path) -> None:
         "copies.svg",
         "faust.svg",
         "figures.json",
+        "peers.svg",
         "stages.svg",
     ]
     assert figures.load(tmp_path / "none") == {}

@@ -28,7 +28,7 @@ def _report() -> Report:
         Throughput("tidegate worker", "orders", 100, 5.0, 20.0, 50.0),
         Throughput("stock Faust agent", "orders", 20, 5.0, 4.0, None),
     ]
-    report.open_intents = OpenIntents(10, 100.0, 110.0, 5.0, 0, 105.0, 1.0)
+    report.open_intents.append(OpenIntents("off", 10, 100.0, 110.0, 5.0, 0, 105.0, 1.0))
     return report
 
 
@@ -45,8 +45,8 @@ def test_the_json_holds_what_was_measured_and_nothing_for_the_rest(tmp_path: Pat
     _report().write(file)
     stored = json.loads(file.read_text())
     assert stored["limiting_stage"] == {"orders": "row decode"}
-    assert stored["open_intents"]["with_mib"] == 110.0
-    assert stored["marker_lag"] is None
+    assert stored["open_intents"][0]["with_mib"] == 110.0
+    assert stored["marker_lag"] == []
     assert stored["machine"]
 
 

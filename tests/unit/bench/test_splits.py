@@ -9,6 +9,7 @@ from sim.check import check_log
 from sim.log.sink import WrittenRecord
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS
+from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, Heartbeat, RangeId, Trigger
 
@@ -51,5 +52,5 @@ def test_rounds_are_closed_by_as_many_ranges_as_there_are() -> None:
 
 
 def test_the_ratio_is_that_of_the_99th_percentiles() -> None:
-    lag = summary(5_000.0, 16, [1.0] * 98 + [2.0, 9.0], [1.0] * 98 + [6.0, 9.0])
+    lag = summary(KernelMode.OFF, 5_000.0, 16, [1.0] * 98 + [2.0, 9.0], [1.0] * 98 + [6.0, 9.0])
     assert (lag.quiet_p99_ms, lag.splitting_p99_ms, lag.ratio) == (2.0, 6.0, 3.0)

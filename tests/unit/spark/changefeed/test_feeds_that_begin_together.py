@@ -35,8 +35,8 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, open_producer
-from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.preparation import Preparation
+from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 
 pytestmark = pytest.mark.broker

@@ -1,0 +1,1 @@
+"""The bench's own part in the contest with other software."""
