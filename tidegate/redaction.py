@@ -14,7 +14,8 @@ _REDACTED: Final = "redacted"
 #: Shorter ones stand in other words by chance; such a secret is none.
 _SHORTEST: Final = 4
 _PARAMETER: Final = re.compile(
-    r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)"
+    r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)",
+    re.IGNORECASE,
 )
 #: A login ends at the last ``@``: a password may have others.
 _LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/'\"]+(?=@)")

@@ -39,6 +39,7 @@ def test_a_secret_is_found_as_json_writes_it(secret: str, ascii_only: bool) -> N
         ("asked https://me:word@registry:8081/x", "asked https://me:redacted@registry:8081/x"),
         ("asked https://me:wo@rd@registry, and so on", "asked https://me:redacted@registry, and so on"),
         ("kafka://h?sasl_password=a%26b&x=1", "kafka://h?sasl_password=redacted&x=1"),
+        ("the server said PASSWORD=word&x=1", "the server said PASSWORD=redacted&x=1"),
         ("kafka://h:9092 and b@c", "kafka://h:9092 and b@c"),
     ],
 )
