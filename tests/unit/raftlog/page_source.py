@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
-T0_MS: Final = 1_700_000_000_000
+BEGIN_MS: Final = 1_700_000_000_000
 PARTITIONS: Final = 2
 TABLE_ID: Final = 200  # above 109, so that its key has more than one byte
 INT, STRING = 3, 6
@@ -51,8 +51,8 @@ def field(number: int, value: int | str | bytes) -> bytes:
 
 
 def timestamp(ms: int) -> bytes:
-    """Return a Timestamp, ``ms`` after T0."""
-    return field(1, (T0_MS + ms) * 1_000_000)
+    """Return a Timestamp, ``ms`` after ``BEGIN_MS``."""
+    return field(1, (BEGIN_MS + ms) * 1_000_000)
 
 
 def span(start: bytes, end: bytes) -> bytes:
@@ -115,7 +115,7 @@ def row_value(key: bytes, columns: Columns) -> bytes:
 
 def batched(key: bytes, ms: int, value: bytes) -> bytes:
     """Return a write batch that sets one version."""
-    stored = key + b"\0" + struct.pack(">Q", (T0_MS + ms) * 1_000_000) + b"\x09"
+    stored = key + b"\0" + struct.pack(">Q", (BEGIN_MS + ms) * 1_000_000) + b"\x09"
     record = b"\x01" + low_first(len(stored)) + stored + low_first(len(value)) + value
     return struct.pack("<QI", 0, 1) + record
 
@@ -133,7 +133,7 @@ def _column(column_id: int, name: str, kind: str, *, nullable: bool = True) -> b
 #: u (n INT, t STRING, i INT, s STRING, z INT, PRIMARY KEY (n, t)); the id of z is far above that of s.
 DESCRIPTOR: Final = b"\x01" + b"".join(
     (
-        field(1, TABLE_ID) + field(2, "u") + field(3, 1) + field(4, (T0_MS - 60_000) * 1_000_000),
+        field(1, TABLE_ID) + field(2, "u") + field(3, 1) + field(4, (BEGIN_MS - 60_000) * 1_000_000),
         _column(1, "n", "INT", nullable=False) + _column(2, "t", "STRING", nullable=False),
         _column(3, "i", "INT") + _column(4, "s", "STRING") + _column(14, "z", "INT"),
         field(7, field(1, 1)) + field(7, field(1, 2)),
@@ -248,7 +248,7 @@ class PageSource:
         self._put(range_id % PARTITIONS, range_id, ms, head + field(kind, body))
 
     def _put(self, partition: int, range_id: int, ms: int, value: bytes) -> None:
-        self._append(partition, range_id.to_bytes(8, "big"), value, T0_MS + ms)
+        self._append(partition, range_id.to_bytes(8, "big"), value, BEGIN_MS + ms)
 
     def _append(self, partition: int, key: bytes, value: bytes, time_ms: int) -> None:
         self.records.append(Written(partition, self._ends[partition], key, value, time_ms))

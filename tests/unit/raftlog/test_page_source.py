@@ -9,11 +9,11 @@ from typing import Any
 from tests.feeds import activation
 from tests.logs import Record
 from tests.unit.raftlog.page_source import (
+    BEGIN_MS,
     DESCRIPTOR,
     MERGE,
     PARTITIONS,
     SPLIT,
-    T0_MS,
     TABLE_END,
     TABLE_START,
     Columns,
@@ -71,8 +71,8 @@ def _rows(engine: ReferenceEngine) -> dict[str, list[Any]]:
 
 
 def _resolved_ms(engine: ReferenceEngine) -> int:
-    """Return up to where the feed is complete, in milliseconds after T0."""
-    return Timestamp(*engine.high_water(FeedId("feed"))).wall // 1_000_000 - T0_MS
+    """Return up to where the feed is complete, in milliseconds after ``BEGIN_MS``."""
+    return Timestamp(*engine.high_water(FeedId("feed"))).wall // 1_000_000 - BEGIN_MS
 
 
 def test_one_range_of_rows_in_one_phase_and_heartbeats_is_enough() -> None:
