@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +33,11 @@ from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
 from bench.subscribe import subscribe_costs
 from bench.topics import BenchTopics
+from bench.wide_steps import wide_costs
 from bench.workload import MakeLog, flights_log, orders_log, updates_log
 from stack.kafka import KafkaBroker
 from tidegate.errors import TidegateError
+from tidegate.kernel.kernel_mode import KernelMode
 
 _WORKLOADS: Final[dict[str, MakeLog]] = {"orders": orders_log, "flights": flights_log}
 
@@ -51,6 +53,7 @@ class Sizes:
     marker_s: float
     kills: int
     idle_s: float
+    wide_ranges: Sequence[int]
     feed_events: int
     stored_versions: int
     missed_versions: int
@@ -68,6 +71,7 @@ _FULL: Final = Sizes(
     marker_s=30,
     kills=10,
     idle_s=30,
+    wide_ranges=(10, 1_000, 10_000, 100_000),
     feed_events=100_000,
     stored_versions=1_000_000,
     missed_versions=200_000,
@@ -84,6 +88,7 @@ _QUICK: Final = Sizes(
     marker_s=10,
     kills=3,
     idle_s=9,
+    wide_ranges=(10, 1_000, 10_000),
     feed_events=10_000,
     stored_versions=100_000,
     missed_versions=20_000,
@@ -146,10 +151,15 @@ class Bench:
         self.report.restarts = restarts(self.topics, self._directory("restarts"), self.sizes.kills, self.seed)
 
     def idle(self) -> None:
-        """10,000 idle ranges."""
-        self.report.idle_ranges = idle_ranges(
-            self.topics, self._directory("idle"), self.sizes.idle_s, self.seed
-        )
+        """10,000 idle ranges, with the kernel and without it."""
+        for kernel in (KernelMode.OFF, KernelMode.ON):
+            directory = self._directory(f"idle-{kernel.value}")
+            cost = idle_ranges(self.topics, directory, self.sizes.idle_s, self.seed, kernel)
+            self.report.idle_ranges.append(cost)
+
+    def wide(self) -> None:
+        """The step over many ranges and many feeds."""
+        self.report.wide += wide_costs(self.seed, self.sizes.wide_ranges)
 
     def intents(self) -> None:
         """Open intents beyond memory."""
@@ -204,6 +214,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "splits": Bench.splits,
     "restarts": Bench.restarts,
     "idle": Bench.idle,
+    "wide": Bench.wide,
     "intents": Bench.intents,
     "frontier": Bench.frontier,
     "rangefeed": Bench.rangefeed,

@@ -26,6 +26,7 @@ _COLUMNS: Final = {"orders": "orders, 8 columns", "flights": "flights, 19 column
 _OVER_FAUST: Final = "over stock Faust agent"
 _FAUST_AIM: Final = 3.0
 _SPARK_AIM: Final = 0.5
+_WIDE_AIM: Final = 1.2
 
 #: The runs of each figure, by chart.
 Runs: TypeAlias = dict[str, dict[str, list[float]]]
@@ -43,6 +44,7 @@ def measured(results: Mapping[str, Any]) -> Measured:
         },
         "formats": {found["format"]: found["over_copy"] for found in results["formats"]},
         "spark": _spark(results),
+        "wide": _wide(results),
     }
 
 
@@ -73,6 +75,11 @@ def charts(runs: Runs) -> dict[str, Chart]:
             "Over a copy of the same records",
             "rows a second over those of a copy that does not look into them",
             (*_bars(runs, "formats"), *_bars(runs, "spark", _SPARK_AIM)),
+        ),
+        "wide.svg": Chart(
+            "A row among many ranges and feeds",
+            "processor time of the step, over that of a row among ten ranges with one feed",
+            _bars(runs, "wide", _WIDE_AIM),
         ),
     }
     return {file: chart for file, chart in drawn.items() if chart.bars}
@@ -107,6 +114,15 @@ def _stages(results: Mapping[str, Any]) -> dict[str, float]:
     times = {found["stage"]: found["us_per_row"] for found in results["stages"].get(_SHOWN_LOG, ())}
     whole = times.pop(_WHOLE, 0.0)
     return {stage: us_per_row / whole for stage, us_per_row in times.items()} if whole else {}
+
+
+def _wide(results: Mapping[str, Any]) -> dict[str, float]:
+    found = results.get("wide", ())
+    return {
+        f"kernel {cost['kernel']}, {cost['ranges']:,} ranges, {cost['feeds']:,} feeds": cost["of_first"]
+        for cost in found
+        if (cost["ranges"], cost["feeds"]) != (found[0]["ranges"], found[0]["feeds"])
+    }
 
 
 def _spark(results: Mapping[str, Any]) -> dict[str, float]:

@@ -32,15 +32,14 @@ from bench.spark_dataframe import FrameCost
 from bench.splits import SplitLag
 from bench.stages import StageTime
 from bench.subscribe import SubscribeCost
+from bench.wide_steps import WideCost
 
 _WHOLE: str = "whole step"
 _WORKER: str = "tidegate worker"
 
 
 #: Results that are one line each.
-_Single: TypeAlias = (
-    BatchDelay | CopyCost | EventDelay | MarkerLag | SplitLag | Restarts | IdleRanges | OpenIntents
-)
+_Single: TypeAlias = BatchDelay | CopyCost | EventDelay | MarkerLag | SplitLag | Restarts | OpenIntents
 
 
 @dataclass(slots=True)
@@ -57,7 +56,8 @@ class Report:
     marker_lag: MarkerLag | None = None
     split_lag: SplitLag | None = None
     restarts: Restarts | None = None
-    idle_ranges: IdleRanges | None = None
+    idle_ranges: list[IdleRanges] = field(default_factory=list)
+    wide: list[WideCost] = field(default_factory=list)
     open_intents: OpenIntents | None = None
     frontier: list[FrontierCost] = field(default_factory=list)
     forward: list[ForwardCost] = field(default_factory=list)
@@ -101,7 +101,8 @@ class Report:
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
             "split_lag": self.split_lag and self.split_lag._asdict(),
             "restarts": self.restarts and self.restarts._asdict(),
-            "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
+            "idle_ranges": [cost._asdict() for cost in self.idle_ranges],
+            "wide": [cost._asdict() for cost in self.wide],
             "open_intents": self.open_intents and self.open_intents._asdict(),
             "frontier": [cost._asdict() for cost in self.frontier],
             "subscribe": [cost._asdict() for cost in self.subscribe],
@@ -139,11 +140,20 @@ class Report:
         if self.subscribe:
             title = "subscriptions beside a raw consumer, processor time"
             console.print(_table(title, SubscribeCost._fields, self.subscribe))
+        self._print_ranges(console)
         self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         for name, reason in self.failures.items():
             console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
+
+    def _print_ranges(self, console: Console) -> None:
+        if self.idle_ranges:
+            title = "idle ranges, a heartbeat each every 3 s"
+            console.print(_table(title, IdleRanges._fields, self.idle_ranges))
+        if self.wide:
+            title = "the step over many ranges and feeds, processor time; of first: a row over the first line"
+            console.print(_table(title, WideCost._fields, self.wide))
 
     def _print_costs(self, console: Console) -> None:
         if self.kernel:
@@ -167,7 +177,6 @@ class Report:
             ("marker lag", self.marker_lag),
             ("marker lag while every range splits once", self.split_lag),
             ("from kill -9 to the next marker", self.restarts),
-            ("idle ranges", self.idle_ranges),
             ("open intents", self.open_intents),
         )
         return ((title, result) for title, result in found if result is not None)
