@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ from bench.stages import run_stages, stage_times
 from bench.step_costs import step_costs
 from bench.subscribe import subscribe_costs
 from bench.topics import BenchTopics
+from bench.wide_steps import wide_costs
 from bench.worker_start import worker_starts
 from bench.workload import MakeLog, flights_log, orders_log, updates_log
 from stack.kafka import KafkaBroker
@@ -60,6 +61,7 @@ class Sizes:
     starts: int
     kills: int
     idle_s: float
+    wide_ranges: Sequence[int]
     feed_events: int
     stored_versions: int
     missed_versions: int
@@ -79,6 +81,7 @@ _FULL: Final = Sizes(
     starts=7,
     kills=10,
     idle_s=30,
+    wide_ranges=(10, 1_000, 10_000, 100_000),
     feed_events=100_000,
     stored_versions=1_000_000,
     missed_versions=200_000,
@@ -105,6 +108,7 @@ _QUICK: Final = Sizes(
     starts=3,
     kills=3,
     idle_s=9,
+    wide_ranges=(10, 1_000, 10_000),
     feed_events=10_000,
     stored_versions=100_000,
     missed_versions=20_000,
@@ -188,10 +192,15 @@ class Bench:
         self.report.restarts = restarts(self.topics, self._directory("restarts"), self.sizes.kills, self.seed)
 
     def idle(self) -> None:
-        """10,000 idle ranges."""
-        self.report.idle_ranges = idle_ranges(
-            self.topics, self._directory("idle"), self.sizes.idle_s, self.seed
-        )
+        """10,000 idle ranges, with the kernel and without it."""
+        for kernel in (KernelMode.OFF, KernelMode.ON):
+            directory = self._directory(f"idle-{kernel.value}")
+            cost = idle_ranges(self.topics, directory, self.sizes.idle_s, self.seed, kernel)
+            self.report.idle_ranges.append(cost)
+
+    def wide(self) -> None:
+        """The step over many ranges and many feeds."""
+        self.report.wide += wide_costs(self.seed, self.sizes.wide_ranges)
 
     def intents(self) -> None:
         """Open intents beyond memory."""
@@ -252,6 +261,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "starts": Bench.starts,
     "restarts": Bench.restarts,
     "idle": Bench.idle,
+    "wide": Bench.wide,
     "intents": Bench.intents,
     "frontier": Bench.frontier,
     "rangefeed": Bench.rangefeed,

@@ -27,6 +27,7 @@ _COLUMNS: Final = {"orders": "orders, 8 columns", "flights": "flights, 19 column
 _OVER_FAUST: Final = "over stock Faust agent"
 _FAUST_AIM: Final = 3.0
 _SPARK_AIM: Final = 0.5
+_WIDE_AIM: Final = 1.2
 
 #: The runs of each figure, by chart.
 Runs: TypeAlias = dict[str, dict[str, list[float]]]
@@ -45,6 +46,7 @@ def measured(results: Mapping[str, Any]) -> Measured:
         "formats": {found["format"]: found["over_copy"] for found in results["formats"]},
         "peers": _peers(results),
         "spark": _spark(results),
+        "wide": _wide(results),
     }
 
 
@@ -80,6 +82,11 @@ def charts(runs: Runs) -> dict[str, Chart]:
             "Over a copy of the same records",
             "rows a second over those of a copy that does not look into them",
             (*_bars(runs, "formats"), *_bars(runs, "spark", _SPARK_AIM)),
+        ),
+        "wide.svg": Chart(
+            "A row among many ranges and feeds",
+            "processor time of the step, over that of a row among ten ranges with one feed",
+            _bars(runs, "wide", _WIDE_AIM),
         ),
     }
     return {file: chart for file, chart in drawn.items() if chart.bars}
@@ -122,6 +129,15 @@ def _peers(results: Mapping[str, Any]) -> dict[str, float]:
     if COPY not in {each["contender"] for each in found}:
         return {}
     return {each["contender"]: each["over_copy"] for each in found if each["contender"] != COPY}
+
+
+def _wide(results: Mapping[str, Any]) -> dict[str, float]:
+    found = results.get("wide", ())
+    return {
+        f"kernel {cost['kernel']}, {cost['ranges']:,} ranges, {cost['feeds']:,} feeds": cost["of_first"]
+        for cost in found
+        if (cost["ranges"], cost["feeds"]) != (found[0]["ranges"], found[0]["feeds"])
+    }
 
 
 def _spark(results: Mapping[str, Any]) -> dict[str, float]:

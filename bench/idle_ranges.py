@@ -11,6 +11,7 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from sim.log.kafka_sink import KafkaSink
+from tidegate.kernel.kernel_mode import KernelMode
 
 _PARTITIONS: Final = 4
 _HEARTBEAT_S: Final = 3.0
@@ -21,6 +22,7 @@ _WARM_UP_S: Final = 9.0
 class IdleRanges(NamedTuple):
     """``cpu`` is the share of one core, ``rss_mib`` the worker's memory at the end."""
 
+    kernel: str
     ranges: int
     heartbeats_per_s: float
     cpu: float
@@ -28,20 +30,25 @@ class IdleRanges(NamedTuple):
 
 
 def idle_ranges(
-    topics: BenchTopics, directory: Path, seconds: float, seed: int, ranges: int = 10_000
+    topics: BenchTopics,
+    directory: Path,
+    seconds: float,
+    seed: int,
+    kernel: KernelMode,
+    ranges: int = 10_000,
 ) -> IdleRanges:
     """``ranges`` ranges under a feed, each with a heartbeat every three seconds, evenly spread."""
     store = BenchStore(partitions=_PARTITIONS, ranges=ranges, seed=seed)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     application.write(store.head(time.time_ns()))
-    with application.start_worker() as worker:
+    with application.start_worker(kernel=kernel.value) as worker:
         application.create_feed(worker)
         _beat(store, topics, application, _WARM_UP_S)
         cpu, begin = worker.cpu_s, time.monotonic()
         beats = _beat(store, topics, application, seconds)
         took = time.monotonic() - begin
         worker.require_running()
-        return IdleRanges(ranges, beats / took, (worker.cpu_s - cpu) / took, worker.rss_mib)
+        return IdleRanges(kernel.value, ranges, beats / took, (worker.cpu_s - cpu) / took, worker.rss_mib)
 
 
 def _beat(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:

@@ -36,6 +36,7 @@ from bench.splits import SplitLag
 from bench.stages import StageTime
 from bench.step_costs import StepCost
 from bench.subscribe import SubscribeCost
+from bench.wide_steps import WideCost
 from bench.worker_start import WorkerStart
 from tidegate.kernel.kernel_mode import KernelMode
 
@@ -44,7 +45,7 @@ _WORKER: str = "tidegate worker"
 
 
 #: Results that are one line each.
-_Single: TypeAlias = BatchDelay | CopyCost | EventDelay | Restarts | IdleRanges
+_Single: TypeAlias = BatchDelay | CopyCost | EventDelay | Restarts
 
 
 @dataclass(slots=True)
@@ -67,7 +68,8 @@ class Report:
     marker_lag: list[MarkerLag] = field(default_factory=list)
     split_lag: list[SplitLag] = field(default_factory=list)
     restarts: Restarts | None = None
-    idle_ranges: IdleRanges | None = None
+    idle_ranges: list[IdleRanges] = field(default_factory=list)
+    wide: list[WideCost] = field(default_factory=list)
     open_intents: list[OpenIntents] = field(default_factory=list)
     frontier: list[FrontierCost] = field(default_factory=list)
     forward: list[ForwardCost] = field(default_factory=list)
@@ -115,7 +117,8 @@ class Report:
             "marker_lag": [lag._asdict() for lag in self.marker_lag],
             "split_lag": [lag._asdict() for lag in self.split_lag],
             "restarts": self.restarts and self.restarts._asdict(),
-            "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
+            "idle_ranges": [cost._asdict() for cost in self.idle_ranges],
+            "wide": [cost._asdict() for cost in self.wide],
             "open_intents": [found._asdict() for found in self.open_intents],
             "frontier": [cost._asdict() for cost in self.frontier],
             "subscribe": [cost._asdict() for cost in self.subscribe],
@@ -154,12 +157,21 @@ class Report:
         if self.subscribe:
             title = "subscriptions beside a raw consumer, processor time"
             console.print(_table(title, SubscribeCost._fields, self.subscribe))
+        self._print_ranges(console)
         self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         console.print(_table("goals of the step in native code", GoalRow._fields, goal_rows(self)))
         for name, reason in self.failures.items():
             console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
+
+    def _print_ranges(self, console: Console) -> None:
+        if self.idle_ranges:
+            title = "idle ranges, a heartbeat each every 3 s"
+            console.print(_table(title, IdleRanges._fields, self.idle_ranges))
+        if self.wide:
+            title = "the step over many ranges and feeds, processor time; of first: a row over the first line"
+            console.print(_table(title, WideCost._fields, self.wide))
 
     def _print_costs(self, console: Console) -> None:
         self._print_by_mode(console)
@@ -200,7 +212,6 @@ class Report:
             ("COPY of the server beside a raw consumer", self.copy),
             ("from a marker that can be read to its event at each client", self.event_delay),
             ("from kill -9 to the next marker", self.restarts),
-            ("idle ranges", self.idle_ranges),
         )
         return ((title, result) for title, result in found if result is not None)
 

@@ -30,10 +30,15 @@ from tidegate.raftlog.entry import RaftIndex, RangeId, TxnId
 _KEY_BYTES: Final = 8
 _TXN: Final = Struct("<16sI")
 _RANGE: Final = Struct("<qQQqqqqqqqQqqqqq16sqq")
+_CLOCK_NUMBERS: Final = 12
+_VOICE_NUMBERS: Final = 5
+_BEHIND_THE_CLOCK: Final = 4  # the horizon, the highest version, how many ranges follow
 _RANGE_NUMBERS: Final = 15
 _TXN_NUMBERS: Final = 9
 _NO_TXN_ID: Final = TxnId(bytes(16))
+_PENDS_NOT: Final = (0, 0, 0, 0)
 _UNSIGNED: Final = (1 << 64) - 1
+_new: Final = tuple.__new__
 _OTHER: Final = _RANGE.pack(*(0,) * 16, _NO_TXN_ID, 0, 0)
 
 
@@ -123,21 +128,22 @@ def _clock(reading: ClockReading) -> bytes:
 def _range(plain: PlainRange | None) -> bytes:
     if plain is None:
         return _OTHER
-    pending = plain.pending
-    pends = (0, 0, 0, 0) if pending is None else (1, pending.covers, *pending.closed)
-    beside, txn_id = plain.beside or (ZERO, _NO_TXN_ID)
+    generation, applied, closed, resolved, high, pending, found, (start, end) = plain
+    pends = _PENDS_NOT if pending is None else (1, pending.covers, *pending.closed)
+    beside, txn_id = found or (ZERO, _NO_TXN_ID)
     return _RANGE.pack(
         1,
-        plain.generation,
-        plain.applied,
-        *plain.closed,
-        *plain.resolved,
-        *plain.high,
+        generation,
+        applied,
+        *closed,
+        *resolved,
+        *high,
         *pends,
-        plain.beside is not None,
+        found is not None,
         *beside,
         txn_id,
-        *map(len, plain.span),
+        len(start),
+        len(end),
     )
 
 
@@ -145,10 +151,15 @@ def read_followed(
     followed: RawFollowed, records: bytes, named: Named, lanes: Sequence[LaneOf], taken: Taken
 ) -> Followed:
     """Return what the kernel made of the records in the message ``records``. Adds the rows to ``taken``."""
-    numbers = iter(unpack(f"<{len(followed.state) // 8}q", followed.state))
+    all_numbers = unpack(f"<{len(followed.state) // 8}q", followed.state)
+    numbers = iter(all_numbers)
     clock = _read_clock(numbers)
     believed, high = next(numbers), Timestamp(next(numbers), next(numbers))
-    ranges = [_moved_range(numbers) for _ in range(next(numbers))]
+    # Slices, and no iterator over numbers: there may be a range for each record.
+    begin = _CLOCK_NUMBERS + _VOICE_NUMBERS * len(clock.state.voices) + _BEHIND_THE_CLOCK
+    end = begin + _RANGE_NUMBERS * next(numbers)
+    ranges = [_moved_range(all_numbers[at : at + _RANGE_NUMBERS]) for at in range(begin, end, _RANGE_NUMBERS)]
+    numbers = islice(all_numbers, end, None)
     txns = [_moved_txn(numbers, records) for _ in range(next(numbers))]
     if any(each.number >= len(named.range_ids) for each in ranges) or any(
         each.number >= len(named.txn_ids) for each in txns
@@ -177,14 +188,23 @@ def _voice(range_id: int, shown_ms: int, closed_ms: int, counted_ms: int, heard:
     return Voice(RangeId(range_id), shown_ms, closed_ms, counted_ms, heard)
 
 
-def _moved_range(numbers: Iterator[int]) -> MovedRange:
-    number, applied, *times, pends_anew, pends, covers, wall, logical, regressions, heard_ms = islice(
-        numbers, _RANGE_NUMBERS
-    )
-    closed, resolved, high = (Timestamp(*times[at : at + 2]) for at in (0, 2, 4))
+def _moved_range(numbers: tuple[int, ...]) -> MovedRange:
+    pends_anew, pends, covers, wall, logical, regressions, heard_ms = numbers[8:]
     pending = Closing(RaftIndex(covers & _UNSIGNED), Timestamp(wall, logical)) if pends else None
-    index = RaftIndex(applied & _UNSIGNED)
-    return MovedRange(number, index, closed, resolved, high, bool(pends_anew), pending, regressions, heard_ms)
+    return _new(
+        MovedRange,
+        (
+            numbers[0],
+            numbers[1] & _UNSIGNED,
+            _new(Timestamp, numbers[2:4]),
+            _new(Timestamp, numbers[4:6]),
+            _new(Timestamp, numbers[6:8]),
+            bool(pends_anew),
+            pending,
+            regressions,
+            heard_ms,
+        ),
+    )
 
 
 def _moved_txn(numbers: Iterator[int], records: bytes) -> MovedTxn:

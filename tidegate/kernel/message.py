@@ -63,13 +63,16 @@ def read_output(
     if numbers and max(numbers) >= len(walls):
         raise StateError("the kernel names a version outside its batch, which is a defect: please report it")
     schemed = {lane.feed for lane in lanes if lane.to is not None}
-    for feed in set(feeds):
-        records, unframed, before = taken.feeds[feed]
-        ours = [first + number for number, of in zip(numbers, feeds, strict=True) if of == feed]
+    places: dict[int, list[int]] = {}
+    for place, feed in enumerate(feeds):
+        places.setdefault(feed, []).append(place)
+    for feed, own in places.items():
+        records, unframed, before = taken.feeds.get(feed) or FeedRecords([], [], [])
+        ours = [first + numbers[place] for place in own]
         if feed in schemed:
             unframed += _unframed(feed, output, walls, lanes)
         else:
-            part = WrittenPart(feed, len(ours), output.records, output.text, walls, lanes)
+            part = WrittenPart(own, output.records, output.text, walls, lanes)
             records = joined(records, WrittenRecords([part]))
         taken.feeds[feed] = FeedRecords(records, unframed, before + ours)
     taken.refused.extend(first + number for number in _refused(output.fates))

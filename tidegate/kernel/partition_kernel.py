@@ -16,7 +16,7 @@ from tidegate.kernel.plan import Plan, write_plan
 from tidegate.kernel.traps import TRAPS, Traps
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
-from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
+from tidegate.processor.feeds.row_kernel import TablePlan, Taken
 from tidegate.ranges.version import Version
 
 #: The most bytes of keys and values in one call, times the lanes that write them, unless a single version has
@@ -55,14 +55,13 @@ class PartitionKernel:
         self._instance: Instance | None = None
         self._plan = _NO_PLAN
         self._is_planned = False
-        self._feeds = 0
         #: The message of the log records that were read last, and what they name.
         self._records = b""
         self._named = Named(0, (), (), ())
 
-    def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
+    def plan(self, tables: Sequence[TablePlan]) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
-        self._plan, self._is_planned, self._feeds, self._instance = _NO_PLAN, False, feeds, None
+        self._plan, self._is_planned, self._instance = _NO_PLAN, False, None
         try:
             self._plan = write_plan(tables)
             self._is_planned = True
@@ -74,7 +73,7 @@ class PartitionKernel:
         """Make records of versions. ``None``: Python has to take the whole batch."""
         if self._traps.is_off or not versions:
             return None
-        taken = self._nothing()
+        taken = Taken({}, [], {})
         try:
             for first, part in _parts(versions, CALL_BYTES_MAX // max(1, len(self._plan.lanes))):
                 message = write_versions(part, with_previous=self._plan.previous)
@@ -104,15 +103,12 @@ class PartitionKernel:
         """Follow the log records that were read last. ``None``: Python has to take them."""
         try:
             raw = self._ready().follow(write_state(state))
-            followed = read_followed(raw, self._records, self._named, self._plan.lanes, self._nothing())
+            followed = read_followed(raw, self._records, self._named, self._plan.lanes, Taken({}, [], {}))
         except Exception as error:
             self._broke(error)
             return None
         self._passed()
         return followed
-
-    def _nothing(self) -> Taken:
-        return Taken([FeedRecords([], [], []) for _ in range(self._feeds)], [], {})
 
     def _passed(self) -> None:
         """Take in that a batch went well. Give up an instance whose memory has grown too large."""

@@ -57,6 +57,10 @@ class StateTable(enum.Enum):
     DESCRIPTORS = "descriptors"
     FEEDS = "feeds"
 
+    #: The members are what they are, and Python's own hash of an enumeration takes longer than what is done
+    #: with a row of state.
+    __hash__ = object.__hash__
+
 
 class StateChange(NamedTuple):
     """A row of state as a step leaves it. A ``value`` of ``None`` removes the row."""
@@ -156,10 +160,10 @@ class StepResult:
     """The outcome of one step.
 
     ``changes`` is frozen: it has the bytes of this moment, and later steps do not alter it. A feed's rows are
-    in ``outputs``, or in ``unframed`` where its format has schemas. An engine frames these
-    (``tidegate.processor.feeds.framing``) before it makes anything of the result durable. ``refused`` has
-    records for the engine to keep aside; nothing depends on them. ``serial`` is the number of the step in its
-    processor, from 1; 0 for a result of no step.
+    in ``outputs``, or in ``unframed`` where its format has schemas; a feed without rows is in neither. An
+    engine frames the unframed ones (``tidegate.processor.feeds.framing``) before it makes anything of the
+    result durable. ``refused`` has records for the engine to keep aside; nothing depends on them. ``serial``
+    is the number of the step in its processor, from 1; 0 for a result of no step.
     """
 
     offset: Offset | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from tidegate.changefeed.definition.feed import FeedId
@@ -13,6 +13,7 @@ from tidegate.processor.catchup.committed import Delivery
 from tidegate.processor.feeds.emitter import Emission
 from tidegate.processor.feeds.kernel_rows import BatchEmission
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.table_shares import TableShares
 from tidegate.processor.feeds.taken_versions import TakenVersions
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.processor_state import ProcessorState
@@ -72,7 +73,7 @@ class Deliveries:
 
     def _emit_to_others(
         self,
-        others: list[PartitionFeed],
+        others: Sequence[PartitionFeed],
         shared: list[Version],
         taken: TakenVersions | None,
         result: StepResult,
@@ -93,9 +94,11 @@ class Deliveries:
             self._put_or_compare(self._kernel.emit_all(others, taken), by_python, result)
         return known
 
-    def receivers(self, parted: Container[FeedId] = ()) -> list[PartitionFeed]:
+    def receivers(self, parted: Collection[FeedId] = ()) -> Sequence[PartitionFeed]:
         """Return the feeds that are given shared versions, while these feeds are ``parted``."""
-        return [feed for feed in self._feeds.active if feed.id not in parted and not feed.scans_only]
+        if not parted:
+            return self._feeds.live
+        return [feed for feed in self._feeds.live if feed.id not in parted]
 
     def _emit_written(self, result: StepResult) -> None:
         """Emit versions whose rows are written, and the shared ones behind them.
@@ -118,8 +121,10 @@ class Deliveries:
     def _put(self, emitted: BatchEmission, result: StepResult) -> None:
         """Put what a kernel and Python have made together into ``result``."""
         for feed, records, unframed, error in emitted.feeds:
-            result.outputs[feed.id] = joined(result.outputs.get(feed.id, ()), records)
-            result.unframed.setdefault(feed.id, []).extend(unframed)
+            if records:
+                result.outputs[feed.id] = joined(result.outputs.get(feed.id, ()), records)
+            if unframed:
+                result.unframed.setdefault(feed.id, []).extend(unframed)
             self._fail_at_row(feed, error, result)
         emitted.raise_highs(self._rows)
 
@@ -135,12 +140,15 @@ class Deliveries:
             self._put(emitted, result)
 
     def _emit_by_python(
-        self, receivers: list[PartitionFeed], versions: list[Version], result: StepResult
+        self, receivers: Sequence[PartitionFeed], versions: list[Version], result: StepResult
     ) -> list[Decoded]:
         feeds = self._feeds
         rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
+        shares = TableShares(versions, rows)
         for feed in receivers:
-            self._emit_rows(feed, versions, rows, result)
+            share = None if feed.emitter is None else shares.of(feed.emitter.destinations)
+            if share is not None:
+                self._emit_rows(feed, share.versions, share.rows, result)
         return rows
 
     def _deliver(
@@ -183,15 +191,19 @@ class Deliveries:
     def _emit_rows(
         self,
         feed: PartitionFeed,
-        versions: list[Version],
-        rows: list[Decoded],
+        versions: Sequence[Version],
+        rows: Sequence[Decoded],
         result: StepResult,
         *,
         scanned: bool = False,
     ) -> None:
         if feed.emitter is None:
             return
-        error = feed.emitter.emit(versions, rows, _emission(feed, result), scanned=scanned)
+        error = feed.emitter.emit(versions, rows, emitted := Emission([], []), scanned=scanned)
+        if emitted.records:
+            result.records_of(feed.id).extend(emitted.records)
+        if emitted.unframed:
+            result.unframed.setdefault(feed.id, []).extend(emitted.unframed)
         self._fail_at_row(feed, error, result)
 
     def _fail_at_row(self, feed: PartitionFeed, error: FeedError | None, result: StepResult) -> None:
@@ -200,8 +212,3 @@ class Deliveries:
             if isinstance(error, TableRowError):
                 result.keep_aside(refused_row(error, self._state.position.offset, feed.id, self._rows))
             self._feeds.fail(feed.id, error)
-
-
-def _emission(feed: PartitionFeed, result: StepResult) -> Emission:
-    """Return where a step's records of a feed go."""
-    return Emission(result.records_of(feed.id), result.unframed.setdefault(feed.id, []))

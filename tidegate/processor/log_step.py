@@ -125,6 +125,8 @@ class LogStep:
 
     def _fail_feeds(self, result: StepResult) -> None:
         """Fail the feeds that can never be given all their rows, after the rows of what came before."""
+        if not (self._parking.has_unreachable or self._mutations.has_news or self._catch_ups.has_overtaken):
+            return
         for lost in self._parking.take_unreachable():
             self._deliveries.emit(result)
             fail_unreachable(self._feeds, lost)

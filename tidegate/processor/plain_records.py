@@ -8,9 +8,10 @@ which rows depend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from tidegate.errors import StateError
@@ -39,6 +40,10 @@ from tidegate.ranges.version import Version
 #: that it took: it is given all the rest again each time.
 _REFUSALS_FREE: Final = 8
 _TAKEN_PER_REFUSAL: Final = 100
+#: What a plain range has nothing of.
+_WAITS: Final = attrgetter("chunks", "awaits_snapshot", "floors")
+_NO_TXNS: Final[Set[TxnId]] = frozenset()
+_new: Final = tuple.__new__
 
 
 class PlainRecords:
@@ -102,16 +107,19 @@ class PlainRecords:
     # ---- what is given ----
 
     def _state_for(self, named: Named) -> LogState:
-        found = [self._plain(range_id) for range_id in named.range_ids]
-        ids: list[set[TxnId]] = [set() for _ in found]
+        found = [*map(self._plain, named.range_ids)]
+        ids: dict[int, set[TxnId]] = {}
         txns: list[NumberedTxn] = []
         for number, (txn_id, place) in enumerate(zip(named.txn_ids, named.txn_ranges, strict=True)):
             state = found[place]
             txn = None if state is None else state.resolver.queue.get(txn_id)
             if txn is not None:
-                ids[place].add(txn_id)
+                ids.setdefault(place, set()).add(txn_id)
                 txns.append(NumberedTxn(number, txn.refs, txn.timestamp, bool(txn.anchor_key)))
-        ranges = [None if state is None else _given(state, ids[place]) for place, state in enumerate(found)]
+        ranges = [
+            None if state is None else _given(state, ids.get(place, _NO_TXNS))
+            for place, state in enumerate(found)
+        ]
         return LogState(self._table.clock.reading(), self._horizon.believed, ranges, txns)
 
     def _plain(self, range_id: RangeId) -> RangeState | None:
@@ -120,10 +128,8 @@ class PlainRecords:
         if (
             state is None
             or state.status is not RangeStatus.LIVE
+            or any(_WAITS(state))
             or state.span is None
-            or state.chunks
-            or state.awaits_snapshot
-            or state.floors
             or state.scan is not None
             or state.behind is not None
             or self._state.ranges.has_backlog(range_id)
@@ -138,8 +144,16 @@ class PlainRecords:
     # ---- what is put back ----
 
     def _put_back(self, records: Sequence[LogRecord], named: Named, followed: Followed) -> None:
+        table = self._table
         for moved in followed.ranges:
-            _move(self._table.touch(named.range_ids[moved.number]), moved)
+            state = table.states[named.range_ids[moved.number]]
+            if _only_closes(state, moved):
+                table.close(state)
+                resolver = state.resolver
+                resolver.closed, resolver.resolved = moved.closed, moved.resolved  # type: ignore[assignment]
+            else:
+                table.touch(state.range_id)
+                _move(state, moved)
         for txn in followed.txns:
             range_id = named.range_ids[named.txn_ranges[txn.number]]
             _change(self._table.states[range_id], named.txn_ids[txn.number], txn)
@@ -193,19 +207,22 @@ class PlainRecords:
             _require_equal("rows", kernel.take(versions), followed.rows)
 
 
-def _given(state: RangeState, named: set[TxnId]) -> PlainRange:
+def _given(state: RangeState, named: Set[TxnId]) -> PlainRange:
     resolver = state.resolver
-    beside = resolver.queue.oldest_beside(named)
-    assert state.span is not None
-    return PlainRange(
-        state.generation,
-        state.applied,
-        resolver.closed,
-        resolver.resolved,
-        state.high,
-        state.pending_heartbeat,
-        None if beside is None else (beside.timestamp, beside.txn_id),
-        state.span,
+    queue = resolver.queue
+    beside = queue.oldest_beside(named) if queue.in_memory > len(named) else None
+    return _new(
+        PlainRange,
+        (
+            state.generation,
+            state.applied,
+            resolver.closed,
+            resolver.resolved,
+            state.high,
+            state.pending_heartbeat,
+            None if beside is None else (beside.timestamp, beside.txn_id),
+            state.span,
+        ),
     )
 
 
@@ -213,15 +230,29 @@ def _entry_of(version: Version) -> tuple[RangeId, RaftIndex]:
     return version.range_id, version.raft_index
 
 
+def _only_closes(state: RangeState, moved: MovedRange) -> bool:
+    """Whether nothing but the closed and the resolved timestamp of a range has changed."""
+    _, applied, _, _, high, pends_anew, _, regressions, _ = moved
+    return (
+        applied == state.applied
+        and high == state.high
+        and not pends_anew
+        and not regressions
+        and not state.lags
+        and state.claimed_since_ms is None
+    )
+
+
 def _move(state: RangeState, moved: MovedRange) -> None:
+    _, applied, closed, resolved, high, pends_anew, _, regressions, heard_ms = moved
     state.claimed_since_ms = None
     if state.lags:
-        state.heard_ms = moved.heard_ms
-    state.applied, state.high = moved.applied, moved.high
-    state.resolver.closed = ClosedTimestamp(moved.closed)
-    state.resolver.resolved = ResolvedTimestamp(moved.resolved)
-    state.closed_regressions += moved.regressions
-    if moved.pends_anew:
+        state.heard_ms = heard_ms
+    state.applied, state.high = applied, high
+    resolver = state.resolver
+    resolver.closed, resolver.resolved = ClosedTimestamp(closed), ResolvedTimestamp(resolved)
+    state.closed_regressions += regressions
+    if pends_anew:
         state.pending_heartbeat = _heartbeat(state, moved)
 
 

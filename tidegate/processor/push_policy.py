@@ -115,7 +115,14 @@ class Pusher:
         """Return the pushes to send now, for those of ``ranges`` whose oldest transaction is too old."""
         if not self._policy.enabled:
             return []
-        return [push for state in ranges if (push := self._push(state, clock)) is not None]
+        found, in_flight = [], self._in_flight
+        for state in ranges:
+            # Most ranges have no open transaction and were never asked.
+            if state.resolver.queue or state.range_id in in_flight:
+                push = self._push(state, clock)
+                if push is not None:
+                    found.append(push)
+        return found
 
     def last(self, state: RangeState) -> LastPush | None:
         """Return the last push of a range in this run; ``None`` if there was none, or the range is not live.

@@ -17,6 +17,7 @@ from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic
 
 #: A record's version, its lane, the ends of key, value and header in the text, and its partition.
 PLACES: Final = Struct("<6I")
+_HEADER_END: Final = 4
 _new: Final = tuple.__new__
 
 
@@ -35,15 +36,13 @@ class LaneOf(NamedTuple):
 
 
 class WrittenPart(NamedTuple):
-    """The records of one feed in one answer of a kernel.
+    """The records of one feed in one answer of a kernel: those with the numbers ``own``.
 
     ``places`` has ``PLACES`` of each record, also of other feeds' records; ``text`` has their bytes, one
-    behind the other. ``walls`` are the wall times of the versions. ``size`` is the number of the feed's
-    records.
+    behind the other. ``walls`` are the wall times of the versions.
     """
 
-    feed: int
-    size: int
+    own: Sequence[int]
     places: bytes
     text: bytes
     walls: Sequence[int]
@@ -51,21 +50,30 @@ class WrittenPart(NamedTuple):
 
     def records(self, first: int) -> Iterator[OutputRecord]:
         """Yield the feed's records from index ``first`` on."""
-        text, walls, lanes, ours = self.text, self.walls, self.lanes, self.feed
-        begin = 0
-        for number, lane, key_end, value_end, header_end, partition in PLACES.iter_unpack(self.places):
-            feed, topic, _, constants, empty = lanes[lane]
-            if feed == ours:
-                if first:
-                    first -= 1
-                else:
-                    headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
-                    if constants:
-                        headers += constants
-                    value = text[key_end:value_end] or empty
-                    wall_ms = walls[number] // NANOS_PER_MS
-                    yield _new(OutputRecord, (topic, partition, text[begin:key_end], value, wall_ms, headers))
-            begin = header_end
+        text, walls, lanes = self.text, self.walls, self.lanes
+        for begin, place in self._places(first):
+            number, lane, key_end, value_end, header_end, partition = place
+            _, topic, _, constants, empty = lanes[lane]
+            headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
+            if constants:
+                headers += constants
+            value = text[key_end:value_end] or empty
+            wall_ms = walls[number] // NANOS_PER_MS
+            yield _new(OutputRecord, (topic, partition, text[begin:key_end], value, wall_ms, headers))
+
+    def _places(self, first: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield where each record begins in the text, and its place."""
+        places = self.places
+        if first == 0 and len(self.own) * PLACES.size == len(places):
+            begin = 0
+            for place in PLACES.iter_unpack(places):
+                yield begin, place
+                begin = place[_HEADER_END]
+            return
+        for number in islice(self.own, first, None):
+            at = number * PLACES.size
+            begin = PLACES.unpack_from(places, at - PLACES.size)[_HEADER_END] if number else 0
+            yield begin, PLACES.unpack_from(places, at)
 
 
 class WrittenRecords(Sequence[OutputRecord]):
@@ -76,7 +84,7 @@ class WrittenRecords(Sequence[OutputRecord]):
 
     def __init__(self, parts: Sequence[WrittenPart]) -> None:
         self._parts = tuple(parts)
-        self._size = sum(part.size for part in parts)
+        self._size = sum(len(part.own) for part in parts)
 
     @property
     def bytes(self) -> int:
@@ -86,9 +94,9 @@ class WrittenRecords(Sequence[OutputRecord]):
     def starting_at(self, first: int) -> Iterator[OutputRecord]:
         """Yield the records from index ``first`` on, without those before it."""
         for part in self._parts:
-            if first < part.size:
+            if first < len(part.own):
                 yield from part.records(first)
-            first = max(0, first - part.size)
+            first = max(0, first - len(part.own))
 
     def __len__(self) -> int:
         return self._size

@@ -71,7 +71,7 @@ class IntentQueue:
         self.rows_hash = 0
 
     def __len__(self) -> int:
-        return len(self._txns) + self.spilled
+        return len(self._txns) if self._spilled is None else len(self._txns) + len(self._spilled)
 
     def __iter__(self) -> Iterator[TrackedTxn]:
         """Yield all transactions. Those outside memory are copies."""
@@ -102,7 +102,7 @@ class IntentQueue:
 
     def oldest(self) -> TrackedTxn | None:
         """Return the transaction with the lowest timestamp; among equals the one with the lowest id."""
-        txn = self._oldest_in_memory()
+        txn = self._oldest_in_memory() if self._heap else None
         while self._spilled and (txn is None or _age(txn) > self._spilled_from):
             self._bring_back_oldest(self._spilled)
             txn = self._oldest_in_memory()

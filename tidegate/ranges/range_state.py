@@ -60,6 +60,21 @@ class Floor(NamedTuple):
     resolved: ResolvedTimestamp
 
 
+class BytesAtRest(NamedTuple):
+    """What the stored row of a range at rest has before and behind what its heartbeats change.
+
+    It holds while ``marks``, the rest of what stands in the row, are the same. ``key`` is the row's, and
+    ``keys`` are the bytes of ``span``.
+    """
+
+    marks: tuple[object, ...]
+    span: Span | None
+    key: bytes
+    keys: bytes
+    before: bytes
+    behind: bytes
+
+
 class RangeState:
     """The state of a range: all that its log has told, and what it keeps for feeds and other ranges."""
 
@@ -68,6 +83,7 @@ class RangeState:
         "applied",
         "awaits_snapshot",
         "behind",
+        "bytes_at_rest",
         "chunks",
         "claimed_since_ms",
         "claims",
@@ -159,6 +175,8 @@ class RangeState:
         self.serves: FeedsServing = _nobody
         #: The promises and the holes as they were stored last; ``None`` if they never were.
         self.stored_told: tuple[list[Promise], list[Hole]] | None = None
+        #: Parts of its row of state, kept from the last one that was written at rest.
+        self.bytes_at_rest: BytesAtRest | None = None
         #: How many snapshots the range has taken in this process.
         self.snapshots_taken = 0
 

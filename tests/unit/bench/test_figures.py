@@ -16,6 +16,7 @@ from bench.peers.contest import COPY, KERNEL, Contest, PeerRound, results
 from bench.report import Report
 from bench.spark import SparkCosts, SparkRatio
 from bench.stages import StageTime
+from bench.wide_steps import WideCost
 from stack.places import CHECKOUT
 
 _PAGE = (CHECKOUT / "docs" / "benchmarks.md").read_text()
@@ -34,6 +35,11 @@ def _report() -> Report:
         SparkRatio("orders", 1, "copy of log", 0.3, 4.0),
         SparkRatio("orders", 8, "copy of log", 0.1, 4.0),
         SparkRatio("flights", 1, "copy of log", 0.2, 4.0),
+    ]
+    report.wide = [
+        WideCost("off", 10, 1, 9.0, 40.0, 1.0),
+        WideCost("on", 10, 1, 2.0, 3.0, 1.0),
+        WideCost("on", 100_000, 1, 8.0, 6.0, 2.0),
     ]
     report.spark = SparkCosts(ratios, [], [], [], [], [])
     rounds = {KERNEL: [PeerRound(10, 2.0, 1.0)], COPY: [PeerRound(10, 4.0, 1.0)]}
@@ -72,6 +78,7 @@ def test_a_run_gives_ratios_and_nothing_for_what_it_did_not_measure() -> None:
         "formats": {"json row": 0.12345},
         "peers": {"tidegate, kernel": 0.5},
         "spark": {"Spark over its copy of log": 0.3},
+        "wide": {"kernel on, 100,000 ranges, 1 feeds": 2.0},
     }
     nothing = figures.measured(Report(seed=1, quick=False).to_json())
     assert not any(nothing.values())
@@ -100,6 +107,7 @@ def test_what_is_written_is_what_is_loaded(tmp_path: Path) -> None:
         "figures.json",
         "peers.svg",
         "stages.svg",
+        "wide.svg",
     ]
     assert figures.load(tmp_path / "none") == {}
 

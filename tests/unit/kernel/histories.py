@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, intent, txn
 from tests.logs import Record
+from tests.unit.processor.stored_ranges import require_rows_of_ranges
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, OnOversize
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.errors import EncodingError
@@ -285,6 +286,8 @@ class Lockstep:
     def _require_equal(self, python: StepResult, native: StepResult) -> None:
         assert native.outputs == python.outputs
         assert native.changes == python.changes
+        for processor, result in ((self._python, python), (self._native, native)):
+            require_rows_of_ranges(processor, result)
         assert native == python
         self.rows += sum(map(len, python.outputs.values()))
         self.rows += sum(map(len, python.unframed.values()))

@@ -11,14 +11,14 @@ from tidegate.errors import StateError
 from tidegate.kernel.instance import RawOutput
 from tidegate.kernel.message import read_output
 from tidegate.processor.batch import OutputRecord, SchemedTopic, UnframedRecord
-from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
+from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.processor.written_records import PLACES, LaneOf, WrittenRecords
 
 _LANES: Final = (LaneOf(0, "t", None, (), None), LaneOf(1, "u", None, (), None))
 
 
 def _nothing() -> Taken:
-    return Taken([FeedRecords([], [], []), FeedRecords([], [], [])], [], {})
+    return Taken({}, [], {})
 
 
 def _answer(*places: tuple[int, int]) -> RawOutput:
@@ -35,9 +35,9 @@ def test_each_feed_gets_its_records_with_the_places_of_their_versions() -> None:
     read_output(_answer((0, 1)), [3_000_000], 2, _LANES, taken)
     first = [OutputRecord("t", 0, b"k", None, 1, []), OutputRecord("t", 0, b"k", None, 2, [])]
     other = [OutputRecord("u", 0, b"k", None, 1, []), OutputRecord("u", 0, b"k", None, 3, [])]
-    assert [list(feed.records) for feed in taken.feeds] == [first, other]
-    assert [feed.numbers for feed in taken.feeds] == [[0, 1], [0, 2]]
-    assert all(isinstance(feed.records, WrittenRecords) for feed in taken.feeds)
+    assert [list(taken.feeds[feed].records) for feed in (0, 1)] == [first, other]
+    assert [taken.feeds[feed].numbers for feed in (0, 1)] == [[0, 1], [0, 2]]
+    assert all(isinstance(feed.records, WrittenRecords) for feed in taken.feeds.values())
 
 
 def test_records_of_a_feed_with_schemas_go_out_without_their_ids() -> None:

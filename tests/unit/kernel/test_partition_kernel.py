@@ -36,7 +36,7 @@ def _kernel(traps: Traps | None = None) -> PartitionKernel:
     assert templates is not None
     lane = LanePlan(0, ZERO, Destination("t", 3), templates)
     kernel = PartitionKernel(traps or Traps())
-    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))], 1)
+    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))])
     return kernel
 
 
@@ -125,7 +125,7 @@ def test_a_plan_that_cannot_be_written_leaves_everything_to_python(monkeypatch: 
     kernel = _kernel(traps)
     with monkeypatch.context() as patch:
         patch.setattr(partition_kernel, "write_plan", lambda _: 1 / 0)
-        assert not kernel.plan([TablePlan(104, ZERO, ())], 1)
+        assert not kernel.plan([TablePlan(104, ZERO, ())])
     assert traps.count == 1
     assert _kernel(traps).take([_version(_TABLE.put(2, 5, "x", None))]) is not None
 
@@ -150,8 +150,8 @@ def test_many_feeds_on_one_table_do_not_fill_the_kernel() -> None:
     lanes = tuple(LanePlan(feed, ZERO, Destination("t", 3), templates) for feed in range(8))
     traps = Traps()
     kernel = PartitionKernel(traps)
-    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, lanes),))], 8)
+    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, lanes),))])
     versions = [_version(_TABLE.put(2, number, "\x01" * 200_000, None)) for number in range(80)]
     taken = _taken(kernel, *versions)
-    assert [len(feed.records) for feed in taken.feeds] == [80] * 8
+    assert [len(feed.records) for feed in taken.feeds.values()] == [80] * 8
     assert traps.count == 0

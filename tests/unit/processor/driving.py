@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tests.logs import Record
+from tests.unit.processor.stored_ranges import require_rows_of_ranges
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.encoding.json_decoder import parse_record
 from tidegate.changefeed.encoding.record import RowRecord
@@ -98,6 +99,7 @@ class Driven:
 
     def note(self, result: StepResult) -> StepResult:
         """Keep a result, and store what it changed."""
+        require_rows_of_ranges(self.processor, result)
         self.state = fold(self.state, result.changes)
         self.results.append(result)
         return result

@@ -44,8 +44,8 @@ def _written(answer: _Answer, feed: int) -> WrittenRecords:
         ends = (len(text + key), len(text + key + value), len(text + key + value + source))
         places += PLACES.pack(number, lane, *ends, partition)
         text += key + value + source
-    size = sum(_LANES[lane].feed == feed for lane, *_ in answer)
-    return WrittenRecords([WrittenPart(feed, size, places, text, _walls(answer), _LANES)])
+    own = [number for number, (lane, *_) in enumerate(answer) if _LANES[lane].feed == feed]
+    return WrittenRecords([WrittenPart(own, places, text, _walls(answer), _LANES)])
 
 
 def _walls(answer: _Answer) -> list[int]:

@@ -273,6 +273,11 @@ class GapScans:
             return not state.checkpointable
         return now_ms - scan.went_on_ms >= _ASKED_MS
 
+    @property
+    def has_overtaken(self) -> bool:
+        """Whether `take_overtaken` would return any."""
+        return bool(self._overtaken)
+
     def take_overtaken(self) -> Sequence[Overtaken]:
         """Return, once each, the feeds that were noted since the last call as overtaken."""
         overtaken, self._overtaken = self._overtaken, []

@@ -6,7 +6,7 @@ for which they fail.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Removed
@@ -58,6 +58,9 @@ class PartitionFeeds:
         self.registered: frozenset[FeedId] = frozenset(registered)
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active
+        #: The active feeds that are given versions of live ranges.
+        self.live: Sequence[PartitionFeed] = [feed for feed in active if not feed.scans_only]
+        self._all_active = tuple(ActiveFeed(feed.id, feed.epoch) for feed in active)
         self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
         self.wanted_previous = frozenset[int]().union(
             *(feed.table_ids for feed in active if feed.shows_previous)
@@ -75,9 +78,11 @@ class PartitionFeeds:
         feed = self._feeds.get(feed_id)
         return feed is not None and feed.status is FeedStatus.ACTIVE
 
-    def active_feeds(self, lagging: Container[FeedId]) -> tuple[ActiveFeed, ...]:
+    def active_feeds(self, lagging: Collection[FeedId]) -> tuple[ActiveFeed, ...]:
         """Return the feeds that a checkpoint names: all active ones but those that are ``lagging``."""
-        return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active if feed.id not in lagging)
+        if not lagging:
+            return self._all_active
+        return tuple(each for each in self._all_active if each.feed_id not in lagging)
 
     # ---- what ranges ask ----
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import ResolvedTimestamp
@@ -37,17 +37,24 @@ class Earlier(NamedTuple):
     hand_offs: frozenset[Claim]
 
 
+_new: Final = tuple.__new__
+_NO_CLAIMS: Final[frozenset[Claim]] = frozenset()
+_NO_LAGS: Final[Mapping[str, Gaps]] = {}
+
+
 def as_it_is(state: RangeState) -> Earlier:
     """Return what the range is now. It shares the range's lists, which nobody changes in place."""
-    return Earlier(
+    quarantine = state.quarantine
+    earlier = (
         state.span,
         state.status is RangeStatus.ENDED,
-        state.resolved,
-        dict(state.lags),
+        state.resolver.resolved if quarantine is None else quarantine.resolved,
+        dict(state.lags) if state.lags else _NO_LAGS,
         state.promises,
         state.holes,
-        frozenset(state.hand_offs),
+        frozenset(state.hand_offs) if state.hand_offs else _NO_CLAIMS,
     )
+    return _new(Earlier, earlier)  # half the cost of Earlier(...): it is made of each range in each step
 
 
 @dataclass(slots=True)

@@ -6,10 +6,12 @@ records in the same order, and fails at the same row with the same words: errors
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.encoding.encoder import row_templates
 from tidegate.errors import EncodingError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
@@ -17,9 +19,9 @@ from tidegate.processor.batch import StepResult
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
+from tidegate.processor.feeds.row_kernel import FeedRecords, LanePlan, TablePlan, Taken, VersionPlan
 from tidegate.processor.feeds.taken_versions import FeedEmission, RowByPython, TakenVersions, merged
-from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.feeds.version_rows import Decoded, PartitionRows, table_of
 from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
@@ -38,6 +40,22 @@ class BatchEmission(NamedTuple):
             rows.raise_high(table_id, high)
 
 
+class _Planned(NamedTuple):
+    """What a plan was made of. The lists of feeds are made anew with each change of a feed."""
+
+    versions: int
+    receivers: Sequence[PartitionFeed]
+    active: Sequence[PartitionFeed]
+
+    def is_same(self, other: _Planned) -> bool:
+        """Whether no descriptor was learnt, and no feed has changed, between the two."""
+        return (
+            self.versions == other.versions
+            and self.receivers is other.receivers
+            and self.active is other.active
+        )
+
+
 class KernelRows:
     """Emits live versions by a kernel that is opened with the first batch, and told of each change."""
 
@@ -47,8 +65,7 @@ class KernelRows:
         self._feeds = feeds
         self._kernel: Kernel | None = None
         self._is_open = False
-        self._planned: tuple[object, ...] = ()
-        self._active: Sequence[PartitionFeed] = ()
+        self._planned = _Planned(0, (), ())
         self._is_useful = False
         #: Rises with each plan that the kernel is told.
         self.plan_number = 0
@@ -122,15 +139,17 @@ class KernelRows:
         ``None``: Python has to take all of them. Receivers or descriptors are others than those for which the
         rows were written, or the kernel broke.
         """
-        joined = [FeedEmission(feed, [], [], None) for feed in receivers]
+        joined: dict[FeedId, FeedEmission] = {}
         highs: dict[int, Timestamp] = {}
         for emitted in self._emissions(receivers, written, shared):
             if emitted is None:
                 return None
-            joined = [_continued(*pair) for pair in zip(joined, emitted.feeds, strict=True)]
+            for more in emitted.feeds:
+                before = joined.get(more.feed.id)
+                joined[more.feed.id] = more if before is None else _continued(before, more)
             for table_id, high in emitted.highs.items():
                 highs[table_id] = max(highs.get(table_id, ZERO), high)
-        return BatchEmission(joined, highs)
+        return BatchEmission([joined[feed.id] for feed in receivers if feed.id in joined], highs)
 
     def _emissions(
         self,
@@ -152,12 +171,20 @@ class KernelRows:
     def _emission(
         self, receivers: Sequence[PartitionFeed], taken: Taken, refused: Sequence[Version]
     ) -> BatchEmission:
-        """Return what a kernel has taken, and what Python makes of the versions that it refused."""
+        """Return what a kernel has taken, and what Python makes of the versions that it refused.
+
+        It has the feeds that are given anything.
+        """
         feeds = self._feeds
         rows = self._rows.decode(refused, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
-        by_python = [RowByPython(*each) for each in zip(taken.refused, refused, rows, strict=True)]
-        by_feed = zip(receivers, taken.feeds, strict=True)
-        return BatchEmission([merged(feed, given, by_python) for feed, given in by_feed], taken.highs)
+        by_table = _by_table(zip(taken.refused, refused, rows, strict=True))
+        found: list[FeedEmission] = []
+        for number in range(len(receivers)) if by_table else sorted(taken.feeds):
+            feed, given = receivers[number], taken.feeds.get(number)
+            by_python = _of_feed(feed, by_table)
+            if given is not None or by_python:
+                found.append(merged(feed, given or FeedRecords([], [], []), by_python))
+        return BatchEmission(found, taken.highs)
 
     @contextmanager
     def compared(self, emitted: BatchEmission, result: StepResult) -> Iterator[None]:
@@ -168,9 +195,11 @@ class KernelRows:
         before = {feed_id: (len(records), 0) for feed_id, records in result.outputs.items()}
         for feed_id, unframed in result.unframed.items():
             before[feed_id] = before.get(feed_id, (0, 0))[0], len(unframed)
-        highs = dict(self._rows.highs)
+        highs, active = dict(self._rows.highs), self._feeds.active
         yield
-        for feed, records, unframed, error in emitted.feeds:
+        ours = {emission.feed.id: emission for emission in emitted.feeds}
+        for feed in (*active, *(each.feed for each in emitted.feeds if each.feed not in active)):
+            _, records, unframed, error = ours.get(feed.id) or FeedEmission(feed, [], [], None)
             outputs, others = before.get(feed.id, (0, 0))
             _require_equal(feed.id, "records", records, result.outputs.get(feed.id, [])[outputs:])
             _require_equal(
@@ -191,11 +220,11 @@ class KernelRows:
             self._kernel = self._kernels.open()
         if self._kernel is None or not self._rows.versions:
             return None
-        planned = (self._rows.versions, *((feed.id, feed.epoch) for feed in receivers))
-        if planned != self._planned or self._active is not self._feeds.active:
-            self._planned, self._active = planned, self._feeds.active
+        planned = _Planned(self._rows.versions, receivers, self._feeds.active)
+        if not planned.is_same(self._planned):
+            self._planned = planned
             self.plan_number += 1
-            self._is_useful = self._kernel.plan(list(self._tables(receivers)), len(receivers))
+            self._is_useful = self._kernel.plan(list(self._tables(receivers)))
         return self._kernel
 
     def _tables(self, receivers: Sequence[PartitionFeed]) -> Iterator[TablePlan]:
@@ -205,6 +234,27 @@ class KernelRows:
                 _version_plan(table, receivers) for table in self._rows.catalog.versions(table_id)
             )
             yield TablePlan(table_id, starts.get(table_id, ZERO), versions)
+
+
+def _by_table(refused: Iterable[tuple[int, Version, Decoded]]) -> Mapping[int, list[RowByPython]]:
+    """Return the refused versions that have rows, by their tables."""
+    found: dict[int, list[RowByPython]] = {}
+    for place, version, row in refused:
+        if row is not None:
+            found.setdefault(table_of(row), []).append(RowByPython(place, version, row))
+    return found
+
+
+def _of_feed(feed: PartitionFeed, by_table: Mapping[int, list[RowByPython]]) -> list[RowByPython]:
+    """Return the refused versions of the feed's tables, in the order of the log."""
+    if feed.emitter is None or not by_table:
+        return []
+    found = [by_table[table_id] for table_id in feed.emitter.destinations if table_id in by_table]
+    return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_place)
+
+
+def _place(row: RowByPython) -> int:
+    return row.place
 
 
 def _table_of(version: Version) -> int | None:

@@ -205,6 +205,11 @@ class Mutations:
             for part in [head.span] if state.span is None else remainder(head.span, (state.span,)):
                 _remember(state, without_tenant(part), told.time, told.time)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether one of the three methods below would return any."""
+        return bool(self._noted or self._hidden or self._untold)
+
     def take_noted(self) -> list[Mutation]:
         """Return the changes that commands have told since the last call."""
         noted, self._noted = self._noted, []

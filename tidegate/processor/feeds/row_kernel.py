@@ -60,11 +60,12 @@ class FeedRecords(NamedTuple):
 class Taken(NamedTuple):
     """What a kernel made of a batch.
 
-    ``feeds`` is in the order of the plan. ``refused`` are the places of the versions that Python has to take,
-    rising. ``highs`` has, for each table, the highest timestamp of the versions that the kernel has read.
+    ``feeds`` has the feeds with records, by their numbers in the plan. ``refused`` are the places of the
+    versions that Python has to take, rising. ``highs`` has, for each table, the highest timestamp of the
+    versions that the kernel has read.
     """
 
-    feeds: list[FeedRecords]
+    feeds: dict[int, FeedRecords]
     refused: list[int]
     highs: dict[int, Timestamp]
 
@@ -72,7 +73,7 @@ class Taken(NamedTuple):
 class RowKernel(Protocol):
     """A kernel of one log partition."""
 
-    def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
+    def plan(self, tables: Sequence[TablePlan]) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
 
     def take(self, versions: Sequence[Version]) -> Taken | None:

@@ -42,7 +42,7 @@ class TakenVersions:
 
     def __init__(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], taken: Taken) -> None:
         self._taken = taken
-        self._by_feed = {feed.id: records for feed, records in zip(receivers, taken.feeds, strict=True)}
+        self._by_feed = {receivers[number].id: records for number, records in taken.feeds.items()}
         self.refused = [versions[number] for number in taken.refused]
         self._indexes: dict[FeedId, tuple[list[OutputRecord], Mapping[int, Sequence[int]]]] = {}
         refused = frozenset(taken.refused)
@@ -56,7 +56,10 @@ class TakenVersions:
 
     def of(self, feeds: Sequence[PartitionFeed]) -> Taken:
         """Return what was taken for some of the receivers alone."""
-        return self._taken._replace(feeds=[self._by_feed[feed.id] for feed in feeds])
+        found = ((number, self._by_feed.get(feed.id)) for number, feed in enumerate(feeds))
+        return self._taken._replace(
+            feeds={number: records for number, records in found if records is not None}
+        )
 
     def given(self, feed: PartitionFeed, versions: Iterable[Version]) -> FeedRecords:
         """Return a receiver's records of some versions, in the order of these.
@@ -64,7 +67,9 @@ class TakenVersions:
         Versions that the kernel has not taken have none. The numbers of the records are places among
         ``versions``.
         """
-        whole = self._by_feed[feed.id]
+        whole = self._by_feed.get(feed.id)
+        if whole is None:
+            return FeedRecords([], [], [])
         written, places = self._indexed(feed.id, whole)
         given = FeedRecords(records := [], [], [])
         for place, version in enumerate(versions):

@@ -66,6 +66,11 @@ class TableRowError(FeedError):
 Decoded: TypeAlias = Row | TableRowError | None
 
 
+def table_of(row: Row | TableRowError) -> int:
+    """Return the id of the table that a row belongs to, or that it cannot be read for."""
+    return row.table_id if isinstance(row, TableRowError) else row.table.id
+
+
 class Starts(NamedTuple):
     """For each table the lowest start of the feeds that want its rows.
 

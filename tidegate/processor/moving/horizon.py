@@ -18,6 +18,9 @@ from tidegate.raftlog.entry import Command, Entry, Heartbeat, ScanChunk, Snapsho
 #: How far a timestamp may be above the later one of its record's time and log time: a day. The clocks of a
 #: store differ by half a second. The rest is for record times that are wrong.
 AHEAD_MAX_MS: Final = 86_400_000
+_CLOSES: Final = "what it closes"
+#: A tuple, since `isinstance` with a union would build that anew for every record.
+_CLOSING: Final = (Command, Heartbeat)
 
 
 class Horizon:
@@ -41,15 +44,18 @@ class Horizon:
             if closed is None or closed[0] <= self.believed:
                 return None
         try:
-            self.require_entry(entry, record)
+            if type(entry) is Heartbeat:
+                self.require(entry.closed, _CLOSES, record)
+            else:
+                self.require_entry(entry, record)
         except MalformedEntry as fault:
             return fault
         return None
 
     def require_entry(self, entry: Entry, record: LogRecord) -> None:
         """Raises ``MalformedEntry`` where a timestamp of the entry, its ops aside, is too far ahead."""
-        if isinstance(entry, Command | Heartbeat) and entry.closed is not None:
-            self.require(entry.closed, "what it closes", record)
+        if isinstance(entry, _CLOSING) and entry.closed is not None:
+            self.require(entry.closed, _CLOSES, record)
         if isinstance(entry, Command) and entry.write_timestamp is not None:
             self.require(entry.write_timestamp, "its write timestamp", record)
         if isinstance(entry, Snapshot):

@@ -222,6 +222,11 @@ class Parking:
         self.exchanges.claim(backlog.told)
         self._backlogs.drop(state.range_id)
 
+    @property
+    def has_unreachable(self) -> bool:
+        """Whether `take_unreachable` would return any."""
+        return bool(self._waiting.unreachable)
+
     def take_unreachable(self) -> list[Unreachable]:
         """Return the scans that have begun since the last call and that may not bring everything."""
         unreachable, self._waiting.unreachable = self._waiting.unreachable, []

@@ -119,7 +119,10 @@ class PartitionRanges:
     @property
     def touched(self) -> Iterable[RangeState]:
         """The ranges that changed since the last freeze and have applied all their entries."""
-        return (state for state in self.table.touched.values() if state.range_id not in self._backlogs)
+        touched = self.table.touched.values()
+        if not self._backlogs.items():
+            return touched
+        return (state for state in touched if state.range_id not in self._backlogs)
 
     @property
     def backlogs(self) -> Iterable[tuple[RangeState, Backlog]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from tidegate.processor.batch import RangeCheckpoint
 from tidegate.processor.table.range_table import RangeTable
@@ -11,14 +12,28 @@ from tidegate.ranges.range_state import RangeStatus
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
+_new: Final = tuple.__new__
+
+
+class _Watched(NamedTuple):
+    """A range's ``own`` span, the same ``span`` without tenant prefix, and whether feeds watch keys of it.
+
+    ``by`` are the spans that feeds watch.
+    """
+
+    own: Span
+    span: Span
+    by: tuple[Span, ...]
+    is_watched: bool
+
 
 class RangeCheckpoints:
     """Reads checkpoints off the ranges of ``table``."""
 
     def __init__(self, table: RangeTable) -> None:
         self._table = table
-        #: For each range its span when it was last looked at, and the same span without tenant prefix.
-        self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
+        #: What each range was when it was last looked at.
+        self._looked_at: dict[RangeId, _Watched] = {}
         #: Ranges whose watched keys have all gone to others, and whose new span no checkpoint has told yet.
         self._moved_away: set[RangeId] = set()
 
@@ -39,35 +54,39 @@ class RangeCheckpoints:
         for state in (self._table.states if everything else self._table.touched).values():
             if state.span is None or state.status is RangeStatus.ENDED:
                 continue
-            before = self._table_spans.get(state.range_id)
-            span = self._table_span(state.range_id, state.span)
-            if before is not None and before[1] is not span:
-                self._note_move(state.range_id, before[1], span, watched)
-            if not (state.range_id in self._moved_away or _is_watched(span, watched)):
+            before = self._looked_at.get(state.range_id)
+            if before is not None and before.own is state.span and before.by is watched:
+                now = before
+            else:
+                now = self._look_at(state.range_id, before, state.span, watched)
+            if not (now.is_watched or state.range_id in self._moved_away):
                 continue
-            resolved = state.resolver.resolved if state.checkpointable else state.last_checkpoint
-            if state.lags and not state.checkpointable:
+            if state.checkpointable:
+                resolved = state.resolver.resolved
+            elif state.lags:
                 continue
+            else:
+                resolved = state.last_checkpoint
             if resolved > state.published or (everything and resolved.wall > 0):
                 state.published = resolved
                 self._moved_away.discard(state.range_id)
-                found.append(RangeCheckpoint(state.range_id, state.generation, span, resolved))
+                checkpoint = (state.range_id, state.generation, now.span, resolved)
+                found.append(_new(RangeCheckpoint, checkpoint))
         return found
 
-    def _table_span(self, range_id: RangeId, span: Span) -> Span:
-        """Return the range's ``span`` without tenant prefix.
+    def _look_at(
+        self, range_id: RangeId, before: _Watched | None, own: Span, watched: tuple[Span, ...]
+    ) -> _Watched:
+        """Look whether feeds watch keys of a range. It is done once for each span, and for each set of feeds.
 
-        It is worked out once for each span of a range.
+        The range is noted in ``_moved_away`` if it had watched keys ``before`` and has none now.
         """
-        known = self._table_spans.get(range_id)
-        if known is None or known[0] is not span:
-            known = self._table_spans[range_id] = (span, without_tenant(span))
-        return known[1]
-
-    def _note_move(self, range_id: RangeId, before: Span, now: Span, watched: Sequence[Span]) -> None:
-        """Note the range in ``_moved_away`` if it had watched keys ``before`` and has none ``now``."""
-        if _is_watched(before, watched) and not _is_watched(now, watched):
+        is_same = before is not None and before.own is own
+        span = before.span if before is not None and is_same else without_tenant(own)
+        now = self._looked_at[range_id] = _Watched(own, span, watched, _is_watched(span, watched))
+        if before is not None and not is_same and not now.is_watched and _is_watched(before.span, watched):
             self._moved_away.add(range_id)
+        return now
 
 
 def _is_watched(span: Span, watched: Sequence[Span]) -> bool:

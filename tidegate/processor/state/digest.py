@@ -17,6 +17,8 @@ _MODULO: Final = 2**64
 _HASH_BYTES: Final = 8
 _KEY_LENGTH_BYTES: Final = 4
 #: Copying a hasher that knows its table is faster than making one.
+#: Most keys have 8 bytes: those of ranges.
+_LENGTH_8: Final = (8).to_bytes(_KEY_LENGTH_BYTES, "big")
 _HASHERS: Final = {
     table: blake2b(digest_size=_HASH_BYTES, person=table.value.encode()) for table in StateTable
 }
@@ -34,8 +36,12 @@ class TableDigests(NamedTuple):
 def row_hash(table: StateTable, key: bytes, value: bytes) -> int:
     """Return the 64-bit hash of a row."""
     hasher = _HASHERS[table].copy()
-    hasher.update(len(key).to_bytes(_KEY_LENGTH_BYTES, "big") + key + value)
+    hasher.update((_LENGTH_8 if len(key) == 8 else _length(key)) + key + value)
     return int.from_bytes(hasher.digest(), "big")
+
+
+def _length(key: bytes) -> bytes:
+    return len(key).to_bytes(_KEY_LENGTH_BYTES, "big")
 
 
 class RowDigests:
@@ -45,7 +51,7 @@ class RowDigests:
     """
 
     def __init__(self) -> None:
-        self._hashes: dict[tuple[StateTable, bytes], int] = {}
+        self._hashes: dict[StateTable, dict[bytes, int]] = {table: {} for table in StateTable}
         self._sums = dict.fromkeys(StateTable, 0)
 
     def take(self, changes: Iterable[StateChange]) -> None:
@@ -54,9 +60,12 @@ class RowDigests:
             if table is StateTable.INTENTS:
                 continue
             new = 0 if value is None else row_hash(table, key, value)
-            old = self._hashes.pop((table, key), 0)
+            hashes = self._hashes[table]
+            old = hashes.get(key, 0)
             if value is not None:
-                self._hashes[table, key] = new
+                hashes[key] = new
+            elif key in hashes:
+                del hashes[key]
             self._sums[table] += new - old
 
     def digests(self, intents: int) -> TableDigests:

@@ -289,13 +289,17 @@ class StoredRange(NamedTuple):
     told_apart: bool
 
 
+def told_is_stored(state: RangeState) -> bool:
+    """Whether a range has stored what it tells others. Nobody changes these lists in place."""
+    stored = state.stored_told
+    return stored is not None and stored[0] is state.promises and stored[1] is state.holes
+
+
 def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
     """Yield the row of what the range tells others, if that has changed since the last call."""
-    told = (state.promises, state.holes)  # nobody changes these lists in place
-    before = state.stored_told
-    if before is not None and before[0] is told[0] and before[1] is told[1]:
+    if told_is_stored(state):
         return
-    value = told_value(state, most_bytes)
+    before, value = state.stored_told, told_value(state, most_bytes)
     if value is not None or (before is not None and any(before)):
         yield StateChange(StateTable.RANGES, encode_key(state.range_id) + _TOLD, value)
     state.stored_told = (state.promises, state.holes)

@@ -9,7 +9,14 @@ from tidegate.processor.batch import StateChange
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.feeds.journal import Journal
 from tidegate.processor.log_clock import LogClock
-from tidegate.processor.state.state_codec import chunk_rows, intent_rows, range_row, told_rows
+from tidegate.processor.state.rows_at_rest import RowsAtRest, is_at_rest
+from tidegate.processor.state.state_codec import (
+    chunk_rows,
+    intent_rows,
+    range_row,
+    told_is_stored,
+    told_rows,
+)
 from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId
@@ -39,6 +46,8 @@ class RangeTable:
         self.states: dict[RangeId, RangeState] = {}
         #: The ranges that have changed since the last freeze.
         self.touched: dict[RangeId, RangeState] = {}
+        #: Those of them that have closed more, and are as they were in all else.
+        self._closed: set[RangeId] = set()
         #: Says which feeds ranges name in promises and hand-offs.
         self.serves: FeedsServing = lambda _: ()
         #: For each range the sum of the hashes of its transactions' stored rows, as of the last freeze.
@@ -62,7 +71,23 @@ class RangeTable:
             self.journal.note(state)
         state.serves = self.serves
         self.touched[range_id] = state
+        self._closed.discard(range_id)
         return state
+
+    def rests(self, state: RangeState) -> bool:
+        """Whether a range was at rest at the last freeze, and has only closed more since."""
+        range_id = state.range_id
+        return state.bytes_at_rest is not None and (range_id not in self.touched or range_id in self._closed)
+
+    def close(self, state: RangeState) -> None:
+        """Note that a range is going to close more, and to change in nothing else."""
+        range_id = state.range_id
+        state.serves = self.serves
+        if range_id not in self.touched:
+            if self.journal is not None:
+                self.journal.note(state)
+            self.touched[range_id] = state
+            self._closed.add(range_id)
 
     # ---- state ----
 
@@ -86,28 +111,40 @@ class RangeTable:
         to ``refuse``, which quarantines it, so that its transactions need not be stored.
         """
         changes: list[StateChange] = []
-        for state in self.touched.values():
-            _note_waiting(state, backlogs.get(state.range_id), offset, read)
-            state.forget_old_promises()
-            try:
-                intents = list(intent_rows(state, offset, bounds.key_bytes))
-            except KeyTooLong as error:
-                refuse(state, str(error))
-                intents = list(intent_rows(state, offset, bounds.key_bytes))
-            changes.extend(told_rows(state, bounds.told_bytes))
-            changes.append(range_row(state, offset))
-            changes.extend(chunk_rows(state))
+        at_rest, closed = RowsAtRest(offset), self._closed
+        for range_id, state in self.touched.items():
+            if range_id in closed and (row := at_rest.row_again(state)) is not None:
+                changes.append(row)
+                continue
+            rests = is_at_rest(state) and range_id not in backlogs
+            if not rests:
+                _note_waiting(state, backlogs.get(state.range_id), offset, read)
+                state.forget_old_promises()
+            queue, intents = state.resolver.queue, list[StateChange]()
+            if queue.changed or queue.gone:
+                try:
+                    intents += intent_rows(state, offset, bounds.key_bytes)
+                except KeyTooLong as error:
+                    refuse(state, str(error))
+                    rests, intents = False, [*intent_rows(state, offset, bounds.key_bytes)]
+            if not told_is_stored(state):
+                changes.extend(told_rows(state, bounds.told_bytes))
+            changes.append((at_rest.row(state) if rests else None) or range_row(state, offset))
+            if not rests:
+                state.bytes_at_rest = None
+                changes.extend(chunk_rows(state))
             changes.extend(intents)
             self._note_intents(state)
         if self.spill is not None:
             self.spill.settle((state.range_id, state.resolver.queue) for state in self.touched.values())
-        self.touched = {}
+        self.touched, self._closed = {}, set()
         return changes
 
     def _note_intents(self, state: RangeState) -> None:
-        now = state.resolver.queue.rows_hash
-        self.intents_hash += now - self._intents_hashes.get(state.range_id, 0)
-        self._intents_hashes[state.range_id] = now
+        now, before = state.resolver.queue.rows_hash, self._intents_hashes.get(state.range_id, 0)
+        if now != before:
+            self.intents_hash += now - before
+            self._intents_hashes[state.range_id] = now
 
 
 def _note_waiting(state: RangeState, backlog: Backlog | None, offset: Offset, read: Offset) -> None:

@@ -29,15 +29,16 @@ class _OddKernel:
     def __init__(self) -> None:
         self.plans: list[Sequence[TablePlan]] = []
 
-    def plan(self, tables: Sequence[TablePlan], feeds: int) -> bool:
+    def plan(self, tables: Sequence[TablePlan]) -> bool:
         self.plans.append(tables)
-        self._feeds = feeds
+        versions = [version for table in tables for version in table.versions]
+        self._feeds = {lane.feed for version in versions for lane in version.lanes or ()}
         return True
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
         odd = range(1, len(versions), 2)
         records = [OutputRecord("t", 0, b"odd", None, 0, []) for _ in odd]
-        feeds = [FeedRecords([*records], [], [*odd]) for _ in range(self._feeds)]
+        feeds = {feed: FeedRecords([*records], [], [*odd]) for feed in self._feeds} if odd else {}
         return Taken(feeds, [*range(0, len(versions), 2)], {104: versions[-1].timestamp})
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:

@@ -451,7 +451,7 @@ def _written(values: Sequence[bytes]) -> WrittenRecords:
         text += b"key" + value
         places += PLACES.pack(number, 0, *ends, ends[1], 0)
     lanes = [LaneOf(0, "topic", None, (), None)]
-    return WrittenRecords([WrittenPart(0, len(values), places, text, [0] * len(values), lanes)])
+    return WrittenRecords([WrittenPart(range(len(values)), places, text, [0] * len(values), lanes)])
 
 
 @pytest.mark.parametrize("half", [1, 2, 4])
