@@ -5,6 +5,9 @@
 The table has to be there, with the types that it is to have, and a primary key. Each batch is complete up to
 one time. Its rows and its token are stored in one transaction, so the mirror goes on behind the last batch
 that it has, whenever it was killed.
+
+The snapshot comes in chunks, which wait in a temporary table: no other process sees it, and it is gone with
+the session. With the last chunk they become the mirror.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -28,6 +31,8 @@ from tidegate.subscribe.outputs.keyed_rows import DELETE
 
 #: The columns of a row before the table's own: mz_timestamp and mz_state.
 _OWN = 2
+#: The statements that put a row into a table, and delete a key.
+Writes: TypeAlias = tuple[sql.Composed, sql.Composed]
 
 
 class Mirror:
@@ -38,28 +43,57 @@ class Mirror:
     ) -> None:
         self._connection = connection
         self._key = key
+        self._amid_snapshot = False
+        self._columns = [sql.Identifier(name) for name in columns]
         self._table = sql.Identifier(*table.split("."))
-        names = [sql.Identifier(name) for name in columns]
-        sets = [sql.SQL("{0} = excluded.{0}").format(name) for name in names[key:]]
-        self._put = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO {}").format(
-            self._table,
-            sql.SQL(", ").join(names),
-            sql.SQL(", ").join([sql.Placeholder()] * len(names)),
-            sql.SQL(", ").join(names[:key]),
-            sql.SQL("UPDATE SET ") + sql.SQL(", ").join(sets) if sets else sql.SQL("NOTHING"),
-        )
-        is_key = [sql.SQL("{} = {}").format(name, sql.Placeholder()) for name in names[:key]]
-        self._drop = sql.SQL("DELETE FROM {} WHERE {}").format(self._table, sql.SQL(" AND ").join(is_key))
+        self._incoming = sql.Identifier("pg_temp", f"incoming {table}")
+        self._to_table, self._to_incoming = self._writes(self._table), self._writes(self._incoming)
+
+    def begin_snapshot(self) -> None:
+        """Say that the next chunk is the first one of a snapshot, as it is for a new mirror."""
+        self._amid_snapshot = False
 
     def apply(self, batch: SubscriptionBatch) -> None:
         """Apply a batch within the transaction that is open; a snapshot replaces what is there."""
-        last = {row[_OWN : _OWN + self._key]: row for row in batch.rows}  # of each key the newest row
         with self._connection.cursor() as cursor:
+            if not batch.is_partial and not batch.is_snapshot:
+                self._apply(cursor, batch, self._to_table)
+                return
+            if not self._amid_snapshot:  # chunks of a snapshot that did not come to its end may be there
+                self._execute(
+                    cursor, "CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} (LIKE {table} INCLUDING INDEXES)"
+                )
+                self._execute(cursor, "TRUNCATE {incoming}")
+            self._amid_snapshot = batch.is_partial
+            self._apply(cursor, batch, self._to_incoming)
             if batch.is_snapshot:
-                cursor.execute(sql.SQL("DELETE FROM {}").format(self._table))
-            cursor.executemany(self._drop, [key for key, row in last.items() if row[1] == DELETE])
-            put = [list(map(_stored, row[_OWN:])) for row in last.values() if row[1] != DELETE]
-            cursor.executemany(self._put, put)
+                self._execute(cursor, "DELETE FROM {table}")
+                self._execute(cursor, "INSERT INTO {table} ({columns}) SELECT {columns} FROM {incoming}")
+                self._execute(cursor, "TRUNCATE {incoming}")
+
+    def _apply(self, cursor: psycopg.Cursor[Any], batch: SubscriptionBatch, writes: Writes) -> None:
+        put, drop = writes
+        last = {row[_OWN : _OWN + self._key]: row for row in batch.rows}  # of each key the newest row
+        cursor.executemany(drop, [key for key, row in last.items() if row[1] == DELETE])
+        cursor.executemany(put, [list(map(_stored, row[_OWN:])) for row in last.values() if row[1] != DELETE])
+
+    def _execute(self, cursor: psycopg.Cursor[Any], statement: LiteralString) -> None:
+        columns = sql.SQL(", ").join(self._columns)
+        names = {"table": self._table, "incoming": self._incoming, "columns": columns}
+        cursor.execute(sql.SQL(statement).format(**names))
+
+    def _writes(self, table: sql.Identifier) -> Writes:
+        names, keys = self._columns, self._columns[: self._key]
+        sets = [sql.SQL("{0} = excluded.{0}").format(name) for name in names[self._key :]]
+        put = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO {}").format(
+            table,
+            sql.SQL(", ").join(names),
+            sql.SQL(", ").join([sql.Placeholder()] * len(names)),
+            sql.SQL(", ").join(keys),
+            sql.SQL("UPDATE SET ") + sql.SQL(", ").join(sets) if sets else sql.SQL("NOTHING"),
+        )
+        is_key = [sql.SQL("{} = {}").format(name, sql.Placeholder()) for name in keys]
+        return put, sql.SQL("DELETE FROM {} WHERE {}").format(table, sql.SQL(" AND ").join(is_key))
 
 
 def mirror(
@@ -74,11 +108,15 @@ def mirror(
     ``subscribe``."""
     held = SqlCheckpoints(target, POSTGRES).acquire(f"mirror of {table}")
     statement = subscribe_statement(table, envelope="upsert", key=key)
-    with subscribe(statement, connection, token=held.token or "", **feed) as subscription:
+    with subscribe(
+        statement, connection, token=held.token or "", snapshot_chunks=True, **feed
+    ) as subscription:
         rows = Mirror(target, table, subscription.header[_OWN:], len(key))
         for batch in islice(subscription, batches):
             with target.transaction():  # commits both, or neither
-                held.commit(str(batch.token))
+                held.require_held() if batch.is_partial else held.commit(str(batch.token))
+                if batch.loss is not None:
+                    rows.begin_snapshot()
                 rows.apply(batch)
 
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
@@ -72,6 +73,22 @@ def walls(batches: list[SubscriptionBatch]) -> list[int]:
     return [row[2] for batch in batches for row in batch.rows]
 
 
+def wait_until_fetched(subscription: LiveSubscription, feed: HandFeed) -> None:
+    """Wait until the client has fetched from the topic as it is now; nobody polls it meanwhile.
+
+    With each fetch the broker tells where the partition ends.
+    """
+    consumer = subscription._reading._gate._reader._consumer
+    places = [TopicPartition(feed.topic, number) for number in range(feed.partitions)]
+    ends = [consumer.get_watermark_offsets(place, timeout=_COMES_S) for place in places]
+    deadline = time.monotonic() + _COMES_S
+    while [consumer.get_watermark_offsets(place, cached=True)[1] for place in places] != [
+        end for _, end in ends
+    ]:
+        assert time.monotonic() < deadline, "the client has fetched nothing of the new topic"
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "between-two-polls"])
 def test_a_topic_that_is_created_anew_gives_no_row_of_the_new_one(feed: HandFeed, polled: bool) -> None:
     write(feed, 1, 20)
@@ -83,7 +100,7 @@ def test_a_topic_that_is_created_anew_gives_no_row_of_the_new_one(feed: HandFeed
         create_topic(feed.connection.bootstrap_servers, feed.topic, feed.partitions)
         write(feed, 21, 21 + _ROWS)  # beyond all offsets that were read: whoever goes on there misses some
         if not polled:
-            time.sleep(5)  # the clients know the new topic by now
+            wait_until_fetched(subscription, feed)
         with pytest.raises((HistoryLost, ObjectDropped)):
             print("a batch of the new topic:", walls([next_of(subscription)]))
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
 from tidegate.subscribe.outputs.plain_rows import TimeGroup, plain_rows
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.subscription import is_plain
+from tidegate.subscribe.subscription import comes_in_chunks, is_plain
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.subscribe.updates.update import RowValues, Update
 
@@ -51,6 +51,11 @@ class StatementRows:
         self.form: Hashable = (self.fingerprint, plan.shape, plan.dialect)
 
     @property
+    def gives_chunks(self) -> bool:
+        """Whether a snapshot can be shown in chunks."""
+        return comes_in_chunks(self._plan, ZERO)
+
+    @property
     def header(self) -> tuple[str, ...]:
         """The names of the columns of every row."""
         return self._plan.shape.header
@@ -75,6 +80,18 @@ class StatementRows:
         else:
             outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
         return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
+
+    def chunk(self, rows: Sequence[RowValues], frontier: Frontier) -> list[RowValues]:
+        """Show some of the table's rows as of a frontier, if the statement ``gives_chunks``.
+
+        Raises ``EvaluationError``.
+        """
+        as_of = resume_as_of(frontier)
+        if self._plain is not None:
+            return self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
+        outputs = self._outputs(as_of)
+        outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
+        return outputs.rows_at_as_of()
 
     def changes(self, changes: TableChanges, up_to: Timestamp | None = None) -> ShownRows:
         """Show changes, but nothing at or above ``up_to``. Raises ``EvaluationError``."""

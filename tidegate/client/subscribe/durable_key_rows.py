@@ -18,6 +18,10 @@ from tidegate.subscribe.updates.update import RowValues
 class KeyRowsSnapshot(Protocol):
     """All rows as of one frontier, whatever the table does since; to be closed."""
 
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+
     def chunks(self) -> Iterator[Sequence[tuple[bytes, RowValues]]]:
         """Yield the rows in the order of their keys, some at a time. Raises ``HistoryLost`` for damage."""
 

@@ -17,6 +17,7 @@ from tidegate.errors import FellBehind, RetryError
 from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.shared.shared_table import ChangesDropped, SharedTable, TableEnded
 from tidegate.serve.shared.shown_batches import batch_of
+from tidegate.serve.shared.snapshot_chunks import SnapshotChunks
 from tidegate.serve.stream_source import ShownType, StreamColumns, SubscriptionStream
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -61,6 +62,8 @@ class SharedStream:
         self._counts = counts or ServeCounts()
         self._own: SubscriptionStream | None = None
         self._ready: deque[SubscriptionBatch] = deque()
+        #: What is left of a snapshot in chunks.
+        self._chunks: SnapshotChunks | None = None
         self._opening_due = True
         self._pending: asyncio.Task[SubscriptionBatch | None] | None = None
         self._failure: BaseException | None = None
@@ -120,6 +123,7 @@ class SharedStream:
         if self._pending is not None:
             self._pending.cancel()
             await asyncio.wait({self._pending})
+        await self._close_chunks()
         await self._close_own()
 
     async def _next(self) -> SubscriptionBatch | None:
@@ -129,6 +133,11 @@ class SharedStream:
             self._open(self._frontier)
         if self._ready:
             return self._ready.popleft()
+        if self._chunks is not None:
+            chunk = await self._table.next_chunk(self._chunks, self._threads)
+            if chunk is not None:
+                return chunk
+            await self._close_chunks()
         assert self._frontier is not None
         if self._own is None:
             try:
@@ -143,15 +152,16 @@ class SharedStream:
         """Begin with the table's rows, or at its frontier (steps 3 and 4)."""
         plan = self._plan
         if plan.snapshot or self._shown_by.stateful:
-            batch = await self._table.snapshot(self._shown_by, plan.as_of)
-            self._frontier, self._token = batch.frontier, batch.token
-            self._open(batch.frontier)
-            if plan.up_to is not None and resume_as_of(batch.frontier) >= plan.up_to:
+            shown = await self._table.snapshot(self._shown_by, plan.as_of)
+            if isinstance(shown, SnapshotChunks):
+                self._chunks = shown
+            self._frontier, self._token = shown.frontier, shown.token
+            self._open(shown.frontier)
+            if plan.up_to is not None and resume_as_of(shown.frontier) >= plan.up_to:
                 # UP TO was above the table when the stream was opened; meanwhile the table has come to it.
-                batch = replace(batch, rows=(), frontier=Frontier(plan.up_to), token=None, is_last=True)
-                self._ready.append(batch)
-            elif plan.snapshot:
-                self._ready.append(batch)
+                self._ready.append(SubscriptionBatch(Frontier(plan.up_to), (), True, None, True))
+            elif isinstance(shown, SubscriptionBatch) and plan.snapshot:
+                self._ready.append(shown)
         else:
             self._frontier = await self._table.present()
             self._open(self._frontier)
@@ -215,6 +225,11 @@ class SharedStream:
         if self._table.holds(batch.frontier) and not self._table.ended:
             await self._close_own()
         return batch
+
+    async def _close_chunks(self) -> None:
+        chunks, self._chunks = self._chunks, None
+        if chunks is not None:
+            await asyncio.get_running_loop().run_in_executor(self._threads, chunks.close)
 
     async def _close_own(self) -> None:
         own, self._own = self._own, None

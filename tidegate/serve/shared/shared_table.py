@@ -8,9 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
 from tidegate.serve.shared.changes_log import ChangesLog
-from tidegate.serve.shared.shown_batches import ShownBatches
+from tidegate.serve.shared.shown_batches import ShownBatches, TableRowsShown
+from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes
 from tidegate.serve.shared.table_reader import RowsGone, TableReader, TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.figures import SubscriptionFigures
@@ -36,10 +38,17 @@ class SharedTable:
     makes it calls `read`.
     """
 
-    def __init__(self, source: str, as_of: Timestamp, log_bytes: int, threads: Executor) -> None:
+    def __init__(
+        self,
+        source: str,
+        as_of: Timestamp,
+        log_bytes: int,
+        threads: Executor,
+        sizes: SnapshotSizes | None = None,
+    ) -> None:
         self.source = source
         self.as_of = as_of
-        self.batches = ShownBatches(threads)
+        self.batches = ShownBatches(threads, sizes)
         #: Whether the first snapshot is complete.
         self.filled = False
         #: How many streams go through it.
@@ -78,17 +87,17 @@ class SharedTable:
         """Whether a subscription at a frontier can go on here."""
         return self._log.holds(frontier)
 
-    async def snapshot(self, shown_by: StatementRows, at_least: Timestamp | None = None) -> SubscriptionBatch:
-        """Return the batch of the rows as of the present, once they are complete.
+    async def snapshot(self, shown_by: StatementRows, at_least: Timestamp | None = None) -> TableRowsShown:
+        """Return the rows as of the present, once they are complete: as a batch, or in chunks to be closed.
 
-        Raises what ended the reader. The batch may be up to a second old. It is not older than ``at_least``,
+        Raises what ended the reader. A batch may be up to a second old. It is not older than ``at_least``,
         which the table has reached, nor than the log's beginning: nobody could go on from there.
         """
         await self.present()
         try:
-            batch = await self.batches.of_snapshot(self._snapshot, shown_by, at_least)
-            if self.holds(batch.frontier):
-                return batch
+            shown = await self.batches.of_snapshot(self._snapshot, shown_by, at_least)
+            if self.holds(shown.frontier):
+                return shown
             return await self.batches.of_snapshot(self._snapshot, shown_by, resume_as_of(self.frontier))
         except RowsGone:
             while True:
@@ -101,6 +110,16 @@ class SharedTable:
         if self._failure is not None:
             raise self._failure
         return self.frontier
+
+    async def next_chunk(self, chunks: SnapshotChunks, threads: Executor) -> SubscriptionBatch | None:
+        """Return the next batch of a snapshot; ``None`` behind the last one.
+
+        Raises what ended the reader if that has let the rows go, otherwise as ``SnapshotChunks.next``.
+        """
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, chunks.next)
+        except StateError as error:
+            raise self._failure or error from error
 
     async def changes_after(self, frontier: Frontier) -> TableChanges:
         """Return the next changes, as soon as there are some.

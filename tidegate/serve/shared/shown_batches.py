@@ -10,9 +10,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from tidegate.hlc import Timestamp
+from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -23,23 +24,26 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 #: How long a snapshot is given to others that begin: they get what has changed since then at once.
 _SNAPSHOT_S: Final = 1.0
-#: A snapshot with more rows is made for each anew.
-_SNAPSHOT_ROWS: Final = 100_000
 
 _Made: TypeAlias = "asyncio.Future[SubscriptionBatch]"
+#: What a subscriber begins with: one batch, or chunks of its own.
+TableRowsShown: TypeAlias = SubscriptionBatch | SnapshotChunks
+_Shown: TypeAlias = "asyncio.Future[TableRowsShown]"
+_T = TypeVar("_T")
 
 
 class ShownBatches:
     """Makes batches in threads. It has to be used in one event loop."""
 
-    __slots__ = ("_batches", "_held_bytes", "_snapshots", "_threads", "made")
+    __slots__ = ("_batches", "_held_bytes", "_sizes", "_snapshots", "_threads", "made")
 
-    def __init__(self, threads: Executor) -> None:
+    def __init__(self, threads: Executor, sizes: SnapshotSizes | None = None) -> None:
         self._threads = threads
+        self._sizes = sizes or SnapshotSizes()
         # The changes are kept with their batch, so that their id belongs to no others meanwhile.
         self._batches: OrderedDict[tuple[int, Hashable], tuple[TableChanges, _Made]] = OrderedDict()
         self._held_bytes = 0
-        self._snapshots: dict[Hashable, _Made] = {}
+        self._snapshots: dict[Hashable, _Shown] = {}
         #: How many batches were made of changes.
         self.made = 0
 
@@ -66,27 +70,36 @@ class ShownBatches:
         snapshot: Callable[[], TableSnapshot],
         shown_by: StatementRows,
         at_least: Timestamp | None = None,
-    ) -> SubscriptionBatch:
-        """Return the batch of the table's rows as of some moment of the last second.
+    ) -> TableRowsShown:
+        """Return the table's rows as of some moment of the last second: as a batch, or in chunks.
 
-        With ``at_least`` it is as of the present, since the last second may lie before ``at_least``. Raises
-        ``EvaluationError``.
+        With ``at_least`` they are as of the present, since the last second may lie before ``at_least``.
+        Chunks are the caller's, to be closed. Raises ``EvaluationError``.
         """
         known = self._snapshots.get(shown_by.form) if at_least is None else None
-        if known is None:
-            known = self._in_thread(lambda: snapshot_batch(snapshot(), shown_by))
-            if not shown_by.stateful and at_least is None:
-                self._snapshots[shown_by.form] = known
-                known.add_done_callback(lambda made: self._forget_soon(shown_by.form, made))
-        return await asyncio.shield(known)
+        if known is not None:
+            shown = await asyncio.shield(known)
+            if isinstance(shown, SubscriptionBatch):
+                return shown  # chunks are another one's
+        made = self._in_thread(lambda: self._shown(snapshot(), shown_by))
+        if known is None and not shown_by.stateful and at_least is None:
+            self._snapshots[shown_by.form] = made
+            made.add_done_callback(lambda made: self._forget_soon(shown_by.form, made))
+        return await asyncio.shield(made)
 
-    def _forget_soon(self, form: Hashable, made: _Made) -> None:
-        too_large = made.cancelled() or made.exception() or len(made.result().rows) > _SNAPSHOT_ROWS
-        asyncio.get_running_loop().call_later(
-            0 if too_large else _SNAPSHOT_S, self._snapshots.pop, form, None
-        )
+    def _shown(self, snapshot: TableSnapshot, shown_by: StatementRows) -> TableRowsShown:
+        if shown_by.gives_chunks and snapshot.row_count > self._sizes.shared_rows:
+            return SnapshotChunks(snapshot, shown_by, self._sizes.chunk_rows)
+        return snapshot_batch(snapshot, shown_by)
 
-    def _in_thread(self, make: Callable[[], SubscriptionBatch]) -> _Made:
+    def _forget_soon(self, form: Hashable, made: _Shown) -> None:
+        shared = not (made.cancelled() or made.exception()) and self._is_shared(made.result())
+        asyncio.get_running_loop().call_later(_SNAPSHOT_S if shared else 0, self._snapshots.pop, form, None)
+
+    def _is_shared(self, shown: TableRowsShown) -> bool:
+        return isinstance(shown, SubscriptionBatch) and len(shown.rows) <= self._sizes.shared_rows
+
+    def _in_thread(self, make: Callable[[], _T]) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, make)
 
 

@@ -61,6 +61,7 @@ class TableSnapshot:
     ``rows`` can be gone through once, in any thread.
     """
 
+    row_count: int
     rows: Iterable[RowValues]
     frontier: Frontier
     offsets: Mapping[FeedPartition, int]
@@ -120,7 +121,7 @@ class TableReader:
         with self._lock:
             if not self._whole:
                 raise RowsGone
-            return TableSnapshot(self._rows.frozen(), self._follower.frontier, self._offsets)
+            return TableSnapshot(*self._rows.frozen(), self._follower.frontier, self._offsets)
 
     def _read(self) -> None:
         idle = 0

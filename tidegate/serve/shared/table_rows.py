@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
 from tidegate.errors import RequestRefused
@@ -17,11 +17,18 @@ from tidegate.subscribe.updates.update import RowValues
 _NAME_DIGITS: Final = 32
 
 
+class FrozenRows(NamedTuple):
+    """All rows of a table at one moment, and how many they are. They can be iterated over once."""
+
+    row_count: int
+    rows: Iterable[RowValues]
+
+
 class TableRows(KeyRows, Protocol):
     """Rows by key that can be looked at as of one frontier while they go on."""
 
-    def frozen(self) -> Iterable[RowValues]:
-        """Return all rows as they are now. They can be iterated over once, also in another thread."""
+    def frozen(self) -> FrozenRows:
+        """Return all rows as they are now. Another thread may iterate over them."""
 
     def close(self) -> None:
         """Let them go."""
@@ -49,9 +56,9 @@ class MemoryTableRows(MemoryKeyRows):
             )
         return before
 
-    def frozen(self) -> Iterable[RowValues]:
+    def frozen(self) -> FrozenRows:
         """See ``TableRows``."""
-        return list(self._rows.values())
+        return FrozenRows(len(self._rows), list(self._rows.values()))
 
     def close(self) -> None:
         """See ``TableRows``."""
@@ -85,7 +92,7 @@ class DirectoryTableRows:
         self._rows.close_at(frontier)
         self._rows.settle(frontier)
 
-    def frozen(self) -> Iterable[RowValues]:
+    def frozen(self) -> FrozenRows:
         """See ``TableRows``."""
         snapshot = self._rows.snapshot()
 
@@ -94,7 +101,7 @@ class DirectoryTableRows:
                 for chunk in snapshot.chunks():
                     yield from (row for _, row in chunk)
 
-        return rows()
+        return FrozenRows(snapshot.row_count, rows())
 
     def close(self) -> None:
         """See ``TableRows``."""

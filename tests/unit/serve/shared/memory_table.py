@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
@@ -15,8 +16,9 @@ from tests.unit.subscribe.topic_histories import RELATION, Commit, TopicHistory,
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
+from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
 from tidegate.serve.shared.table_reader import TableReader
-from tidegate.serve.shared.table_rows import MemoryTableRows
+from tidegate.serve.shared.table_rows import open_table_rows
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.changes.table_changes import TableFollower
 from tidegate.subscribe.client.consumer_state import ConsumerState
@@ -123,12 +125,14 @@ class MemoryTable:
         log_bytes: int,
         most_rows: int,
         memory_bytes: int | None = None,
+        sizes: SnapshotSizes | None = None,
+        data: Path | None = None,
     ) -> None:
         self.threads = ThreadPoolExecutor(2)
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
-        self.shared = SharedTable("feed", as_of, log_bytes, self.threads)
-        rows = MemoryTableRows("accounts", most_rows)
+        self.shared = SharedTable("feed", as_of, log_bytes, self.threads, sizes)
+        rows = open_table_rows(data, "feed", RELATION, most_rows)
         follower = TableFollower(RELATION, rows, as_of, spill)
         self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)
         self.shared.read(self.reader)
@@ -151,12 +155,15 @@ async def memory_table(
     log_bytes: int = 10_000_000,
     most_rows: int = 1_000,
     memory_bytes: int | None = None,
+    sizes: SnapshotSizes | None = None,
+    data: Path | None = None,
 ) -> AsyncIterator[MemoryTable]:
     """A table that is read while the context lasts.
 
-    With ``memory_bytes`` its first snapshot comes in parts, and what has no room waits in a store.
+    With ``memory_bytes`` its first snapshot comes in parts, and what has no room waits in a store. ``sizes``
+    say which snapshots of streams come in chunks. ``data`` is a directory for its rows.
     """
-    table = MemoryTable(history, as_of, log_bytes, most_rows, memory_bytes)
+    table = MemoryTable(history, as_of, log_bytes, most_rows, memory_bytes, sizes, data)
     try:
         yield table
     finally:

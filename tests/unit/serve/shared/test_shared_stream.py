@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,13 +23,22 @@ from tests.unit.subscribe.topic_histories import (
     times,
     topic_histories,
 )
-from tidegate.errors import EvaluationError, FellBehind, HistoryLost, RequestRefused, RetryError
+from tidegate.errors import (
+    BrokerUnavailable,
+    EvaluationError,
+    FellBehind,
+    HistoryLost,
+    RequestRefused,
+    RetryError,
+)
 from tidegate.hlc import Timestamp
 from tidegate.serve.postgres.error_fields import error_fields
+from tidegate.serve.shared.shared_stream import SharedStream
+from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
 from tidegate.serve.stream_source import ShownType, SubscriptionStream
 from tidegate.serve.web.batch_messages import error_message
 from tidegate.subscribe.client.resume_token import ResumeToken
-from tidegate.subscribe.gate.feed_record import FeedRecord
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import frontier_after
@@ -53,9 +63,14 @@ async def read_to(table: MemoryTable, wall: int) -> None:
     as_of=times(),
     seed=st.integers(0, 2**32),
     memory_bytes=st.sampled_from([None, 0, 2_000]),
+    sizes=st.none() | st.builds(SnapshotSizes, st.integers(0, 2), st.integers(1, 2)),
 )
 def test_every_stream_sees_the_table_as_of_each_frontier(
-    history: TopicHistory, as_of: Timestamp, seed: int, memory_bytes: int | None
+    history: TopicHistory,
+    as_of: Timestamp,
+    seed: int,
+    memory_bytes: int | None,
+    sizes: SnapshotSizes | None,
 ) -> None:
     """Five streams begin at any moment, and are as slow as it happens."""
     random = Random(seed)
@@ -75,7 +90,7 @@ def test_every_stream_sees_the_table_as_of_each_frontier(
         assert follower.states[-1][0] == frontier_after(END)
 
     async def test() -> None:
-        async with memory_table(history, as_of, memory_bytes=memory_bytes) as table:
+        async with memory_table(history, as_of, memory_bytes=memory_bytes, sizes=sizes) as table:
             await asyncio.gather(*(one(table, random.choice(MODES)) for _ in range(5)))
 
     run(test)
@@ -120,6 +135,122 @@ def test_streams_of_one_statement_get_the_same_batches() -> None:
                 batches = await asyncio.gather(*(stream.next() for stream in streams))
                 assert len({id(batch) for batch in batches}) == 1
             assert table.shared.batches.made == 5
+
+    run(test)
+
+
+def keys_at_one(count: int) -> TopicHistory:
+    """So many keys that come at the time 1, then one that changes at each time from 2 to 9."""
+    commits = [Commit(Timestamp(1), key, (key, 0, "a"), None) for key in range(count)]
+    commits += [Commit(Timestamp(wall), 0, (0, wall, "a"), (0, 0, "a")) for wall in range(2, 10)]
+    place, records = FeedPartition("accounts", 0), []
+    for at, commit in enumerate(commits):
+        records.append((place, FeedRecord(2 * at, *record_bytes(commit))))
+        if at >= count - 1:
+            records.append((place, marker_record(2 * at + 1, commit.time)))
+    return TopicHistory(tuple(commits), (place,), tuple(records))
+
+
+@pytest.mark.parametrize("directory", [False, True], ids=["in memory", "in a directory"])
+@pytest.mark.parametrize("mode", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
+def test_a_large_snapshot_comes_in_chunks_of_one_time_while_the_table_goes_on(
+    mode: str, directory: bool, tmp_path: Path
+) -> None:
+    data = tmp_path if directory else None
+
+    async def test() -> None:
+        sizes = SnapshotSizes(shared_rows=5, chunk_rows=2)
+        async with memory_table(keys_at_one(7), Timestamp(1), sizes=sizes, data=data) as table:
+            await read_to(table, 1)
+            streams = [table.stream(f"SUBSCRIBE accounts {mode}") for _ in range(2)]
+            first = await asyncio.gather(*(stream.next() for stream in streams))
+            await read_to(table, 9)
+            for stream, begun in zip(streams, first, strict=True):
+                chunks = [begun]
+                while chunks[-1] is not None and chunks[-1].is_partial:
+                    chunks.append(await stream.next())
+                found = [chunk for chunk in chunks if chunk is not None]
+                assert [len(chunk.rows) for chunk in found] == [2, 2, 2, 1]
+                assert [chunk.token is None for chunk in found] == [True, True, True, False]
+                assert [chunk.is_snapshot for chunk in found] == [False, False, False, True]
+                assert {row[0] for chunk in found for row in chunk.rows} == {Timestamp(1)}
+                change = await stream.next()
+                assert change is not None
+                assert {row[0] for row in change.rows} == {Timestamp(2)}
+            late = table.stream("SUBSCRIBE accounts WITHIN TIMESTAMP ORDER BY balance")
+            whole = await late.next()
+            assert whole is not None
+            assert (whole.is_snapshot, len(whole.rows)) == (True, 7)
+
+    run(test)
+
+
+async def batches_of(stream: SharedStream) -> list[SubscriptionBatch]:
+    """All batches to the end of a stream."""
+    found: list[SubscriptionBatch] = []
+    while (batch := await stream.next()) is not None:
+        found.append(batch)
+    return found
+
+
+@pytest.mark.parametrize("directory", [False, True], ids=["in memory", "in a directory"])
+def test_what_ends_the_reader_amid_a_snapshot_ends_its_streams(directory: bool, tmp_path: Path) -> None:
+    data = tmp_path if directory else None
+
+    async def test() -> None:
+        sizes = SnapshotSizes(shared_rows=1, chunk_rows=1)
+        async with memory_table(keys_at_one(4), Timestamp(1), sizes=sizes, data=data) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts")
+            assert await stream.next() is not None
+            table.source.fail(HistoryLost("retention has overtaken it"))
+            await asyncio.to_thread(table.thread.join)
+            with pytest.raises(HistoryLost, match="overtaken"):
+                await batches_of(stream)
+
+    run(test)
+
+
+def test_a_stream_that_ends_amid_its_snapshot_lets_the_rows_go() -> None:
+    async def test() -> None:
+        sizes = SnapshotSizes(shared_rows=1, chunk_rows=1)
+        async with memory_table(keys_at_one(7), Timestamp(1), sizes=sizes) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts")
+            chunk = await stream.next()
+            assert chunk is not None
+            assert chunk.is_partial
+            chunks = stream._chunks
+            assert chunks is not None
+            await stream.close()
+            assert chunks.next() is None
+            assert await stream.next() is None
+
+    run(test)
+
+
+def test_a_slow_client_of_a_large_snapshot_goes_on_behind_it() -> None:
+    """The log has lost what follows the snapshot by the time that its last chunk is taken."""
+
+    async def test() -> None:
+        sizes, tokens = SnapshotSizes(shared_rows=1, chunk_rows=2), []
+
+        async def open_own(token: ResumeToken) -> SubscriptionStream:
+            tokens.append(token)
+            raise BrokerUnavailable("Kafka is away")
+
+        async with memory_table(keys_at_one(5), Timestamp(1), log_bytes=1, sizes=sizes) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts", open_own=open_own)
+            batches = [await stream.next()]
+            await read_to(table, 9)
+            while batches[-1] is not None and not batches[-1].is_snapshot:
+                batches.append(await stream.next())
+            with pytest.raises(FellBehind):
+                await stream.next()
+            last = batches[-1]
+            assert last is not None
+            assert tokens == [last.token]
 
     run(test)
 
