@@ -1,7 +1,7 @@
 """Stock Faust: an agent with a table. ``python -m bench.peers.faust_peer worker --without-web`` runs it.
 
-The table is in memory, which is the faster of its stores, with a changelog topic. ``send_soon`` was not faster
-than to await ``send``, which waits for room in a batch and not for the broker.
+The table is in memory, which is the faster of its stores, with a changelog topic. ``send_soon`` was not
+faster than to await ``send``, which waits for room in a batch and not for the broker.
 """
 
 from __future__ import annotations
