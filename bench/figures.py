@@ -75,7 +75,7 @@ def charts(runs: Runs) -> dict[str, Chart]:
         ),
         "peers.svg": Chart(
             "The same job on other software",
-            "rows a second over those of a raw copy by confluent-kafka, which keeps no state",
+            "rows for a second of processor time, over those of a raw copy, which keeps no state",
             _bars(runs, "peers"),
         ),
         "copies.svg": Chart(
@@ -126,9 +126,9 @@ def _stages(results: Mapping[str, Any]) -> dict[str, float]:
 def _peers(results: Mapping[str, Any]) -> dict[str, float]:
     """Of all but the copy that the others are compared with. Without it there is nothing to compare."""
     found = (results["peers"] or {}).get("results", [])
-    if COPY not in {each["contender"] for each in found}:
-        return {}
-    return {each["contender"]: each["over_copy"] for each in found if each["contender"] != COPY}
+    cpu_us = {each["contender"]: each["cpu_us_per_row"] for each in found}
+    copy_us = cpu_us.pop(COPY, None)
+    return {name: copy_us / each for name, each in cpu_us.items()} if copy_us else {}
 
 
 def _wide(results: Mapping[str, Any]) -> dict[str, float]:

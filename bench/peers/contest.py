@@ -14,7 +14,8 @@ not done after some seconds is stopped: its figures are those of what it wrote.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -41,6 +42,8 @@ _STATE_OF_WORKER: Final = "RocksDB, changelog topic"
 _LOG_PARTITIONS: Final = 4
 _WARM_UP: Final = 10  # a tenth
 _LEAST_ROWS: Final = 500
+#: tidegate writes thousands of rows at once: it may take longer, so that there are some batches to measure.
+_BATCHES_S: Final = 5
 _BEGIN_S: Final = 120.0
 _QUIET_S: Final = 3.0
 _LOOK_AGAIN_S: Final = 0.05
@@ -98,22 +101,32 @@ class Contest(NamedTuple):
 
 
 def contest(log: BenchLog, topics: BenchTopics, directory: Path, sizes: PeerSizes) -> Contest:
-    """Let all contenders do the job. Raises ``RetryError`` where tidegate itself does not."""
+    """Let all contenders do the job. Raises ``RetryError`` where tidegate with the kernel does not."""
     expected = Expected.of(log, _LOG_PARTITIONS)
     arena = _Arena(log, expected, topics, directory, sizes.seconds)
     programs, skipped = _programs(directory)
     rounds: dict[str, list[PeerRound]] = {name: [] for name in (*_MODES, *(peer.name for peer in programs))}
     for number in range(sizes.rounds):
-        for name, mode in _MODES.items():
-            rounds[name].append(arena.worker(name, mode, number))
-        for peer, program in programs.items():
-            if peer.name not in skipped:
+        for name, run in _contenders(arena, programs):
+            if name not in skipped:
                 try:
-                    rounds[peer.name].append(arena.peer(peer, program, number))
+                    rounds[name].append(run(number))
                 except TidegateError as error:
-                    skipped[peer.name] = str(error)
+                    skipped[name] = str(error)
+    if KERNEL in skipped:
+        raise RetryError(skipped[KERNEL])
     done = {name: found for name, found in rounds.items() if found and name not in skipped}
     return Contest(results(done), notes(), skipped)
+
+
+def _contenders(
+    arena: _Arena, programs: Mapping[Peer, Program]
+) -> Iterator[tuple[str, Callable[[int], PeerRound]]]:
+    """Yield the name of each contender, and what runs it once for the number of a round."""
+    for name, mode in _MODES.items():
+        yield name, partial(arena.worker, name, mode)
+    for peer, program in programs.items():
+        yield peer.name, partial(arena.peer, peer, program)
 
 
 def _programs(directory: Path) -> tuple[dict[Peer, Program], dict[str, str]]:
@@ -160,6 +173,7 @@ class _Arena:
                 [target],
                 warm_up,
                 lambda: _fill(self._topics.bootstrap, source, rows[warm_up:], change),
+                self._seconds,
             )
 
     def worker(self, name: str, mode: KernelMode, number: int) -> PeerRound:
@@ -180,6 +194,7 @@ class _Arena:
                 application.outputs,
                 len(self._expected.rows) // _WARM_UP * 4 // 5,  # some transactions are open there
                 lambda: application.write(log.records[warm_up:]),
+                _BATCHES_S * self._seconds,
             )
 
     def _finish(
@@ -189,13 +204,14 @@ class _Arena:
         outputs: Sequence[str],
         warm_up: int,
         fill: Callable[[], None],
+        seconds: float,
     ) -> PeerRound:
-        self._warm_up(process, outputs, warm_up)
+        self._wait_until_warm(process, outputs, warm_up, seconds)
         process.suspend()
         fill()
         began_s, begin_cpu_s = time.time(), process.cpu_s
         process.resume()
-        cpu_s = self._watch(process, outputs, len(self._expected.rows))
+        cpu_s = self._watch(process, outputs, len(self._expected.rows), seconds)
         ended_s = time.time()
         process.stop()
         rows = [message for message in self._topics.messages(outputs) if message.key() is not None]
@@ -203,7 +219,9 @@ class _Arena:
         stamps_s = [row.timestamp()[1] / 1e3 for row in rows]
         return round_of(name, stamps_s, began_s, ended_s, cpu_s - begin_cpu_s)
 
-    def _warm_up(self, process: MeasuredProcess, outputs: Sequence[str], rows: int) -> None:
+    def _wait_until_warm(
+        self, process: MeasuredProcess, outputs: Sequence[str], rows: int, seconds: float
+    ) -> None:
         """Wait until a contender has begun, and then as long as for the figures."""
         begin_by, first = time.monotonic() + _BEGIN_S, self._topics.size(outputs)
         while self._topics.size(outputs) - first < _LEAST_ROWS:  # fewer may be markers
@@ -211,15 +229,15 @@ class _Arena:
             if time.monotonic() > begin_by:
                 raise RetryError(f"it did not write {_LEAST_ROWS} rows within {_BEGIN_S:.0f} s")
             time.sleep(_LOOK_AGAIN_S)
-        self._watch(process, outputs, rows)
+        self._watch(process, outputs, rows, seconds)
 
-    def _watch(self, process: MeasuredProcess, outputs: Sequence[str], rows: int) -> float:
+    def _watch(self, process: MeasuredProcess, outputs: Sequence[str], rows: int, seconds: float) -> float:
         """Watch until the outputs hold the rows and grow no more, or the time is over.
 
         Returns the processor time when they had last grown.
         """
         now = time.monotonic()
-        size, grown_at, cpu_s, until = 0, now, process.cpu_s, now + self._seconds
+        size, grown_at, cpu_s, until = 0, now, process.cpu_s, now + seconds
         while now < until and (size < rows or now - grown_at < _QUIET_S):
             process.require_running()
             if (new := self._topics.size(outputs)) > size:

@@ -42,7 +42,7 @@ def _report() -> Report:
         WideCost("on", 100_000, 1, 8.0, 6.0, 2.0),
     ]
     report.spark = SparkCosts(ratios, [], [], [], [], [])
-    rounds = {KERNEL: [PeerRound(10, 2.0, 1.0)], COPY: [PeerRound(10, 4.0, 1.0)]}
+    rounds = {KERNEL: [PeerRound(10, 2.0, 4.0)], COPY: [PeerRound(10, 4.0, 1.0)]}
     report.peers = Contest(results(rounds), [], {})
     return report
 
@@ -76,7 +76,7 @@ def test_a_run_gives_ratios_and_nothing_for_what_it_did_not_measure() -> None:
         "stages": {"decode": 0.25},
         "faust": {"orders, 8 columns": 5.0},
         "formats": {"json row": 0.12345},
-        "peers": {"tidegate, kernel": 0.5},
+        "peers": {"tidegate, kernel": 0.25},
         "spark": {"Spark over its copy of log": 0.3},
         "wide": {"kernel on, 100,000 ranges, 1 feeds": 2.0},
     }
