@@ -40,7 +40,7 @@ MOVED: Final = {
     "tidegate.spark.changefeed.ledger": "pipeline.ledger",
     "tidegate.spark.changefeed.log_records": "pipeline.partition_round",
     "tidegate.spark.changefeed.partition_round": "pipeline.partition_round",
-    "tidegate.spark.changefeed.partition_state": "pipeline.partition_round",
+    "tidegate.spark.changefeed.round_state": "pipeline.partition_round",
     "tidegate.spark.changefeed.partition_task": "pipeline.partition_round",
     "tidegate.spark.changefeed.query": "pipeline.partition_round",
     "tidegate.spark.changefeed.rounds": "pipeline.rounds",

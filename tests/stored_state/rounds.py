@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_state
 import tidegate.spark.changefeed.partition_task
+import tidegate.spark.changefeed.round_state
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
 from tests.feeds import WITH_MARKERS, activation
@@ -117,7 +117,7 @@ def _patch(patch: pytest.MonkeyPatch, clients: DrivenClients, read_again: Callab
     patch.setattr(changefeed.row_producer, "time", SimpleNamespace(monotonic=lambda: clients.now))
     patch.setattr(changefeed.row_sinks, "_idle", {})
     patch.setattr(changefeed.row_sinks, "_stalled_at", {})
-    patch.setattr(changefeed.partition_state, "_held", {})
+    patch.setattr(changefeed.round_state, "_held", {})
     patch.setattr(changefeed.partition_task, "_read_again", read_again)
     patch.setattr(changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_state
 import tidegate.spark.changefeed.partition_task
+import tidegate.spark.changefeed.round_state
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
 from sim.log.history import History, Mutated
@@ -119,8 +119,8 @@ class DrivenQuery:
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_idle", {})
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_stalled_at", {})
         patch.setattr(tidegate.spark.changefeed.partition_task, "_read_again", self._read_again)
-        patch.setattr(tidegate.spark.changefeed.partition_state, "_FEW_CHANGES", _FEW_CHANGES)
-        patch.setattr(tidegate.spark.changefeed.partition_state, "_MOST_DELTAS", _MOST_DELTAS)
+        patch.setattr(tidegate.spark.changefeed.round_state, "_FEW_CHANGES", _FEW_CHANGES)
+        patch.setattr(tidegate.spark.changefeed.round_state, "_MOST_DELTAS", _MOST_DELTAS)
         patch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
 
     def run(self, batches: int, *, drain: bool = True) -> None:
@@ -211,7 +211,7 @@ class DrivenQuery:
 
     def run_task(self) -> None:
         """The next task is one of another Python worker."""
-        self._patch.setattr(tidegate.spark.changefeed.partition_state, "_held", self.rng.choice(self.workers))
+        self._patch.setattr(tidegate.spark.changefeed.round_state, "_held", self.rng.choice(self.workers))
 
     def die_at_times(self) -> None:
         """Raises ``DriverDied``."""

@@ -12,8 +12,8 @@ import pytest
 
 import tidegate.spark.backfill.one_feed
 import tidegate.spark.changefeed.batch_driver
-import tidegate.spark.changefeed.partition_state
 import tidegate.spark.changefeed.partition_task
+import tidegate.spark.changefeed.round_state
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
 from sim.workloads.random import RandomOptions, RandomTransactions
@@ -75,7 +75,7 @@ class FromCursor:
         patch.setattr(tidegate.spark.backfill.one_feed, "BatchDriver", InProcess)
         patch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
         patch.setattr(tidegate.spark.changefeed.partition_task, "_read_again", self._read_again)
-        patch.setattr(tidegate.spark.changefeed.partition_state, "_held", {})
+        patch.setattr(tidegate.spark.changefeed.round_state, "_held", {})
         patch.setattr(
             tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 0.0
         )  # for a sink that means another cluster

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from pyarrow import fs
 
 import tidegate.spark.changefeed.held_states
-import tidegate.spark.changefeed.partition_state
 import tidegate.spark.changefeed.registry_ids
+import tidegate.spark.changefeed.round_state
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
@@ -115,7 +115,7 @@ def test_a_python_worker_keeps_no_partition_of_a_query_that_is_over(
     for number in range(3):
         task.query = replace(task.query, id=f"survey {number}")
         task.run(records[10 * number : 10 * number + 10])
-    assert [query for query, _ in tidegate.spark.changefeed.partition_state._held] == ["survey 2"]
+    assert [query for query, _ in tidegate.spark.changefeed.round_state._held] == ["survey 2"]
 
 
 @pytest.mark.broker
@@ -125,7 +125,7 @@ def test_a_partition_that_another_python_worker_goes_on_with_is_freed_in_time(
     task, _ = tasks
     task.run(records[:10])
     other = task.query.id, 7
-    held = tidegate.spark.changefeed.partition_state._held
+    held = tidegate.spark.changefeed.round_state._held
     held[other] = copy(held[task.query.id, 0])
     task.run(records[10:20])
     assert other in held
@@ -206,9 +206,7 @@ def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
     tmp_path: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver that dies before the account of the batch is stored begins it again from there."""
-    monkeypatch.setattr(
-        tidegate.spark.changefeed.partition_state, "_FEW_CHANGES", 0
-    )  # files hold all rows often
+    monkeypatch.setattr(tidegate.spark.changefeed.round_state, "_FEW_CHANGES", 0)  # files hold all rows often
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records[:10])
     for start in range(10, 60, 10):

@@ -46,7 +46,7 @@ class Found(enum.Enum):
     NEW = "new"
 
 
-class PartitionState:
+class RoundState:
     """The state of log partition ``partition`` in round ``round_id``, as of the file ``head``.
 
     Without a file the state is empty. ``found`` tells where it was, and ``files_read`` how many files were
