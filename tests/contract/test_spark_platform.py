@@ -21,7 +21,7 @@ from tidegate.client.kafka.cluster import Bounds
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import QueryEnded
 from tidegate.spark.changefeed.answer_limit import AnswerLimit, limit_bytes
-from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer, as_arrow
+from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer, as_arrow
 from tidegate.spark.platform.kafka_source import log_slice
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]

@@ -18,10 +18,10 @@ from tests.logs import Record, eventful_store, simulate
 from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.spark.changefeed import round_state
-from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.held_states import HeldState, HeldStates, keep, take_out
 from tidegate.spark.changefeed.rounds import Instructions
+from tidegate.spark.changefeed.task import round_state
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.held_states import HeldState, HeldStates, keep, take_out
 from tidegate.spark.platform.state_files import LoadedRows, StateFiles
 
 _SEED: Final = 11

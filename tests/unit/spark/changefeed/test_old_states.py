@@ -16,8 +16,8 @@ from pyarrow import fs
 from sim.workloads.bank import Bank, BankOptions
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
-from tidegate.spark.changefeed import round_state
 from tidegate.spark.changefeed.rounds import Instructions, RoundId
+from tidegate.spark.changefeed.task import round_state
 from tidegate.spark.platform.state_files import StateFiles
 
 _SEED: Final = 7
