@@ -37,6 +37,7 @@ from tidegate.spans import Span
 from tidegate.spark.backfill.newest_rows import rows_by
 from tidegate.spark.backfill.one_feed import OneFeed, run_over, survey, watching
 from tidegate.spark.changefeed.query import Query
+from tidegate.spark.changefeed.task import partition_task
 from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.kafka_source import SLICE_MS, sliced
 
@@ -222,11 +223,9 @@ def _survey(
     monkeypatch: pytest.MonkeyPatch,
 ) -> OneFeed:
     monkeypatch.setattr(tidegate.spark.backfill.one_feed, "BatchDriver", InProcess)
+    monkeypatch.setattr(partition_task.PartitionTask, "_log_start", lambda _: 0)
     monkeypatch.setattr(
-        tidegate.spark.changefeed.task.partition_task.PartitionTask, "_log_start", lambda _: 0
-    )
-    monkeypatch.setattr(
-        tidegate.spark.changefeed.task.partition_task,
+        partition_task,
         "_read_again",
         lambda _, number, offsets: [log[number][offsets.start : offsets.stop]] if offsets else [],
     )
