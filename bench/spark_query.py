@@ -38,7 +38,6 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import RetryError
 from tidegate.rows import TableDescriptor
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
 from tidegate.spark.changefeed.ledger import Account, Ledger
@@ -46,6 +45,7 @@ from tidegate.spark.changefeed.progress import Metrics
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.kafka_source import java_config, log_stream
 from tidegate.spark.platform.session import start_session
 

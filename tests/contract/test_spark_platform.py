@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Thread
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import tidegate.spark.platform.kafka_source
 from stack.kafka import KafkaBroker
@@ -21,7 +21,7 @@ from tidegate.client.kafka.cluster import Bounds
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import QueryEnded
 from tidegate.spark.changefeed.answer_limit import AnswerLimit, limit_bytes
-from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer, as_arrow
+from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer, as_arrow
 from tidegate.spark.platform.kafka_source import log_slice
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
@@ -54,12 +54,16 @@ def test_a_read_does_not_wait_for_records_that_are_not_there(
     options = tidegate.spark.platform.kafka_source._options
     monkeypatch.setattr(tidegate.spark.platform.kafka_source, "_options", partial(_with_long_polls, options))
     bounds = dict.fromkeys(range(_PARTITIONS), Bounds(0, _RECORDS))
-    reader = ThreadPoolExecutor(1)
-    try:
-        read = reader.submit(lambda: log_slice(spark_session, connection, log, bounds).collect())
-        assert len(read.result(_COMES_S)) == _PARTITIONS * _RECORDS
-    finally:
-        reader.shutdown(wait=False, cancel_futures=True)
+    read: list[list[Row]] = []
+    reader = Thread(
+        target=lambda: read.append(log_slice(spark_session, connection, log, bounds).collect()), daemon=True
+    )
+    reader.start()
+    reader.join(_COMES_S)
+    if not read:
+        spark_session.sparkContext.cancelAllJobs()
+        pytest.fail("the read waits for records that are not there")
+    assert len(read[0]) == _PARTITIONS * _RECORDS
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from tidegate.errors import RegistryAway, RegistryNotAllowed
 from tidegate.processor.reference import content_id
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.query_sinks import QuerySinks
-from tidegate.spark.changefeed.registry_ids import schema_ids
+from tidegate.spark.changefeed.task.registry_ids import schema_ids
 from tidegate.worker.process.settings import Settings
 
 _SCHEMA: Final = SubjectSchema("shop-value", '"string"')

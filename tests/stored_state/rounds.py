@@ -15,10 +15,10 @@ from typing import Any, Final
 import pytest
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_state
-import tidegate.spark.changefeed.partition_task
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
+import tidegate.spark.changefeed.task.partition_task
+import tidegate.spark.changefeed.task.round_state
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import Record
 from tests.stored_state.stored import PARTITIONS, Stored
@@ -35,10 +35,10 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.raftlog.request import Push, Scan, decode_request
 from tidegate.rows import TableDescriptor, decode_descriptor
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.ledger import Ledger
-from tidegate.spark.changefeed.log_records import LogEntryRecord
 from tidegate.spark.changefeed.query import Query
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.log_records import LogEntryRecord
 
 HOME_SERVERS: Final = "127.0.0.1:9"
 #: A cluster that stands still at times.
@@ -117,9 +117,9 @@ def _patch(patch: pytest.MonkeyPatch, clients: DrivenClients, read_again: Callab
     patch.setattr(changefeed.row_producer, "time", SimpleNamespace(monotonic=lambda: clients.now))
     patch.setattr(changefeed.row_sinks, "_idle", {})
     patch.setattr(changefeed.row_sinks, "_stalled_at", {})
-    patch.setattr(changefeed.partition_state, "_held", {})
-    patch.setattr(changefeed.partition_task, "_read_again", read_again)
-    patch.setattr(changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
+    patch.setattr(changefeed.task.round_state, "_held", {})
+    patch.setattr(changefeed.task.partition_task, "_read_again", read_again)
+    patch.setattr(changefeed.task.partition_task.PartitionTask, "_log_start", lambda _: 0)
 
 
 def tables_of(stored: Stored) -> list[TableDescriptor]:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-import tidegate.spark.changefeed.partition_state
-import tidegate.spark.changefeed.partition_task
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
+import tidegate.spark.changefeed.task.partition_task
+import tidegate.spark.changefeed.task.round_state
 from sim.log.history import History, Mutated
 from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
@@ -47,13 +47,13 @@ from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.raftlog.request import Push, decode_request
 from tidegate.ranges.handoff import HandOff
 from tidegate.rows import TableDescriptor
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.log_records import TASK_COLUMNS, LogEntryRecord
 from tidegate.spark.changefeed.partition_round import run_partitions, run_told
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.log_records import TASK_COLUMNS, LogEntryRecord
 from tidegate.spark.platform.state_files import StateFiles
 
 _PARTITIONS: Final = 3
@@ -118,10 +118,10 @@ class DrivenQuery:
         )
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_idle", {})
         patch.setattr(tidegate.spark.changefeed.row_sinks, "_stalled_at", {})
-        patch.setattr(tidegate.spark.changefeed.partition_task, "_read_again", self._read_again)
-        patch.setattr(tidegate.spark.changefeed.partition_state, "_FEW_CHANGES", _FEW_CHANGES)
-        patch.setattr(tidegate.spark.changefeed.partition_state, "_MOST_DELTAS", _MOST_DELTAS)
-        patch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
+        patch.setattr(tidegate.spark.changefeed.task.partition_task, "_read_again", self._read_again)
+        patch.setattr(tidegate.spark.changefeed.task.round_state, "_FEW_CHANGES", _FEW_CHANGES)
+        patch.setattr(tidegate.spark.changefeed.task.round_state, "_MOST_DELTAS", _MOST_DELTAS)
+        patch.setattr(tidegate.spark.changefeed.task.partition_task.PartitionTask, "_log_start", lambda _: 0)
 
     def run(self, batches: int, *, drain: bool = True) -> None:
         """Let things happen, then everything end. Raises ``BrokenPromise``, or what broke.
@@ -211,7 +211,9 @@ class DrivenQuery:
 
     def run_task(self) -> None:
         """The next task is one of another Python worker."""
-        self._patch.setattr(tidegate.spark.changefeed.partition_state, "_held", self.rng.choice(self.workers))
+        self._patch.setattr(
+            tidegate.spark.changefeed.task.round_state, "_held", self.rng.choice(self.workers)
+        )
 
     def die_at_times(self) -> None:
         """Raises ``DriverDied``."""

@@ -8,12 +8,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tests.logs import Record
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.ledger import Account
-from tidegate.spark.changefeed.log_records import TASK_COLUMNS
 from tidegate.spark.changefeed.partition_round import run_partitions, run_told
 from tidegate.spark.changefeed.rounds import Round
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.log_records import TASK_COLUMNS
 
 _ARROW_RECORDS: Final = 500
 

@@ -13,11 +13,11 @@ from tests.destinations import DESTINATIONS
 from tests.logs import Record
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.processor.config import ProcessorConfig
-from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.log_records import TASK_COLUMNS
 from tidegate.spark.changefeed.partition_round import run_partitions, run_told
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.log_records import TASK_COLUMNS
 
 #: Nobody listens there.
 NOBODY: Final = "127.0.0.1:1"

@@ -55,8 +55,8 @@ from tidegate.spans import Span
 from tidegate.spark.backfill.log_entries import readable
 from tidegate.spark.backfill.scanned_keys import is_of_newest
 from tidegate.spark.changefeed.query_sinks import sink_connection
-from tidegate.spark.changefeed.registry_ids import schema_ids
 from tidegate.spark.changefeed.row_producer import FeedRefused, RowProducer, SinkStalled
+from tidegate.spark.changefeed.task.registry_ids import schema_ids
 from tidegate.spark.platform.faults import fault_to_bytes, read_fault
 from tidegate.spark.platform.python_worker import settle_process
 

@@ -22,11 +22,11 @@ from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.request import Scan, decode_request
 from tidegate.rows.table_key import index_span, table_id_of, table_span
 from tidegate.spans import Span
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.query import Query
+from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.file_systems import opened
 
 #: The id of no table: a feed of it watches keys and is given no row.

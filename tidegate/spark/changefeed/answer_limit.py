@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from tidegate.errors import QueryEnded
-from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.task.answers import Answer
 
 _NAME: Final = "spark.driver.maxResultSize"
 _DEFAULT: Final = "1g"

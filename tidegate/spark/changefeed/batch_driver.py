@@ -35,12 +35,12 @@ from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.raftlog.encode import partition_of
 from tidegate.ranges.handoff import receiver_of
 from tidegate.spark.changefeed.answer_limit import AnswerLimit
-from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.partition_round import run_partitions, run_told
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.refused_files import refused_records
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
+from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.platform.faults import read_fault
 
 #: How long to wait before a call to something that does not answer is made again.

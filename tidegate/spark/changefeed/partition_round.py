@@ -19,12 +19,12 @@ import pyarrow as pa
 from tidegate.errors import QueryEnded, TidegateError, TopologyError
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.containment import StepBroke
-from tidegate.spark.changefeed.answers import Answer, as_arrow
-from tidegate.spark.changefeed.log_records import RecordReader
-from tidegate.spark.changefeed.partition_task import PartitionTask
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Instructions, Round
 from tidegate.spark.changefeed.row_producer import FeedRefused
+from tidegate.spark.changefeed.task.answers import Answer, as_arrow
+from tidegate.spark.changefeed.task.log_records import RecordReader
+from tidegate.spark.changefeed.task.partition_task import PartitionTask
 from tidegate.spark.platform.faults import fault_to_bytes
 from tidegate.spark.platform.python_worker import settle_process
 from tidegate.spark.platform.task_clock import TaskClock

@@ -22,7 +22,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.client.foreign_records import passed_over
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
-from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.metrics_server import serve_scrapes
 
 #: A line is written at most as often as this; seconds.

@@ -58,7 +58,6 @@ from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.encode import partition_of
 from tidegate.ranges.gap import told_name
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.pauses import Pauses
@@ -67,6 +66,7 @@ from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.side_by_side import SideBySide
+from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0

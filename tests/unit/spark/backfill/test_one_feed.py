@@ -12,7 +12,6 @@ from typing import Any, Final
 import pytest
 
 import tidegate.spark.backfill.one_feed
-import tidegate.spark.changefeed.partition_task
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim, Finite
@@ -37,8 +36,9 @@ from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 from tidegate.spark.backfill.newest_rows import rows_by
 from tidegate.spark.backfill.one_feed import OneFeed, run_over, survey, watching
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.query import Query
+from tidegate.spark.changefeed.task import partition_task
+from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.kafka_source import SLICE_MS, sliced
 
 _PARTITIONS: Final = 3
@@ -223,9 +223,9 @@ def _survey(
     monkeypatch: pytest.MonkeyPatch,
 ) -> OneFeed:
     monkeypatch.setattr(tidegate.spark.backfill.one_feed, "BatchDriver", InProcess)
-    monkeypatch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
+    monkeypatch.setattr(partition_task.PartitionTask, "_log_start", lambda _: 0)
     monkeypatch.setattr(
-        tidegate.spark.changefeed.partition_task,
+        partition_task,
         "_read_again",
         lambda _, number, offsets: [log[number][offsets.start : offsets.stop]] if offsets else [],
     )

@@ -12,10 +12,10 @@ import pytest
 
 import tidegate.spark.backfill.one_feed
 import tidegate.spark.changefeed.batch_driver
-import tidegate.spark.changefeed.partition_state
-import tidegate.spark.changefeed.partition_task
 import tidegate.spark.changefeed.row_producer
 import tidegate.spark.changefeed.row_sinks
+import tidegate.spark.changefeed.task.partition_task
+import tidegate.spark.changefeed.task.round_state
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.destinations import DESTINATIONS
 from tests.feeds import WITH_MARKERS, activation
@@ -73,9 +73,9 @@ class FromCursor:
         self.complete_to = ZERO
         self._root = directory.as_uri()
         patch.setattr(tidegate.spark.backfill.one_feed, "BatchDriver", InProcess)
-        patch.setattr(tidegate.spark.changefeed.partition_task.PartitionTask, "_log_start", lambda _: 0)
-        patch.setattr(tidegate.spark.changefeed.partition_task, "_read_again", self._read_again)
-        patch.setattr(tidegate.spark.changefeed.partition_state, "_held", {})
+        patch.setattr(tidegate.spark.changefeed.task.partition_task.PartitionTask, "_log_start", lambda _: 0)
+        patch.setattr(tidegate.spark.changefeed.task.partition_task, "_read_again", self._read_again)
+        patch.setattr(tidegate.spark.changefeed.task.round_state, "_held", {})
         patch.setattr(
             tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 0.0
         )  # for a sink that means another cluster

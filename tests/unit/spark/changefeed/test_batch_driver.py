@@ -22,11 +22,11 @@ from tidegate.processor.batch import StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import Input, InputPlace, StepBroke
 from tidegate.processor.refused import RefusedRecord, Source
-from tidegate.spark.changefeed.answers import Answer, RoundAnswers
 from tidegate.spark.changefeed.batch_driver import BatchDriver, QueryEnding
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.changefeed.task.answers import Answer, RoundAnswers
 from tidegate.spark.platform.faults import fault_to_bytes
 
 _REMOVAL: Final = Remove(FeedId("bank"), FeedEpoch(1))

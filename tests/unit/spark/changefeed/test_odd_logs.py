@@ -21,7 +21,7 @@ from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, RangeId
 from tidegate.ranges.range_state import RangeState, RangeStatus
-from tidegate.spark.changefeed.partition_task import PartitionTask
+from tidegate.spark.changefeed.task.partition_task import PartitionTask
 
 _BATCHES: Final = 12
 _TRIES: Final = 30

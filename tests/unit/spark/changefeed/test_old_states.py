@@ -16,8 +16,8 @@ from pyarrow import fs
 from sim.workloads.bank import Bank, BankOptions
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
-from tidegate.spark.changefeed import partition_state
 from tidegate.spark.changefeed.rounds import Instructions, RoundId
+from tidegate.spark.changefeed.task import round_state
 from tidegate.spark.platform.state_files import StateFiles
 
 _SEED: Final = 7
@@ -36,7 +36,7 @@ def records() -> list[Record]:
 @pytest.fixture
 def few_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bases are frequent, so that few rounds show what happens around them."""
-    monkeypatch.setattr(partition_state, "_MOST_DELTAS", 4)
+    monkeypatch.setattr(round_state, "_MOST_DELTAS", 4)
 
 
 def _files(tasks: Tasks) -> StateFiles:
@@ -66,8 +66,8 @@ def test_states_that_change_as_a_whole_in_each_batch_are_removed_too(
     tmp_path: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A base in every batch would never be two batches old."""
-    monkeypatch.setattr(partition_state, "_FEW_CHANGES", -1)
-    monkeypatch.setattr(partition_state, "_MOST_DELTAS", 0)
+    monkeypatch.setattr(round_state, "_FEW_CHANGES", -1)
+    monkeypatch.setattr(round_state, "_MOST_DELTAS", 0)
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records)
     assert _rounds(tasks, 40) <= 5
@@ -79,7 +79,7 @@ def test_the_files_of_a_version_that_kept_them_all_are_removed_some_at_a_time(
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records)
     with monkeypatch.context() as kept:
-        kept.setattr(partition_state, "_REMOVED_AT_ONCE", 0)
+        kept.setattr(round_state, "_REMOVED_AT_ONCE", 0)
         _rounds(tasks, 476)
     numbers: list[int] = []
     while not numbers or numbers[-1] > 110:
@@ -103,10 +103,10 @@ def test_both_kept_states_are_whole_after_every_round(
     accounts = ["", ""]
     for batch in range(_BATCHES):
         for number in range(rng.randint(1, 3)):
-            monkeypatch.setattr(partition_state, "_held", rng.choice(workers))
+            monkeypatch.setattr(round_state, "_held", rng.choice(workers))
             begin = tasks.head
             for _ in range(1 + (rng.random() < 0.3)):
-                monkeypatch.setattr(partition_state, "_REMOVED_AT_ONCE", rng.choice((0, 1, 2, 50)))
+                monkeypatch.setattr(round_state, "_REMOVED_AT_ONCE", rng.choice((0, 1, 2, 50)))
                 tasks.head = begin
                 if number:
                     tasks.tell(_NOTHING, RoundId(batch, number))
@@ -133,7 +133,7 @@ def test_the_states_of_a_second_driver_are_whole_until_the_batch_behind_its_last
     second.query = replace(second.query, id="the second driver")
     tasks.tell(_NOTHING)
     with monkeypatch.context() as fewer:
-        fewer.setattr(partition_state, "_MOST_DELTAS", 99)
+        fewer.setattr(round_state, "_MOST_DELTAS", 99)
         second.tell(_NOTHING)
     tasks.tell(_NOTHING)
     _files(tasks).load(second.head)

@@ -15,9 +15,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyarrow import fs
 
-import tidegate.spark.changefeed.held_states
-import tidegate.spark.changefeed.partition_state
-import tidegate.spark.changefeed.registry_ids
+import tidegate.spark.changefeed.task.held_states
+import tidegate.spark.changefeed.task.registry_ids
+import tidegate.spark.changefeed.task.round_state
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
@@ -35,10 +35,10 @@ from tidegate.errors import (
     TidegateError,
     TopologyError,
 )
-from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.log_records import TASK_COLUMNS
 from tidegate.spark.changefeed.partition_round import run_partitions
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.log_records import TASK_COLUMNS
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.state_files import StateFiles
 from tidegate.spark.platform.task_clock import STAGES
@@ -115,7 +115,7 @@ def test_a_python_worker_keeps_no_partition_of_a_query_that_is_over(
     for number in range(3):
         task.query = replace(task.query, id=f"survey {number}")
         task.run(records[10 * number : 10 * number + 10])
-    assert [query for query, _ in tidegate.spark.changefeed.partition_state._held] == ["survey 2"]
+    assert [query for query, _ in tidegate.spark.changefeed.task.round_state._held] == ["survey 2"]
 
 
 @pytest.mark.broker
@@ -125,11 +125,11 @@ def test_a_partition_that_another_python_worker_goes_on_with_is_freed_in_time(
     task, _ = tasks
     task.run(records[:10])
     other = task.query.id, 7
-    held = tidegate.spark.changefeed.partition_state._held
+    held = tidegate.spark.changefeed.task.round_state._held
     held[other] = copy(held[task.query.id, 0])
     task.run(records[10:20])
     assert other in held
-    monkeypatch.setattr(tidegate.spark.changefeed.held_states, "_KEPT_S", 0.0)
+    monkeypatch.setattr(tidegate.spark.changefeed.task.held_states, "_KEPT_S", 0.0)
     task.run(records[20:30])
     assert list(held) == [(task.query.id, 0)]
 
@@ -188,16 +188,16 @@ class _PassingTime:
 def test_a_registry_that_is_away_is_asked_again_for_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tidegate.spark.changefeed.registry_ids, "time", _PassingTime())
+    monkeypatch.setattr(tidegate.spark.changefeed.task.registry_ids, "time", _PassingTime())
     schema = SubjectSchema("rows-value", '"string"')
     with pytest.raises(RegistryAway):
-        tidegate.spark.changefeed.registry_ids.schema_ids(DESTINATIONS, f"http://{NOBODY}", [schema])
+        tidegate.spark.changefeed.task.registry_ids.schema_ids(DESTINATIONS, f"http://{NOBODY}", [schema])
     assert len(caplog.messages) == 11, "every 3 s of 30"
 
 
 def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
     with pytest.raises(FeedError):
-        tidegate.spark.changefeed.registry_ids.schema_ids(
+        tidegate.spark.changefeed.task.registry_ids.schema_ids(
             DESTINATIONS, "ftp://registry", [SubjectSchema("rows-value", '"string"')]
         )
 
@@ -207,7 +207,7 @@ def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
 ) -> None:
     """A driver that dies before the account of the batch is stored begins it again from there."""
     monkeypatch.setattr(
-        tidegate.spark.changefeed.partition_state, "_FEW_CHANGES", 0
+        tidegate.spark.changefeed.task.round_state, "_FEW_CHANGES", 0
     )  # files hold all rows often
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records[:10])

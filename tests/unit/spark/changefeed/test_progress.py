@@ -17,9 +17,9 @@ from tests.unit.metrics_on_page import written
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.observed_figures import FIGURES
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
+from tidegate.spark.changefeed.task.answers import Answer
 
 _STATUS = {
     "ranges": 7,

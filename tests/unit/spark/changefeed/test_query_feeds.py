@@ -42,10 +42,10 @@ from tidegate.client.kafka.transaction import Record
 from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.jobs_topic import open_producer
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
+from tidegate.spark.changefeed.task.answers import Answer
 
 pytestmark = pytest.mark.broker
 

@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.processor.batch import LogRecord, OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.spark.changefeed.partition_task import PartitionTask
+from tidegate.spark.changefeed.task.partition_task import PartitionTask
 
 _AWAY: Final = FeedId("away")
 _FRESH: Final = SystemRandom()

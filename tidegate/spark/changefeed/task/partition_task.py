@@ -39,13 +39,13 @@ from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.gap import told_name
-from tidegate.spark.changefeed.answers import Answer, RoundAnswers
-from tidegate.spark.changefeed.log_records import LogEntryRecord
-from tidegate.spark.changefeed.partition_state import PartitionState
 from tidegate.spark.changefeed.query import Query
-from tidegate.spark.changefeed.registry_ids import schema_ids
 from tidegate.spark.changefeed.rounds import Instructions, Round
 from tidegate.spark.changefeed.row_sinks import RowSinks
+from tidegate.spark.changefeed.task.answers import Answer, RoundAnswers
+from tidegate.spark.changefeed.task.log_records import LogEntryRecord
+from tidegate.spark.changefeed.task.registry_ids import schema_ids
+from tidegate.spark.changefeed.task.round_state import RoundState
 from tidegate.spark.platform.task_clock import TaskClock
 from tidegate.verify import TopicPartition
 
@@ -66,7 +66,7 @@ class PartitionTask:
         self._query = query
         self._round = round_
         self._partition = partition
-        self._state = PartitionState(query, round_.id, partition, head)
+        self._state = RoundState(query, round_.id, partition, head)
         self._processor = self._state.processor
         self._caution = round_.cautions.get(partition, Caution())
         self._processor.pass_over(self._caution.refused)

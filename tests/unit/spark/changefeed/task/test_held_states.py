@@ -18,10 +18,10 @@ from tests.logs import Record, eventful_store, simulate
 from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.spark.changefeed import partition_state
-from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.held_states import HeldState, HeldStates, keep, take_out
 from tidegate.spark.changefeed.rounds import Instructions
+from tidegate.spark.changefeed.task import round_state
+from tidegate.spark.changefeed.task.answers import Answer
+from tidegate.spark.changefeed.task.held_states import HeldState, HeldStates, keep, take_out
 from tidegate.spark.platform.state_files import LoadedRows, StateFiles
 
 _SEED: Final = 11
@@ -116,7 +116,7 @@ def test_rounds_without_room_for_a_state_have_the_same_answers(
     for begin in range(0, len(records), _RECORDS_AT_ONCE):
         said = []
         for name, tasks in (("kept", kept), ("without", without)):
-            monkeypatch.setattr(partition_state, "_held", held[name])
+            monkeypatch.setattr(round_state, "_held", held[name])
             answers = tasks.run(records[begin : begin + _RECORDS_AT_ONCE])
             found[name].append(_figures(answers)["found"])
             said.append([answer for answer in answers if answer.kind not in _OF_ATTEMPTS])
@@ -135,10 +135,10 @@ def test_a_python_worker_follows_what_another_one_did(
     figures = []
     for number, begin in enumerate(range(0, len(records), _RECORDS_AT_ONCE)):
         some = records[begin : begin + _RECORDS_AT_ONCE]
-        monkeypatch.setattr(partition_state, "_held", workers[number // 2 % 2])
+        monkeypatch.setattr(round_state, "_held", workers[number // 2 % 2])
         answers = tasks.run(some)
         figures.append(_figures(answers))
-        monkeypatch.setattr(partition_state, "_held", {})
+        monkeypatch.setattr(round_state, "_held", {})
         expected = alone.run(some)
         assert [answer for answer in answers if answer.kind not in _OF_ATTEMPTS] == [
             answer for answer in expected if answer.kind not in _OF_ATTEMPTS
@@ -153,7 +153,7 @@ def test_a_failed_round_keeps_nothing(
     tmp_path: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: HeldStates = {}
-    monkeypatch.setattr(partition_state, "_held", held)
+    monkeypatch.setattr(round_state, "_held", held)
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records[:_RECORDS_AT_ONCE])
     assert list(held) == [(tasks.query.id, 0)]
@@ -175,8 +175,8 @@ def test_a_small_state_has_a_short_chain(tmp_path: Path, records: list[Record]) 
 def test_the_chain_of_a_large_state_is_as_long_as_a_base_is_dear(
     tmp_path: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_state, "_ROWS_OF_A_FILE", 1)
-    monkeypatch.setattr(partition_state, "_LEAST_DELTAS", 2)
+    monkeypatch.setattr(round_state, "_ROWS_OF_A_FILE", 1)
+    monkeypatch.setattr(round_state, "_LEAST_DELTAS", 2)
     tasks = tasks_on(NOBODY, "raftlog", tmp_path)
     tasks.run(records)
     count = len(_files(tasks).load(tasks.head).rows)

@@ -23,7 +23,7 @@ class HeldState:
     """A partition's state in memory: its rows, and the processor that they make.
 
     ``may_have_old`` tells that files older than the state's base may be there. ``status_at`` is when its
-    status is due again.
+    status is due again. ``counted_bytes`` is the memory that it was counted with when it was last kept.
     """
 
     processor: PartitionProcessor
@@ -31,6 +31,7 @@ class HeldState:
     may_have_old: bool
     status_at: float = 0.0
     used_at: float = 0.0
+    counted_bytes: int = 0
 
     @property
     def memory_bytes(self) -> int:
@@ -61,11 +62,11 @@ def keep(states: HeldStates, query_id: str, partition: int, held: HeldState, mos
 
     Together they have ``most_bytes``. A state that has no room alone is not kept either.
     """
-    held.used_at = time.monotonic()
+    held.used_at, held.counted_bytes = time.monotonic(), held.memory_bytes
     states[query_id, partition] = held
-    taken = sum(each.memory_bytes for each in states.values())
+    taken = sum(each.counted_bytes for each in states.values())
     for address, each in list(states.items()):
         if taken <= most_bytes:
             return
         del states[address]
-        taken -= each.memory_bytes
+        taken -= each.counted_bytes

@@ -12,7 +12,7 @@ from tidegate.processor.batch import StepResult
 from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.request import encode_request
-from tidegate.spark.changefeed.merged_checkpoints import MergedCheckpoints
+from tidegate.spark.changefeed.task.merged_checkpoints import MergedCheckpoints
 
 ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
 #: Bytes of records that a partition answers in a round to be kept aside; the rest is dropped, as in a step.

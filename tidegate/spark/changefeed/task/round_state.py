@@ -11,9 +11,9 @@ from typing import Final
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateTable
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.spark.changefeed.held_states import HeldState, HeldStates, keep, take_out
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import RoundId
+from tidegate.spark.changefeed.task.held_states import HeldState, HeldStates, keep, take_out
 from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.state_files import LoadedRows, StateFiles, apply_changes
 
@@ -46,7 +46,7 @@ class Found(enum.Enum):
     NEW = "new"
 
 
-class PartitionState:
+class RoundState:
     """The state of log partition ``partition`` in round ``round_id``, as of the file ``head``.
 
     Without a file the state is empty. ``found`` tells where it was, and ``files_read`` how many files were

@@ -19,8 +19,8 @@ from tidegate.processor.checkpoint import encode_checkpoint, report_of
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
-from tidegate.spark.changefeed.answers import RoundAnswers
-from tidegate.spark.changefeed.merged_checkpoints import MergedCheckpoints
+from tidegate.spark.changefeed.task.answers import RoundAnswers
+from tidegate.spark.changefeed.task.merged_checkpoints import MergedCheckpoints
 
 _FEED: Final = ActiveFeed(FeedId("feed"), FIRST_EPOCH)
 _LATER: Final = ActiveFeed(FeedId("later"), FIRST_EPOCH)

@@ -1,0 +1,1 @@
+"""What a task does with one log partition in a round."""
