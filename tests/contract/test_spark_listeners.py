@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+import tidegate.spark.changefeed.observed_figures
 from stack.kafka import KafkaBroker
 from tests.contract.case import BuiltCase, merged
 from tests.contract.catalogue import built
@@ -186,6 +187,17 @@ def test_a_job_beside_others_leaves_their_session_as_it_is(spark_session: SparkS
     finally:
         spark_session.conf.set("spark.sql.adaptive.enabled", before)
     assert spark_session.range(3).count() == 3
+
+
+def test_a_spark_that_cannot_observe_the_figures_runs_the_query_without(
+    spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.3.0 cannot: it sends the function to executors. Here the metric is one that no version takes."""
+    monkeypatch.setattr(tidegate.spark.changefeed.observed_figures, "FIGURES", ("no name",))
+    stream = spark_session.readStream.format("rate").load()
+    with observed(stream, dict) as told:
+        assert told is stream
+    assert f"Spark {spark_session.version} cannot tell the figures" in caplog.text
 
 
 def test_figures_that_cannot_be_had_do_not_end_a_query(spark_session: SparkSession, tmp_path: Path) -> None:

@@ -82,6 +82,9 @@ SUBJECTS: Final = {
         spark/changefeed/sinks_that_stall
         spark/changefeed/steps_that_break
     """,
+    "feeds of a query that begin in one batch (docs/protocols/spark-rounds.md)": """
+        spark/changefeed/feeds_that_begin_together
+    """,
     "any single change of a stream of records is found": "verify/mutations",
     "random histories with the kernel and without it": "kernel/lockstep",
     "the steps of the commit loop with its sinks, ids and stores (docs/protocols)": """

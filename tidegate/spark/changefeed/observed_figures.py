@@ -6,18 +6,24 @@ reports no rows (``numOutputRows`` is -1), and metrics that the batch's own jobs
 query's progress. So the stream itself observes the figures. Spark evaluates the last function of an observed
 metric in the driver, when the batch is over; that function asks for the figures. A batch without progress,
 since it failed, is not told.
+
+Spark does not promise where it evaluates that function. A version that sends it to executors, as 4.3.0 does,
+cannot take it: Python's answer is no value that Java could send. So one small job tries it before the query
+begins. If the job fails, the query runs without figures in its progress.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from tidegate.spark.platform.executors import words_of
 
 #: The name of the observed metric.
 OBSERVED: Final = "tidegate"
@@ -40,12 +46,29 @@ def observed(stream: DataFrame, figures: Figures) -> Iterator[DataFrame]:
     name = f"tidegate_figure_{uuid.uuid4().hex}"
     java = context._jvm.org.apache.spark.sql.types.DataType  # type: ignore[union-attr]  # noqa: SLF001
     session._jsparkSession.udf().register(name, _Figure(figures), java.fromJson('"string"'))  # noqa: SLF001
+    # The count is of no use, but a metric without an aggregate would be evaluated once, beforehand.
+    metrics = [f"try_cast({name}('{each}', count(1)) AS BIGINT) AS {each}" for each in FIGURES]
+    yield _observed(stream, metrics) if _are_taken(session, metrics) else stream
+    session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+
+
+def _observed(frame: DataFrame, metrics: Iterable[str]) -> DataFrame:
+    return frame.observe(OBSERVED, *map(functions.expr, metrics))
+
+
+def _are_taken(session: SparkSession, metrics: Iterable[str]) -> bool:
+    """Return whether this version of Spark can observe the metrics."""
     try:
-        # The count is of no use, but a metric without an aggregate would be evaluated once, beforehand.
-        columns = (f"try_cast({name}('{each}', count(1)) AS BIGINT) AS {each}" for each in FIGURES)
-        yield stream.observe(OBSERVED, *map(functions.expr, columns))
-    finally:
-        session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+        _observed(session.range(0, 1, 1, 1), metrics).collect()
+    except Exception as error:  # whatever it is, the query can do without
+        _log.warning(
+            "Spark %s cannot tell the figures of batches in the progress of the query: %s Lines and metrics "
+            "have them.",
+            session.version,
+            words_of(error),
+        )
+        return False
+    return True
 
 
 class _Figure:

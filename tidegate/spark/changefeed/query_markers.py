@@ -129,16 +129,20 @@ class QueryMarkers:
 
         Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
         marker is refused fails. What keeps one feed from its markers keeps no other: it is raised when all
-        others are done. Raises ``DeliveryError`` when another query runs these feeds.
+        others are done. Raises ``DeliveryError`` when another query runs these feeds, and ``RetryError`` for
+        a fault that may pass.
         """
-        faults: list[Exception] = []
+        ends: list[DeliveryError] = []
+        waits: list[RetryError] = []
         for feed_id, call in self._together.call(FeedMarkers.publish, self._markers).items():
             try:
                 self._published(feed_id, call)
-            except (RetryError, DeliveryError) as error:
-                faults.append(error)
-        if faults:
-            raise faults[0]
+            except DeliveryError as error:
+                ends.append(error)
+            except RetryError as error:
+                waits.append(error)
+        for fault in (*ends, *waits):  # a query that another one has fenced ends, whatever else it waits for
+            raise fault
 
     def _published(self, feed_id: FeedId, call: Future[ProgressRecord | None]) -> None:
         markers = self._markers[feed_id]

@@ -20,7 +20,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.delivery.producer_ids import progress_id
-from tidegate.errors import DeliveryError
+from tidegate.errors import DeliveryError, RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionProgress
@@ -120,3 +120,23 @@ def test_a_feed_that_another_query_has_taken_keeps_no_other_from_its_markers(
     assert persisted.pop(FeedId("first")) is None
     assert persisted == _names("second", "third")
     assert markers.written() == dict.fromkeys(map(FeedId, ("second", "third")), 1)
+
+
+def test_a_query_that_is_fenced_ends_whatever_else_it_waits_for(
+    broker: KafkaBroker, topics: Topics, markers: QueryMarkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed that waits comes first. If that were raised, the batch would try again for ever."""
+    publish = FeedMarkers.publish
+
+    def away(self: FeedMarkers) -> ProgressRecord | None:
+        if self._definition.id == FeedId("first"):
+            raise RetryError("a broker is away")
+        return publish(self)
+
+    monkeypatch.setattr(FeedMarkers, "publish", away)
+    connection = KafkaConnection(broker.bootstrap)
+    with (
+        closing(open_producer(connection, progress_id(topics.app_id, FeedId("second")))),
+        pytest.raises(DeliveryError),
+    ):
+        markers.publish()
