@@ -33,11 +33,11 @@ from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
 from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
-from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, open_producer
 from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
+from tidegate.spark.changefeed.task.answers import Answer
 
 pytestmark = pytest.mark.broker
 
