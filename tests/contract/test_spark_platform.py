@@ -40,6 +40,7 @@ def _with_long_polls(options: Any, connection: KafkaConnection, log: str) -> dic
     return {**options(connection, log), **{f"kafka.{name}": str(_LONG_MS) for name in names}}
 
 
+@pytest.mark.timeout(600)  # on a busy machine Spark takes long to start
 def test_a_read_does_not_wait_for_records_that_are_not_there(
     spark_session: SparkSession, broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
