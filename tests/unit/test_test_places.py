@@ -72,6 +72,7 @@ SUBJECTS: Final = {
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
         processor/refused_chunks processor/silent_ranges
     """,
+    "what a step costs over many ranges and feeds (docs/benchmarks.md)": "processor/wide_steps",
     "feeds that begin, catch up, are detached, go on or end in a partition (docs/protocols/catch-up.md)": """
         processor/catch_up processor/dates_of_changes processor/detached_feeds
         processor/feeds_that_end_in_one_partition processor/feeds_that_go_on

@@ -23,7 +23,7 @@ from tidegate.ranges.version import Version
 #: more.
 CALL_BYTES_MAX: Final = 16 << 20
 #: A plan by which the kernel writes nothing.
-_NO_PLAN: Final = Plan(b"", (), previous=False)
+_NO_PLAN: Final = Plan(b"", (), previous=False, widest=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PartitionKernel:
             return None
         taken = Taken({}, [], {})
         try:
-            for first, part in _parts(versions, CALL_BYTES_MAX // max(1, len(self._plan.lanes))):
+            for first, part in _parts(versions, CALL_BYTES_MAX // max(1, self._plan.widest)):
                 message = write_versions(part, with_previous=self._plan.previous)
                 output = self._ready().rows(message, len(part))
                 walls = [version.timestamp[0] for version in part]
@@ -91,7 +91,7 @@ class PartitionKernel:
         if self._traps.is_off or not self._is_planned:
             return None
         try:
-            most_bytes = CALL_BYTES_MAX // max(1, len(self._plan.lanes))
+            most_bytes = CALL_BYTES_MAX // max(1, self._plan.widest)
             self._records, count = write_records(records, most_bytes)
             self._named = read_named(self._ready().read(self._records, count))
         except Exception as error:

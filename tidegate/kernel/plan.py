@@ -89,12 +89,14 @@ class _Placed(NamedTuple):
 class Plan(NamedTuple):
     """A plan as the kernel takes it, and its lanes by their numbers. Without lanes it writes nothing.
 
-    ``previous`` says whether the kernel has to be given the values that rows replaced.
+    ``previous`` says whether the kernel has to be given the values that rows replaced. A row is written in
+    ``widest`` lanes at most.
     """
 
     data: bytes
     lanes: tuple[LaneOf, ...]
     previous: bool
+    widest: int
 
 
 def write_plan(tables: Sequence[TablePlan]) -> Plan:
@@ -102,7 +104,8 @@ def write_plan(tables: Sequence[TablePlan]) -> Plan:
     lanes: list[LaneOf] = []
     previous = any(_needs_previous(version) for table in tables for version in table.versions)
     data = _numbers(previous) + _list(_table(table, lanes) for table in tables)
-    return Plan(data, tuple(lanes), previous)
+    widest = max((len(version.lanes or ()) for table in tables for version in table.versions), default=0)
+    return Plan(data, tuple(lanes), previous, widest)
 
 
 def _needs_previous(version: VersionPlan) -> bool:
