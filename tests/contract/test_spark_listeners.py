@@ -28,7 +28,7 @@ from tests.contract.kafka_run import KafkaRun
 from tests.contract.spark_engine import SparkEngine
 from tidegate.changefeed.definition.feed import Engine
 from tidegate.errors import SettingsError
-from tidegate.spark.changefeed.observed_figures import FIGURES, OBSERVED, observed
+from tidegate.spark.changefeed.observed_figures import FIGURES, KNOWN, OBSERVED, observed
 from tidegate.spark.platform.executors import Needs
 from tidegate.spark.platform.session import Placement, placed_session
 
@@ -193,11 +193,23 @@ def test_a_spark_that_cannot_observe_the_figures_runs_the_query_without(
     spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """4.3.0 cannot: it sends the function to executors. Here the metric is one that no version takes."""
+    monkeypatch.setattr(tidegate.spark.changefeed.observed_figures, "KNOWN", ())
     monkeypatch.setattr(tidegate.spark.changefeed.observed_figures, "FIGURES", ("no name",))
     stream = spark_session.readStream.format("rate").load()
     with observed(stream, dict) as told:
         assert told is stream
     assert f"Spark {spark_session.version} cannot tell the figures" in caplog.text
+
+
+def test_the_version_of_the_tests_takes_the_figures(
+    spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it is right not to try it at each start of a query."""
+    assert spark_session.version in KNOWN
+    monkeypatch.setattr(tidegate.spark.changefeed.observed_figures, "KNOWN", ())
+    stream = spark_session.readStream.format("rate").load()
+    with observed(stream, dict) as told:
+        assert told is not stream
 
 
 def test_figures_that_cannot_be_had_do_not_end_a_query(spark_session: SparkSession, tmp_path: Path) -> None:
