@@ -153,14 +153,20 @@ class QueryFeeds:
         return {name: cluster for name, cluster in begun if name is not None and cluster is not None}
 
     def take(self, answers: Iterable[Answer]) -> None:
-        """Take the answers of a finished round, whose rows are acknowledged."""
-        for answer in answers:
+        """Take the answers of a finished round, whose rows are acknowledged.
+
+        The claims of all partitions count before any of their checkpoints does. The merged checkpoints of a
+        partition, and those of several partitions, are in no order of time, and a range may only be found to
+        have the keys of another by what is told last.
+        """
+        told = list(answers)
+        reports = [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
+        for report in self._claims.count(reports):
+            self._markers.apply(report)
+        for answer in told:
             match answer.kind:
                 case "ack":
                     self._note(read_ack(answer.body))
-                case "checkpoint":
-                    (report,) = self._claims.count([decode_report(answer.body)])
-                    self._markers.apply(report)
                 case "request":
                     self._requests.append(answer.body)
                 case "figures":

@@ -20,6 +20,7 @@ from tidegate.changefeed.definition.feed import (
     Engine,
     FeedDefinition,
     FeedEpoch,
+    FeedId,
     FeedState,
 )
 from tidegate.changefeed.lifecycle.control import (
@@ -32,6 +33,7 @@ from tidegate.changefeed.lifecycle.control import (
     Removed,
     ack_key,
 )
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.registration import StoreState
 from tidegate.client.control_acks import read_acks
@@ -40,8 +42,12 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
 from tidegate.errors import DeliveryError
-from tidegate.hlc import Timestamp
+from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
+from tidegate.processor.checkpoint import PartitionProgress, encode_checkpoint
 from tidegate.processor.config import ProcessorConfig
+from tidegate.raftlog.entry import Generation, Offset, RangeId
+from tidegate.spans import Span
 from tidegate.spark.changefeed.jobs_topic import open_producer
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
@@ -312,3 +318,46 @@ def test_whoever_wrote_markers_is_fenced_when_partitions_are_told_to_forget_a_fe
         assert (message, partitions) == (Remove(feed.feed_id, definition.epoch), (0,))
         with pytest.raises(DeliveryError):
             owner.commit([Record(topics.jobs, 0, b"feed", b"")])
+
+
+def _checkpoint(partition: int, at_s: int, *ranges: tuple[int, int, bytes, bytes, int]) -> Answer:
+    moved = tuple(
+        RangeCheckpoint(
+            RangeId(range_id),
+            Generation(generation),
+            Span(start, end),
+            ResolvedTimestamp(Timestamp(resolved_s * NANOS_PER_SECOND)),
+        )
+        for range_id, generation, start, end, resolved_s in ranges
+    )
+    feeds, now_ms = (ActiveFeed(FeedId("f"), FIRST_EPOCH),), at_s * 1_000
+    said = PartitionCheckpoint(partition, Offset(at_s), feeds, moved, now_ms, (), now_ms)
+    return Answer(partition, "checkpoint", encode_checkpoint(said))
+
+
+_FIRST = _checkpoint(0, 100, (5, 2, b"a", b"m", 100), (7, 1, b"m", b"z", 95))
+_TAKEN = _checkpoint(0, 101, (9, 2, b"m", b"z", 100))
+_AHEAD = _checkpoint(0, 201, (5, 2, b"a", b"m", 200), (9, 2, b"m", b"z", 200))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [_FIRST, _TAKEN, _AHEAD, _checkpoint(0, 202, (7, 1, b"m", b"z", 110))],
+        [_TAKEN, _AHEAD, _checkpoint(1, 200, (7, 1, b"m", b"z", 110))],
+    ],
+    ids=["told last by one partition", "told by another partition"],
+)
+def test_a_range_that_goes_on_beside_another_one_holds_the_frontier_wherever_a_round_tells_it(
+    broker: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch, answers: list[Answer]
+) -> None:
+    """Range 7 has keys that range 9 has as well, and its rows are complete to second 110 alone."""
+    frontier = FeedFrontier([Span(b"a", b"z")], Timestamp(NANOS_PER_SECOND), 0)
+
+    def apply(report: PartitionProgress) -> None:
+        frontier.apply_columns(report.partition, report.offset, report.starts, report.ends, report.resolved)
+
+    with closing(_query_feeds(broker, topics)) as feeds:
+        monkeypatch.setattr(feeds._markers, "apply", apply)
+        feeds.take(answers)
+    assert frontier.high_water <= Timestamp(110 * NANOS_PER_SECOND)
