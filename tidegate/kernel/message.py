@@ -13,7 +13,7 @@ from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.kernel.instance import RawOutput
 from tidegate.processor.batch import SOURCE_HEADER, UnframedRecord
 from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
-from tidegate.processor.written_records import PLACES, LaneOf, WrittenPart, WrittenRecords, joined
+from tidegate.processor.written_records import LaneOf, WrittenPart, WrittenRecords, joined
 from tidegate.ranges.version import Version
 
 _REFUSED: Final = 2
@@ -69,10 +69,10 @@ def read_output(
     for feed, own in places.items():
         records, unframed, before = taken.feeds.get(feed) or FeedRecords([], [], [])
         ours = [first + numbers[place] for place in own]
+        part = WrittenPart(own, output.records, output.text, walls, lanes)
         if feed in schemed:
-            unframed += _unframed(feed, output, walls, lanes)
+            unframed += _unframed(part)
         else:
-            part = WrittenPart(own, output.records, output.text, walls, lanes)
             records = joined(records, WrittenRecords([part]))
         taken.feeds[feed] = FeedRecords(records, unframed, before + ours)
     taken.refused.extend(first + number for number in _refused(output.fates))
@@ -80,21 +80,17 @@ def read_output(
         taken.highs[table_id] = max(taken.highs.get(table_id, ZERO), Timestamp(wall, logical))
 
 
-def _unframed(
-    feed: int, output: RawOutput, walls: Sequence[int], lanes: Sequence[LaneOf]
-) -> Iterator[UnframedRecord]:
+def _unframed(part: WrittenPart) -> Iterator[UnframedRecord]:
     """Yield a feed's records that are to be framed with the ids of schemas."""
-    text, begin = output.text, 0
-    for number, lane, key_end, value_end, header_end, _ in PLACES.iter_unpack(output.records):
-        of, _, to, constants, empty = lanes[lane]
-        if of == feed:
-            assert to is not None
-            headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
-            if constants:
-                headers += constants
-            value = text[key_end:value_end] or empty
-            yield UnframedRecord(to, text[begin:key_end], value, walls[number] // NANOS_PER_MS, headers)
-        begin = header_end
+    text = part.text
+    for begin, (number, lane, key_end, value_end, header_end, _) in part.own_places():
+        _, _, to, constants, empty = part.lanes[lane]
+        assert to is not None
+        headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
+        if constants:
+            headers += constants
+        value = text[key_end:value_end] or empty
+        yield UnframedRecord(to, text[begin:key_end], value, part.walls[number] // NANOS_PER_MS, headers)
 
 
 def _refused(fates: bytes) -> list[int]:

@@ -51,7 +51,7 @@ class WrittenPart(NamedTuple):
     def records(self, first: int) -> Iterator[OutputRecord]:
         """Yield the feed's records from index ``first`` on."""
         text, walls, lanes = self.text, self.walls, self.lanes
-        for begin, place in self._places(first):
+        for begin, place in self.own_places(first):
             number, lane, key_end, value_end, header_end, partition = place
             _, topic, _, constants, empty = lanes[lane]
             headers = [(SOURCE_HEADER, text[value_end:header_end])] if header_end > value_end else []
@@ -61,8 +61,15 @@ class WrittenPart(NamedTuple):
             wall_ms = walls[number] // NANOS_PER_MS
             yield _new(OutputRecord, (topic, partition, text[begin:key_end], value, wall_ms, headers))
 
-    def _places(self, first: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield where each record begins in the text, and its place."""
+    @property
+    def bytes(self) -> int:
+        """How many bytes the texts of its records have, without those of other feeds."""
+        if len(self.own) * PLACES.size == len(self.places):
+            return len(self.text)
+        return sum(place[_HEADER_END] - begin for begin, place in self.own_places())
+
+    def own_places(self, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield where each record begins in the text, and its place, from index ``first`` on."""
         places = self.places
         if first == 0 and len(self.own) * PLACES.size == len(places):
             begin = 0
@@ -88,8 +95,11 @@ class WrittenRecords(Sequence[OutputRecord]):
 
     @property
     def bytes(self) -> int:
-        """How many bytes their texts have in memory."""
-        return sum(len(part.text) for part in self._parts)
+        """How many bytes their texts have.
+
+        The memory behind them may have the records of other feeds too. What is in flight bounds that.
+        """
+        return sum(part.bytes for part in self._parts)
 
     def starting_at(self, first: int) -> Iterator[OutputRecord]:
         """Yield the records from index ``first`` on, without those before it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -51,6 +51,26 @@ def test_records_of_a_feed_with_schemas_go_out_without_their_ids() -> None:
     ]
     assert (list(taken.feeds[1].records), taken.feeds[1].numbers) == ([], [0, 1, 2])
     assert (len(taken.feeds[0].records), taken.feeds[0].unframed) == (1, [])
+
+
+class _CountedLanes(list[LaneOf]):
+    """Lanes that count how often they are looked up."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(at)
+
+
+def test_a_record_is_looked_at_as_often_however_many_feeds_have_schemas() -> None:
+    feeds = 100
+    to = SchemedTopic("u", 3, RecordSchemas(SubjectSchema("u-key", "{}"), SubjectSchema("u-value", "{}")))
+    lanes = _CountedLanes(LaneOf(feed, "u", to, (), b"") for feed in range(feeds))
+    taken = _nothing()
+    read_output(_answer(*((0, lane) for lane in range(feeds))), [1_000_000], 0, lanes, taken)
+    assert [len(each.unframed) for each in taken.feeds.values()] == [1] * feeds
+    assert lanes.looks <= 2 * feeds
 
 
 def test_a_version_that_the_batch_does_not_have_is_an_error_before_anybody_asks_for_a_record() -> None:
