@@ -52,8 +52,10 @@ def observed(stream: DataFrame, figures: Figures) -> Iterator[DataFrame]:
     # The count is of no use, but a metric without an aggregate would be evaluated once, beforehand.
     metrics = [f"try_cast({name}('{each}', count(1)) AS BIGINT) AS {each}" for each in FIGURES]
     is_taken = session.version in KNOWN or _are_taken(session, metrics)
-    yield _observed(stream, metrics) if is_taken else stream
-    session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+    try:
+        yield _observed(stream, metrics) if is_taken else stream
+    finally:
+        session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
 
 
 def _observed(frame: DataFrame, metrics: Iterable[str]) -> DataFrame:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.sink import SinkUri
@@ -19,9 +20,11 @@ from tidegate.spark.changefeed.pauses import FIRST_PAUSE_S
 from tidegate.spark.changefeed.query_sinks import sink_connection, sink_servers
 from tidegate.spark.changefeed.row_producer import RowProducer, SinkStalled
 
-#: Row producers without unacknowledged rows, by brokers, patience, and whether they are watched. A Python
-#: worker runs one task at a time.
-_idle: dict[tuple[str, float | None, bool], RowProducer] = {}
+#: What a row producer is open with: the settings of its connection with their login, patience, and whether it
+#: is watched. Queries that share a Python worker may have other logins at the same brokers.
+_Kind: TypeAlias = tuple[frozenset[tuple[str, Any]], float | None, bool]
+#: Row producers without unacknowledged rows. A Python worker runs one task at a time.
+_idle: dict[_Kind, RowProducer] = {}
 #: When each cluster last stalled. The next tasks of this Python worker do not wait for it again, until its
 #: feeds are tried again.
 _stalled_at: dict[str, float] = {}
@@ -45,6 +48,7 @@ class RowSinks:
         self._clusters = clusters
         self._stall_s = stall_s
         self._producers: dict[str, RowProducer] = {}
+        self._kinds: dict[str, _Kind] = {}
         self._connections: dict[tuple[FeedId, str], KafkaConnection] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
         self._given_up: set[str] = set()
@@ -105,7 +109,7 @@ class RowSinks:
                 yield from self._ended(servers, ended)
         for servers, producer in self._producers.items():
             _stalled_at.pop(servers, None)
-            _idle[self._kind(servers)] = producer
+            _idle[self._kinds[servers]] = producer
         self._producers.clear()
         self._found.clear()
         self._fed.clear()
@@ -136,10 +140,12 @@ class RowSinks:
         if producer is None:
             if servers in self._given_up or self._has_just_stalled(servers, patience):
                 raise SinkStalled
-            producer = _idle.pop(self._kind(servers), None)
+            config, watched = connection.config(), servers != OWN
+            kind = frozenset(config.items()), patience, watched
+            producer = _idle.pop(kind, None)
             if producer is None:
-                producer = RowProducer(connection.config(), patience, watched=servers != OWN)
-            self._producers[servers] = producer
+                producer = RowProducer(config, patience, watched=watched)
+            self._producers[servers], self._kinds[servers] = producer, kind
         return producer
 
     def _has_just_stalled(self, servers: str, patience: float | None) -> bool:
@@ -147,10 +153,6 @@ class RowSinks:
         return (
             patience is not None and at is not None and time.monotonic() - at < min(patience, FIRST_PAUSE_S)
         )
-
-    def _kind(self, servers: str) -> tuple[str, float | None, bool]:
-        """Return the key by which an idle producer is kept."""
-        return servers or self._home.bootstrap_servers, self._patience(servers), servers != OWN
 
     def _patience(self, servers: str) -> float | None:
         return None if servers == OWN else self._stall_s

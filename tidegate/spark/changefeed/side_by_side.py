@@ -37,8 +37,11 @@ class SideBySide:
         return calls
 
     def close(self) -> None:
-        """Begin no further call. Those under way are not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Take no further call. Those under way, and those that wait for them, are not waited for here.
+
+        They are not cancelled: a caller in another thread would wait for a cancelled one for ever.
+        """
+        self._threads.shutdown(wait=False)
 
 
 def require_all(calls: Mapping[KeyT, Future[ResultT]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.destinations import DESTINATIONS
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
 from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.row_producer import SinkStalled
@@ -118,6 +120,21 @@ def test_rows_of_a_feed_from_before_it_came_to_another_cluster_go_to_neither(
     assert sinks.send(_ONE, _AWAY, _ROWS, _ONE) == [_ONE]
     assert not producers.patience
     assert not sinks.send(_ONE, _AWAY, _ROWS, f"{_ONE}/2")
+
+
+def test_queries_with_other_logins_at_the_same_brokers_share_no_producer(producers: Producers) -> None:
+    """Rows of one query written with the login of the other would pass by the brokers' rules."""
+    made: list[Any] = []
+    for user in ("alice", "bob", "alice"):
+        login = replace(
+            _CONNECTION, security_protocol="SASL_PLAINTEXT", sasl_username=user, sasl_password=user
+        )
+        sinks = RowSinks(login, 60.0, _STORED)
+        assert not sinks.send(_AT_HOME, _HOME, _ROWS)
+        made.append(sinks._producers[OWN])
+        assert not list(sinks.acknowledge())
+    assert made[0] is not made[1]
+    assert made[0] is made[2]
 
 
 def test_another_cluster_at_the_querys_own_address_is_not_mixed_with_its_own(producers: Producers) -> None:

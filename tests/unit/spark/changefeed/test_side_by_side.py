@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from threading import Barrier, Lock
+from threading import Barrier, Event, Lock
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,28 @@ def test_an_exception_ends_no_other_call(together: SideBySide) -> None:
     assert calls[1].result() == 1
     with pytest.raises(ZeroDivisionError):
         require_all(calls)
+
+
+def test_who_closes_keeps_nobody_waiting_who_has_asked() -> None:
+    together, all_asked, closed = SideBySide("tests"), Event(), Event()
+
+    class Questions(dict[int, int]):
+        """Questions that tell when the last of them has been asked."""
+
+        def items(self) -> Any:
+            yield from super().items()
+            all_asked.set()
+
+    def call(number: int) -> int:
+        assert closed.wait(60)
+        return number
+
+    with ThreadPoolExecutor(1) as other:
+        asked = other.submit(together.call, call, Questions({number: number for number in range(_MANY)}))
+        assert all_asked.wait(60)
+        together.close()
+        closed.set()
+        assert [answer.result() for answer in asked.result(60).values()] == [*range(_MANY)]
 
 
 def test_nothing_to_do_is_done(together: SideBySide) -> None:

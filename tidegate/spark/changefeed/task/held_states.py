@@ -47,12 +47,12 @@ HeldStates: TypeAlias = dict[tuple[str, int], HeldState]
 def take_out(states: HeldStates, query_id: str, partition: int) -> HeldState | None:
     """Take a partition's state out, if it is there.
 
-    Also frees the states of other queries, and those that had no round here for ``_KEPT_S`` seconds. An
-    application runs one query at a time, and each survey of a backfill is a query of its own.
+    Also frees the states that had no round here for ``_KEPT_S`` seconds: those of queries that have ended,
+    among others. Each survey of a backfill is a query of its own.
     """
     now_s = time.monotonic()
     for address, held in list(states.items()):
-        if address[0] != query_id or now_s - held.used_at > _KEPT_S:
+        if now_s - held.used_at > _KEPT_S:
             del states[address]
     return states.pop((query_id, partition), None)
 
@@ -60,9 +60,11 @@ def take_out(states: HeldStates, query_id: str, partition: int) -> HeldState | N
 def keep(states: HeldStates, query_id: str, partition: int, held: HeldState, most_bytes: int) -> None:
     """Keep a partition's state, and free those that were used longest ago until all have room.
 
-    Together they have ``most_bytes``. A state that has no room alone is not kept either.
+    Together they have ``most_bytes``. A state that has no room alone is not kept, and frees no other.
     """
     held.used_at, held.counted_bytes = time.monotonic(), held.memory_bytes
+    if held.counted_bytes > most_bytes:
+        return
     states[query_id, partition] = held
     taken = sum(each.counted_bytes for each in states.values())
     for address, each in list(states.items()):

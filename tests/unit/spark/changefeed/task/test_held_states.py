@@ -91,6 +91,23 @@ def test_a_state_without_room_is_not_kept(rows: LoadedRows) -> None:
     assert len(states) == 1
 
 
+def test_a_state_without_room_frees_no_other(rows: LoadedRows) -> None:
+    states: HeldStates = {}
+    small, large = _held(LoadedRows({})), _held(rows)
+    keep(states, "query", 0, small, large.memory_bytes - 1)
+    keep(states, "query", 1, large, large.memory_bytes - 1)
+    assert [*states] == [("query", 0)]
+
+
+def test_queries_of_one_python_worker_keep_their_states_side_by_side(rows: LoadedRows) -> None:
+    states: HeldStates = {}
+    one, other = _held(rows), _held(rows)
+    keep(states, "one", 0, one, 2 * one.memory_bytes)
+    keep(states, "other", 0, other, 2 * one.memory_bytes)
+    assert take_out(states, "other", 0) is other
+    assert take_out(states, "one", 0) is one
+
+
 def test_a_state_takes_about_the_memory_that_is_counted(rows: LoadedRows) -> None:
     gc.collect()
     tracemalloc.start()
