@@ -51,7 +51,7 @@ from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, Record
 from tidegate.delivery.sink_clusters import begun_on
-from tidegate.errors import RetryError
+from tidegate.errors import BrokerUnavailable, RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
@@ -94,7 +94,7 @@ class QueryFeeds:
     ) -> None:
         self._query = query
         self._topics = topics
-        sinks = QuerySinks(query.connection, _PATIENCE_S)
+        self._sinks = sinks = QuerySinks(query.connection, _PATIENCE_S)
         self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
         self._preparation = Preparation(
             topics, self._jobs, sinks, output_partitions, self._is_gone, namespace
@@ -107,6 +107,7 @@ class QueryFeeds:
         self._claims = RangeClaims()
         self._pauses = Pauses()
         self._postponed = Pauses()  # the pauses of feeds that cannot begin yet
+        self._silent: dict[str, BrokerUnavailable] = {}  # clusters that gave no answer in this look at feeds
         self._fenced: set[FeedId] = set()  # ended feeds whose writer of progress is fenced
         # ended feeds whose writers of markers are fenced, at the sink too, since another feed wants their
         # topics
@@ -134,6 +135,7 @@ class QueryFeeds:
         postponed = self._postponed.feeds()
         due = [feed_id for feed_id in feed_ids if feed_id not in postponed]
         told: dict[FeedId, Announce] = {}
+        self._silent.clear()
         while due:
             due = self._advance(due, told)
         return [(told[each].message, told[each].partitions) for each in feed_ids if each in told]
@@ -272,18 +274,32 @@ class QueryFeeds:
 
     def _next(self, feed_id: FeedId) -> tuple[FeedDefinition, Step] | None:
         """Return the next step of a feed, or ``None`` when there is nothing to do now."""
-        feed, preparation = self._jobs.view[feed_id], self._preparation
+        feed = self._jobs.view[feed_id]
         definition = feed.definition
         if definition is None:
             return None
         step = self._step(feed, definition)
         match step:
             case Announce(message=Register()) | Prepare():
-                if fault := preparation.fault(definition):
+                if fault := self._fault(definition):
                     return definition, StoreState(failed(definition, fault, feed.stored_topics))
                 if self._waits_for_topics(definition) or (self._present and isinstance(step, Announce)):
                     return None
         return definition, step
+
+    def _fault(self, definition: FeedDefinition) -> str:
+        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` for a sink to wait for.
+
+        A cluster that gives no answer is asked once for all of its feeds: batches wait meanwhile.
+        """
+        servers = self._sinks.servers(definition)
+        if servers in self._silent:
+            raise self._silent[servers]
+        try:
+            return self._preparation.fault(definition)
+        except BrokerUnavailable as silent:
+            self._silent[servers] = silent
+            raise
 
     def _prepared(self, due: Mapping[FeedId, tuple[FeedDefinition, Prepare]]) -> list[StateRecord]:
         """Prepare feeds; return the states in which they start, or in which they have failed.

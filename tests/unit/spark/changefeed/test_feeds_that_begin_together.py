@@ -10,6 +10,7 @@ from threading import Barrier
 import pytest
 
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
@@ -31,6 +32,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
+from tidegate.errors import BrokerUnavailable
 from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, open_producer
@@ -220,3 +222,34 @@ def test_topics_that_an_ended_feed_frees_in_the_same_pass_go_to_the_next_one(
         told = _told(feeds)
         assert told[heir.id] is Register
         assert feeds._jobs.view[refused.id].status is FeedState.FAILED
+
+
+def test_a_cluster_that_gives_no_answer_is_asked_once_for_all_of_its_feeds(
+    broker: KafkaBroker, topics: Topics, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches wait while it is asked, with the rows of all other feeds."""
+    asked: list[TopicAdmin] = []
+
+    def give_no_answer(admin: TopicAdmin) -> str:
+        asked.append(admin)
+        raise BrokerUnavailable("Kafka at 127.0.0.1:9 gave no answer")
+
+    monkeypatch.setattr(TopicAdmin, "cluster_id", give_no_answer)
+    waiting = [
+        activation(
+            [_TABLE],
+            replace(WITH_MARKERS, topic_prefix=f"{topic_prefix}{name}-"),
+            feed_id=name,
+            sink_uri="kafka://127.0.0.1:9",
+        ).definition
+        for name in _NAMES
+    ]
+    _write(broker, topics, [DefinitionRecord(replace(each, engine=Engine.SPARK)) for each in waiting])
+    connection = KafkaConnection(broker.bootstrap, destinations=DESTINATIONS)
+    query = Query("query", connection, topics.log, 1, "", ProcessorConfig())
+    with closing(QueryFeeds(query, topics, 1)) as feeds:
+        feeds._jobs.read_to_end()
+        assert _told(feeds) == {}
+        assert len(asked) == 1
+        states = [feeds._jobs.view[each.id].current_state for each in waiting]
+        assert all(state is not None and "gave no answer" in (state.error or "") for state in states), states
