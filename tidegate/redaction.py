@@ -19,17 +19,24 @@ _PARAMETER: Final = re.compile(
 )
 #: A login ends at the last ``@``: a password may have others.
 _LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/'\"]+(?=@)")
-#: What this process has used as a secret, as it is and as JSON writes it.
+#: What this process has used as a secret, as it is and as JSON and Python write it.
 _used: Final[set[str]] = set()
 
 
 def remember_secret(secret: str) -> None:
-    """Have ``redacted`` find this text too, on its own and as it stands in JSON.
+    """Have ``redacted`` find this text too: as it is, and as JSON and ``repr`` write it.
 
-    JSON writes a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``.
+    They write a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It
+    is found twice written as well: a line of the log in JSON may quote an answer in JSON.
     """
     if len(secret) >= _SHORTEST:
-        _used.update((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
+        once = _written(secret)
+        _used.update(once.union(*map(_written, once)))
+
+
+def _written(text: str) -> set[str]:
+    """Return the text as it is, and as JSON and ``repr`` write it, without their quotes."""
+    return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
 
 
 def redacted(text: str) -> str:

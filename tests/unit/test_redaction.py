@@ -33,6 +33,18 @@ def test_a_secret_is_found_as_json_writes_it(secret: str, ascii_only: bool) -> N
     assert json.loads(redacted(line)) == {"error": "it said redacted"}
 
 
+@pytest.mark.parametrize("secret", ['pa"ss\\word', "-----BEGIN KEY-----\nMIIE\n", "pässwort", 'it\'s "so"'])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_secret_is_found_in_an_answer_in_json_that_a_line_in_json_quotes(
+    secret: str, ascii_only: bool
+) -> None:
+    remember_secret(secret)
+    answer = json.dumps({"message": secret}, ensure_ascii=ascii_only)
+    for cause in (answer, repr(secret)):
+        assert secret not in json.loads(redacted(json.dumps({"cause": cause})))["cause"]
+        assert json.loads(redacted(json.dumps({"cause": cause})))["cause"].count("redacted") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
