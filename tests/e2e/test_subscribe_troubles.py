@@ -9,16 +9,18 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import HandFeed
 from tests.unit.client.topics import create_topic, delete_before, wait_until_forgotten
+from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.subscribe import LiveSubscription, subscribe
 from tidegate.errors import HistoryLost, ObjectDropped
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import SubscriptionBatch
+from tidegate.verify import TopicPartition as KafkaPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -79,14 +81,23 @@ def wait_until_fetched(subscription: LiveSubscription, feed: HandFeed) -> None:
     With each fetch the broker tells where the partition ends.
     """
     consumer = subscription._reading._gate._reader._consumer
-    places = [TopicPartition(feed.topic, number) for number in range(feed.partitions)]
-    ends = [consumer.get_watermark_offsets(place, timeout=_COMES_S) for place in places]
+    places = [KafkaPartition(feed.topic, number) for number in range(feed.partitions)]
+    ends = {place: found.end for place, found in Cluster(feed.connection).bounds(places).items()}
     deadline = time.monotonic() + _COMES_S
-    while [consumer.get_watermark_offsets(place, cached=True)[1] for place in places] != [
-        end for _, end in ends
-    ]:
+    while {place: _fetched_end(consumer, place) for place in places} != ends:
         assert time.monotonic() < deadline, "the client has fetched nothing of the new topic"
         time.sleep(0.01)
+
+
+def _fetched_end(consumer: Consumer, place: KafkaPartition) -> int | None:
+    """Where a partition ends by the client's last fetch; ``None`` while it does not know the partition."""
+    try:
+        _, high = consumer.get_watermark_offsets(TopicPartition(place.topic, place.partition), cached=True)
+    except KafkaException as unknown:
+        if unknown.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+            raise
+        return None
+    return int(high)
 
 
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "between-two-polls"])
