@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.hlc import Timestamp
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.together("spark")]
 
 _SEED: Final = 29
 _PASSES_S: Final = 300.0

@@ -15,7 +15,7 @@ from tests.e2e.spark_process import SparkProcess
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.together("spark")]
 
 _SEED: Final = 17
 #: Each split is a claim and a hand-off in later rounds, and one more range to scan.

@@ -24,7 +24,7 @@ from tests.spark_session import skip_without_java
 from tidegate.changefeed.definition.feed import Engine
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.together("spark")]
 
 _SEED: Final = 20
 #: Each process of the cluster has a Java of its own.

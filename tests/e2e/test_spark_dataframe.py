@@ -23,7 +23,7 @@ from tidegate.spark.datasource.closed_cut import ClosedCut
 from tidegate.spark.datasource.tidegate_source import register
 from tidegate.subscribe.updates.value_order import values_key
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.together("spark")]
 
 _SEED: Final = 20
 _KEYS: Final = {"flights": ("carrier", "flight", "time_hour"), "weather": ("origin", "time_hour")}

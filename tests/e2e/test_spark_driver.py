@@ -14,7 +14,7 @@ from tests.e2e.spark_process import SparkProcess
 from tidegate.changefeed.definition.feed import Engine
 from tidegate.verify import Verdict
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.together("spark")]
 
 #: As long as a driver takes to start, to run some batches, and to be amid the next.
 _LIVES_S = (10.0, 25.0)

@@ -26,7 +26,7 @@ from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.whole_files import read_whole
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.together("spark")]
 
 _SEED: Final = 53
 _URI: Final = f"s3://{BUCKET}/feeds/query"

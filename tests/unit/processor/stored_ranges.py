@@ -11,7 +11,12 @@ from tidegate.raftlog.entry import RangeId
 
 
 def require_rows_of_ranges(processor: PartitionProcessor, result: StepResult) -> int:
-    """Compare the rows of the processor's last step. Return how many there are, without those in pieces."""
+    """Compare the rows of the processor's last step. Return how many there are, without those in pieces.
+
+    The ranges of an earlier step have changed since: nothing is compared.
+    """
+    if result.serial != processor._serial:
+        return 0
     states, compared = processor._state.ranges.table.states, 0
     for table, key, value in result.changes:
         if table is not StateTable.RANGES or key == POSITION_KEY or not is_range_key(key):

@@ -107,15 +107,19 @@ def test_what_retention_removed_amid_a_batch_is_a_hole(
 
 
 @pytest.mark.broker
-def test_a_python_worker_keeps_no_partition_of_a_query_that_is_over(
-    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+def test_a_partition_of_a_query_that_is_over_is_freed_in_time(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each survey of a backfill is a query, and a Python worker outlives them all."""
     task, _ = tasks
     for number in range(3):
         task.query = replace(task.query, id=f"survey {number}")
         task.run(records[10 * number : 10 * number + 10])
-    assert [query for query, _ in tidegate.spark.changefeed.task.round_state._held] == ["survey 2"]
+    held = tidegate.spark.changefeed.task.round_state._held
+    assert {f"survey {number}" for number in range(3)} <= {query for query, _ in held}
+    monkeypatch.setattr(tidegate.spark.changefeed.task.held_states, "_KEPT_S", 0.0)
+    task.run(records[30:40])
+    assert [*held] == [("survey 2", 0)]
 
 
 @pytest.mark.broker

@@ -216,7 +216,7 @@ def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> No
         owner.pipeline.offer(FetchedBatch("log", 0, 0, len(records), len(records), records))
         await settle()
         assert owner.ids.asked == []
-        assert owner.sink.topics == ["s-plain", "other"][0 if known else 1 :]
+        assert sorted(owner.sink.topics) == ["other", "s-plain"][: 2 if known else 1]
         batch = owner.store.results[-1]
         assert batch.offset == len(records) - 1
         assert [ack.feed_id for ack in batch.acks if isinstance(ack, Failed)] == ["schemed"]
