@@ -25,6 +25,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
+from tidegate.errors import RetryError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Entry
@@ -131,9 +132,7 @@ class LiveLoad:
 
     def follow_feed(self) -> None:
         """Wait until the feed runs, and follow its topics."""
-        view = self.jobs.wait(self._known_id, _BEGINS_S)
-        assert view.status is FeedState.RUNNING, view
-        feed = FeedTopics.of(self._known_id, view)
+        feed = FeedTopics.of(self._known_id, self._begun())
         records = tail_topics(self._connection, feed.topics, TailFrom.BEGINNING, follow=True)
         in_background(self._board.follow_topics, records, feed.decoders(DESTINATIONS))
 
@@ -151,8 +150,16 @@ class LiveLoad:
     def move_feed(self, engine: Engine) -> None:
         """Have the engine go on with the feed, and wait until it does."""
         self.ask_for_move(engine)
-        view = self.jobs.wait(self._known_id, _BEGINS_S)
+        self._begun()
+
+    def _begun(self) -> FeedView:
+        """The feed once it runs; ``AssertionError`` with what workers said when that takes too long."""
+        try:
+            view = self.jobs.wait(self._known_id, _BEGINS_S)
+        except RetryError as error:
+            raise AssertionError(f"{error}\n{self._logs()}") from error
         assert view.status is FeedState.RUNNING, view
+        return view
 
     @property
     def feed(self) -> FeedView:
@@ -258,7 +265,7 @@ class LiveLoad:
             begun = time.monotonic()
 
     def _logs(self) -> str:
-        return "\n".join(worker.text[-5_000:] for worker in self._workers if worker.running)
+        return "\n".join(worker.told() for worker in self._workers)
 
     def close(self) -> None:
         """Kill what still runs."""

@@ -100,19 +100,19 @@ class WorkerProcess:
         deadline = begun + timeout_s
         while not true():
             if not self.running or time.monotonic() > deadline:
-                state = "runs" if self.running else f"ended with {self._process.returncode}"
-                raise AssertionError(
-                    f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}\n{self._told()}"
-                )
+                raise AssertionError(f"waited in vain for {what}\n{self.told()}")
             time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the worker's
             begun = time.monotonic()
 
-    def _told(self) -> str:
-        """Its status, or why there is none: it may not have come to its server, or have ended."""
+    def told(self) -> str:
+        """The end of its log, and its status, or why there is none: it may not have come to its server."""
+        if not self.running:
+            return f"{self.text[-20_000:]}\nThe worker ended with {self._process.returncode}."
         try:
-            return str(self.ask("/status"))
+            status = str(self.ask("/status"))
         except (OSError, ValueError) as error:
-            return f"no status: {error!r}"
+            status = f"no status: {error!r}"
+        return f"{self.text[-20_000:]}\nThe worker runs: {status}"
 
     def ask(self, path: str) -> Any:
         """The JSON that its status server answers."""
