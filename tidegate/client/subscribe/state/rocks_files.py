@@ -12,7 +12,7 @@ from rocksdict import Rdict, RdictIter
 from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
 from tidegate.errors import HistoryLost, StateError, TidegateError
 
-#: What RocksDB's errors say when the disk or the machine, and not the table, is at fault.
+#: What RocksDB's errors say when the disk, the machine or another reader, and not the table, is at fault.
 _ELSEWHERE: Final = (
     "No space left on device",
     "Disk quota exceeded",
@@ -20,6 +20,8 @@ _ELSEWHERE: Final = (
     "Read-only file system",
     "Too many open files",
     "Cannot allocate memory",
+    "lock hold by current process",
+    "While lock file",
 )
 
 
@@ -40,7 +42,7 @@ def reading(path: Path) -> Iterator[None]:
         if any(sign in str(error) for sign in _ELSEWHERE):
             raise StateError(
                 f"The key table in {path} cannot be opened or read: {error}. Its rows are as they were. See "
-                "to the disk, then start again"
+                "to the disk, or end what has its files open, then start again"
             ) from None
         raise damaged(path, str(error)) from None
 

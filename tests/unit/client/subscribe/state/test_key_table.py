@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import Rdict
 
 from stack.places import CHECKOUT
 from tests.examples import examples
@@ -351,6 +352,16 @@ def test_two_processes_do_not_have_one_table(tmp_path: Path) -> None:
         assert f"in use by the process {os.getpid()}" in ours.recv()
         other.join()
     opened(tmp_path / "t").close()
+
+
+def test_rows_that_somebody_else_has_open_are_not_called_damaged(tmp_path: Path) -> None:
+    opened(tmp_path / "t").close()
+    held = Rdict(str(tmp_path / "t" / "rows"))
+    try:
+        with pytest.raises(StateError, match=r"Its rows are as they were\. .*end what has its files open"):
+            opened(tmp_path / "t")
+    finally:
+        held.close()
 
 
 def test_others_cannot_read_it(tmp_path: Path) -> None:
