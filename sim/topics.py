@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tidegate.errors import BrokerUnavailable, TopologyError
 
 _TIMEOUT_S: Final = 10.0
+_APPEARS_S: Final = 60.0  # a broker that creates or deletes thousands of partitions tells of new ones late
 _LOOK_AGAIN_S: Final = 0.1
 _BROKER_DEFAULT: Final = -1  # replication factor
 _CONFIG: Final = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
@@ -63,14 +64,14 @@ def _require_partitions(admin: AdminClient, name: str, partitions: int) -> None:
 
 def _partitions(admin: AdminClient, name: str) -> int:
     """Return how many partitions a topic has, once the broker that is asked knows it."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + _APPEARS_S
     while time.monotonic() < deadline:
         known = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
         if known is not None and known.error is None and known.partitions:
             return len(known.partitions)
         time.sleep(_LOOK_AGAIN_S)
     raise BrokerUnavailable(
-        f"Topic {name} was created but did not appear within {_TIMEOUT_S:.0f} s: try again"
+        f"Topic {name} was created but did not appear within {_APPEARS_S:.0f} s: try again"
     )
 
 
@@ -78,7 +79,7 @@ def _require_untouched(bootstrap: str, name: str, partitions: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name})
     try:
         ends = [
-            consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=_TIMEOUT_S)[1]
+            consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=_APPEARS_S)[1]
             for partition in range(partitions)
         ]
     finally:

@@ -76,7 +76,11 @@ class LiveLoad:
         self.store = Child(
             "range store", [*arguments, "--history", str(self._history)], directory / "store.log"
         )
-        self._wait_until(lambda: "committed" in (directory / "store.log").read_text(), "the store to write")
+        self._wait_until(self._store_writes, "the store to write")
+
+    def _store_writes(self) -> bool:
+        self.store.require_running()
+        return "committed" in self.store.log.read_text()
 
     def start_worker(self, name: str, arguments: Sequence[str] = FAUST, **settings: Any) -> WorkerProcess:
         """Start a worker with a data directory of its own, by ``name``."""
