@@ -19,8 +19,8 @@ from stack.kafka import KafkaBroker
 from tests.class_archive import ClassArchive
 
 #: Where files are memory, on Linux.
-_MEMORY: Final = Path("/dev/shm")
-_MEMORY_BYTES: Final = 6 << 30  # far more than a run needs: below 1 GiB
+MEMORY: Final = Path("/dev/shm")
+_MEMORY_BYTES: Final = 1 << 30  # far more than the 50 MiB of a run
 #: Nobody kills this broker, so no start waits for a dead one to be let go. On a busy machine it may send no
 #: heartbeat for seconds, and its controller then refuses whatever the tests ask for.
 _SETTINGS: Final = {"broker.session.timeout.ms": "60000"}
@@ -85,7 +85,7 @@ class BrokerHost:
     def _bootstrap(self) -> str:
         with self._starting:
             if self._broker is None:
-                self._data = _directory_in_memory()
+                self._data = self._data or directory_in_memory()
                 data = None if self._data is None else Path(self._data.name) / "data"
                 self._broker = KafkaBroker(data=data, settings=_SETTINGS).__enter__()
                 self._keep_checkpoint(self._broker.data)
@@ -99,22 +99,23 @@ class BrokerHost:
         unfinished.rename(self.checkpoint)
 
 
-def _directory_in_memory() -> tempfile.TemporaryDirectory[str] | None:
+def directory_in_memory(memory: Path = MEMORY) -> tempfile.TemporaryDirectory[str] | None:
     """A directory that is memory, if the machine has that with room enough.
 
     A broker syncs the directory of each partition that it deletes. For the hundreds of topics of the contract
-    suite that takes a busy disk half a minute, and meanwhile the broker tells nobody of new topics.
+    suite that takes a busy disk half a minute, and meanwhile the broker tells nobody of new topics. What runs
+    that were killed have left there is removed.
     """
     try:
-        room = shutil.disk_usage(_MEMORY).free
+        room = shutil.disk_usage(memory).free
     except OSError:
         return None
-    if room < _MEMORY_BYTES or not os.access(_MEMORY, os.W_OK):
+    if room < _MEMORY_BYTES or not os.access(memory, os.W_OK):
         return None
-    for left in _MEMORY.glob("tidegate-tests-*-*"):
-        if not Path("/proc", left.name.split("-")[2]).exists():  # its run was killed
+    for left in memory.glob("tidegate-tests-*-*"):
+        if not Path("/proc", left.name.split("-")[2]).exists():
             shutil.rmtree(left, ignore_errors=True)
-    return tempfile.TemporaryDirectory(prefix=f"tidegate-tests-{os.getpid()}-", dir=_MEMORY)
+    return tempfile.TemporaryDirectory(prefix=f"tidegate-tests-{os.getpid()}-", dir=memory)
 
 
 def shared_broker(host_address: str) -> SharedBroker:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from contextlib import nullcontext
 from multiprocessing.connection import Client
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from stack.errors import ServerFailed
 from stack.kafka import KafkaBroker
 from tests import shared_broker as module
-from tests.shared_broker import BrokerHost, SharedBroker, shared_broker
+from tests.shared_broker import BrokerHost, SharedBroker, directory_in_memory, shared_broker
 
 
 class Counted:
@@ -22,7 +24,7 @@ class Counted:
 
     data = Path()
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, data: Path | None, settings: Mapping[str, str]) -> None:
         self.bootstrap = "127.0.0.1:9092"
 
     def __enter__(self) -> Counted:
@@ -49,6 +51,12 @@ class Archive:
 
     def close(self) -> None:
         Archive.closed += 1
+
+
+def _ended_process() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
 
 
 @pytest.fixture
@@ -93,6 +101,24 @@ def test_who_asks_is_told_why_it_does_not_start(host: BrokerHost, monkeypatch: p
     monkeypatch.setattr(Counted, "fails", False)
     assert shared_broker(host.address).bootstrap
     host.close()
+
+
+def test_data_in_memory_go_with_the_run_and_those_of_a_killed_run_with_the_next(tmp_path: Path) -> None:
+    left, other = tmp_path / f"tidegate-tests-{_ended_process()}-x", tmp_path / "others"
+    for path in (left, other):
+        (path / "data").mkdir(parents=True)
+    with (
+        directory_in_memory(tmp_path) or nullcontext() as first,
+        directory_in_memory(tmp_path) or nullcontext() as second,
+    ):
+        assert first is not None
+        assert second is not None
+        assert {path.name for path in tmp_path.iterdir()} == {"others", Path(first).name, Path(second).name}
+    assert [path.name for path in tmp_path.iterdir()] == ["others"]
+
+
+def test_a_machine_whose_files_are_never_memory_keeps_data_on_its_disk(tmp_path: Path) -> None:
+    assert directory_in_memory(tmp_path / "none") is None
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "kill", "pause", "resume", "close"])
