@@ -46,16 +46,18 @@ from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.changefeed.rounds import Round, RoundId
 from tidegate.spark.changefeed.task.answers import Answer
-from tidegate.spark.platform.kafka_source import java_config, log_stream
+from tidegate.spark.platform.kafka_source import consumers_for, java_config, log_stream
 from tidegate.spark.platform.session import start_session
 
 _THREADS: Final = 2
+_MOST_PARTITIONS: Final = 256
 _CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    **consumers_for(_MOST_PARTITIONS),
 }
 #: What makes the copy fast: with the sink's defaults it takes a third more.
 _SINK: Final = {"kafka.linger.ms": "20", "kafka.batch.size": "262144"}

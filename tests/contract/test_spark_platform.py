@@ -6,13 +6,16 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import tidegate.spark.platform.kafka_source
 from stack.kafka import KafkaBroker
@@ -22,7 +25,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import QueryEnded
 from tidegate.spark.changefeed.answer_limit import AnswerLimit, limit_bytes
 from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer, as_arrow
-from tidegate.spark.platform.kafka_source import log_slice
+from tidegate.spark.platform.kafka_source import log_slice, log_stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
@@ -38,6 +41,37 @@ def _with_long_polls(options: Any, connection: KafkaConnection, log: str) -> dic
     """A fetch without records is answered after ten minutes, if the client asks for a byte at least."""
     names = ("fetch.max.wait.ms", "request.timeout.ms", "default.api.timeout.ms")
     return {**options(connection, log), **{f"kafka.{name}": str(_LONG_MS) for name in names}}
+
+
+@pytest.mark.timeout(600)
+def test_a_batch_comes_in_few_parts_of_whole_partitions_in_their_order(
+    spark_session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    connection, log = KafkaConnection(broker.bootstrap), f"{topic_prefix}raftlog"
+    create_topic(broker.bootstrap, log, 5)
+    producer = connection.open(Producer)
+    for number in range(5):
+        for record in range(_RECORDS):
+            producer.produce(log, str(record).encode(), partition=number)
+    assert producer.flush(30) == 0
+    batches: list[list[list[tuple[int, int]]]] = []
+
+    def keep(batch: DataFrame, _: int) -> None:
+        parts = batch.select("partition", "offset").rdd.glom().collect()
+        batches.append([[(row.partition, row.offset) for row in part] for part in parts])
+
+    stream = log_stream(spark_session, connection, log, 0, 2)
+    query = (
+        stream.writeStream.foreachBatch(keep)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(int(_COMES_S))
+    (parts,) = batches
+    assert len(parts) == 2
+    whole = [list(each) for part in parts for _, each in groupby(part, key=itemgetter(0))]
+    assert sorted(whole) == [[(number, at) for at in range(_RECORDS)] for number in range(5)]
 
 
 @pytest.mark.timeout(600)  # on a busy machine Spark takes long to start

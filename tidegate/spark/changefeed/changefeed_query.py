@@ -157,7 +157,14 @@ def changefeed_query(
     with (
         closing(feeds),
         observed(
-            log_stream(session, options.connection, topics.log, options.batch_records), progress.figures
+            log_stream(
+                session,
+                options.connection,
+                topics.log,
+                options.batch_records,
+                _fixed_tasks(session, options.tasks),
+            ),
+            progress.figures,
         ) as stream,
     ):
         writer = (
@@ -179,6 +186,12 @@ def changefeed_query(
             if alone:
                 _set_levels(session, _TROUBLED_BY_ENDS)
             running.stop()
+
+
+def _fixed_tasks(session: SparkSession, tasks: int) -> int:
+    """Return how many tasks each round has; 0 if that may change, as executors of a cluster come and go."""
+    context = session.sparkContext
+    return tasks or (context.defaultParallelism if (context.master or "").startswith("local") else 0)
 
 
 def query_name(app_id: str) -> str:

@@ -22,25 +22,32 @@ _CONSUMERS: Final = 64
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
 
 
-def log_stream(session: SparkSession, connection: KafkaConnection, log: str, batch_records: int) -> DataFrame:
+def log_stream(
+    session: SparkSession, connection: KafkaConnection, log: str, batch_records: int, parts: int = 0
+) -> DataFrame:
     """Return the log from its first record on, committed records only.
 
-    A batch has at most ``batch_records``; 0 stands for all there is.
+    A batch has at most ``batch_records``; 0 stands for all there is. It comes in at most ``parts`` parts of
+    whole log partitions, each in its order; 0 stands for a part of each. What Spark does to each part of a
+    stream, as to observe figures, takes some milliseconds for every one.
     """
     reader = session.readStream.format("kafka").options(
         startingOffsets="earliest", **_options(connection, log)
     )
     if batch_records:
         reader = reader.option("maxOffsetsPerTrigger", batch_records)
-    return reader.load()
+    stream = reader.load()
+    return stream.coalesce(parts) if parts else stream
 
 
 def consumers_for(partitions: int) -> dict[str, str]:
     """Return the property of Spark by which an executor keeps a consumer for each partition of the log.
 
-    With fewer of them each batch opens some anew, which asks brokers for metadata first.
+    With fewer of them each batch opens some anew, which asks brokers for metadata first. Spark closes the
+    oldest of them as soon as it has as many as the property says, and others may read by the same executor:
+    so it is twice the number of partitions.
     """
-    return {"spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, partitions))}
+    return {"spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, 2 * partitions))}
 
 
 def log_slice(
