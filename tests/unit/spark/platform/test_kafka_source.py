@@ -61,5 +61,5 @@ def test_certificates_go_as_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("partitions", "consumers"), [(1, "64"), (32, "64"), (64, "128"), (256, "512")])
-def test_an_executor_keeps_a_consumer_for_each_partition_and_room_beside(partitions: int, consumers: str) -> None:
+def test_an_executor_keeps_more_consumers_than_partitions(partitions: int, consumers: str) -> None:
     assert consumers_for(partitions) == {"spark.kafka.consumer.cache.capacity": consumers}
