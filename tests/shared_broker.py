@@ -19,7 +19,7 @@ from stack.kafka import KafkaBroker
 from tests.class_archive import ClassArchive
 
 #: Where files are memory, on Linux.
-MEMORY: Final = Path("/dev/shm")
+_MEMORY: Final = Path("/dev/shm")
 _MEMORY_BYTES: Final = 1 << 30  # far more than the 50 MiB of a run
 #: Nobody kills this broker, so no start waits for a dead one to be let go. On a busy machine it may send no
 #: heartbeat for seconds, and its controller then refuses whatever the tests ask for.
@@ -99,12 +99,12 @@ class BrokerHost:
         unfinished.rename(self.checkpoint)
 
 
-def directory_in_memory(memory: Path = MEMORY) -> tempfile.TemporaryDirectory[str] | None:
-    """A directory that is memory, if the machine has that with room enough.
+def directory_in_memory(memory: Path = _MEMORY) -> tempfile.TemporaryDirectory[str] | None:
+    """A temporary directory in ``memory``; none where the machine has no such place, or too little room.
 
-    A broker syncs the directory of each partition that it deletes. For the hundreds of topics of the contract
-    suite that takes a busy disk half a minute, and meanwhile the broker tells nobody of new topics. What runs
-    that were killed have left there is removed.
+    A broker syncs a directory for each partition that it deletes. For the hundreds of topics of the contract
+    suite that takes a busy machine more than ten seconds, and meanwhile the broker tells nobody of new
+    topics. The call removes what killed runs have left in ``memory``.
     """
     try:
         room = shutil.disk_usage(memory).free

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pyspark
@@ -37,12 +38,15 @@ def skip_without_java() -> None:
 
 
 @contextmanager
-def running_session(name: str) -> Iterator[SparkSession]:
-    """A session on two threads, stopped at the end. Python workers find the checkout's packages."""
+def running_session(name: str, config: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
+    """A session on two threads, stopped at the end. Python workers find the checkout's packages.
+
+    ``config`` has properties of Spark beside those of all tests.
+    """
     skip_without_java()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     jars = spark_connector(pyspark.__version__)
-    session = start_session(name, master="local[2]", jars=jars, config=_CONFIG)
+    session = start_session(name, master="local[2]", jars=jars, config={**_CONFIG, **config})
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session

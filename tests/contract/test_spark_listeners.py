@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -35,6 +36,8 @@ from tidegate.spark.platform.session import Placement, placed_session
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
 _EVENTS_S = 120.0
+#: How many parts Spark puts together, in the description of a plan.
+_COALESCED = re.compile(r"Coalesce\nInput .*\nArguments: (\d+)\n")
 _FAULTS_OF_QUERIES = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
 
@@ -161,6 +164,17 @@ def test_jobs_are_named_for_the_query_and_in_its_group(spark_session: SparkSessi
 def test_plans_name_what_a_round_is_about(run: _Run) -> None:
     assert any("tidegate_records(" in plan for plan in run.plans)
     assert any("tidegate_feeds(" in plan for plan in run.plans)
+
+
+def test_a_batch_is_observed_in_as_many_parts_as_a_round_has_tasks(
+    spark_session: SparkSession, run: _Run
+) -> None:
+    """Spark takes some milliseconds for each part: a batch of many log partitions would take longer."""
+    observing = [plan for plan in run.plans if f"Arguments: {OBSERVED}, " in plan]
+    assert len(run.case.log) > spark_session.sparkContext.defaultParallelism
+    assert {tuple(_COALESCED.findall(plan)) for plan in observing} == {
+        (str(spark_session.sparkContext.defaultParallelism),)
+    }
 
 
 def test_a_neighbour_in_the_session_goes_on_and_its_faults_are_logged(

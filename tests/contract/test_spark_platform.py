@@ -43,17 +43,23 @@ def _with_long_polls(options: Any, connection: KafkaConnection, log: str) -> dic
     return {**options(connection, log), **{f"kafka.{name}": str(_LONG_MS) for name in names}}
 
 
+def _filled_log(broker: KafkaBroker, prefix: str, partitions: int) -> tuple[KafkaConnection, str]:
+    """How to reach a new topic, and its name; each of its partitions has some records."""
+    connection, log = KafkaConnection(broker.bootstrap), f"{prefix}raftlog"
+    create_topic(broker.bootstrap, log, partitions)
+    producer = connection.open(Producer)
+    for number in range(partitions):
+        for record in range(_RECORDS):
+            producer.produce(log, str(record).encode(), partition=number)
+    assert producer.flush(30) == 0
+    return connection, log
+
+
 @pytest.mark.timeout(600)
 def test_a_batch_comes_in_few_parts_of_whole_partitions_in_their_order(
     spark_session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
-    connection, log = KafkaConnection(broker.bootstrap), f"{topic_prefix}raftlog"
-    create_topic(broker.bootstrap, log, 5)
-    producer = connection.open(Producer)
-    for number in range(5):
-        for record in range(_RECORDS):
-            producer.produce(log, str(record).encode(), partition=number)
-    assert producer.flush(30) == 0
+    connection, log = _filled_log(broker, topic_prefix, 5)
     batches: list[list[list[tuple[int, int]]]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
@@ -79,13 +85,7 @@ def test_a_read_does_not_wait_for_records_that_are_not_there(
     spark_session: SparkSession, broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source asks for a partition's bounds behind a fetch that has nothing to answer."""
-    connection, log = KafkaConnection(broker.bootstrap), f"{topic_prefix}raftlog"
-    create_topic(broker.bootstrap, log, _PARTITIONS)
-    producer = connection.open(Producer)
-    for number in range(_PARTITIONS):
-        for record in range(_RECORDS):
-            producer.produce(log, str(record).encode(), partition=number)
-    assert producer.flush(30) == 0
+    connection, log = _filled_log(broker, topic_prefix, _PARTITIONS)
     options = tidegate.spark.platform.kafka_source._options
     monkeypatch.setattr(tidegate.spark.platform.kafka_source, "_options", partial(_with_long_polls, options))
     bounds = dict.fromkeys(range(_PARTITIONS), Bounds(0, _RECORDS))

@@ -18,6 +18,7 @@ from bench.spark_query import owner_of
 from bench.topics import BenchTopics
 from stack.kafka import KafkaBroker
 from tests.spark_session import running_session
+from tidegate.spark.platform.kafka_source import consumers_for
 
 pytestmark = pytest.mark.broker
 
@@ -68,7 +69,7 @@ def test_a_query_over_64_partitions_stays_as_it_is(
     """State files, memory of driver, Java and Python workers, and marker lag stay flat."""
     samples: list[_Sample] = []
     with (
-        running_session("tail") as session,
+        running_session("tail", consumers_for(_PARTITIONS)) as session,
         closing(BenchTopics(broker.bootstrap)) as topics,
         followed_log(session, topics, tmp_path, _PARTITIONS, seed=1) as followed,
     ):

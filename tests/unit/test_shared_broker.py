@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from contextlib import nullcontext
+from functools import partial
 from multiprocessing.connection import Client
 from pathlib import Path
 
@@ -23,8 +23,10 @@ class Counted:
     fails = False
 
     data = Path()
+    given: Path | None = None
 
     def __init__(self, data: Path | None, settings: Mapping[str, str]) -> None:
+        Counted.given = data
         self.bootstrap = "127.0.0.1:9092"
 
     def __enter__(self) -> Counted:
@@ -62,6 +64,9 @@ def _ended_process() -> int:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BrokerHost:
     (tmp_path / "bootstrap.checkpoint").write_bytes(b"features")
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(module, "directory_in_memory", partial(directory_in_memory, memory))
     monkeypatch.setattr(Counted, "data", tmp_path)
     monkeypatch.setattr(module, "KafkaBroker", Counted)
     monkeypatch.setattr(module, "ClassArchive", Archive)
@@ -77,6 +82,15 @@ def test_the_first_who_asks_has_it_started_and_the_others_get_the_same(host: Bro
     assert (Counted.running, Archive.begun) == (1, 1)
     host.close()
     assert (Counted.running, Archive.closed) == (0, 1)
+
+
+def test_its_data_are_in_memory_and_end_with_it(host: BrokerHost, tmp_path: Path) -> None:
+    shared_broker(host.address)
+    assert Counted.given is not None
+    assert Counted.given.parent.parent == tmp_path / "memory"
+    assert Counted.given.parent.exists()
+    host.close()
+    assert not list((tmp_path / "memory").iterdir())
 
 
 def test_what_it_was_formatted_with_is_there_for_others_once_it_runs(host: BrokerHost) -> None:
@@ -107,18 +121,22 @@ def test_data_in_memory_go_with_the_run_and_those_of_a_killed_run_with_the_next(
     left, other = tmp_path / f"tidegate-tests-{_ended_process()}-x", tmp_path / "others"
     for path in (left, other):
         (path / "data").mkdir(parents=True)
-    with (
-        directory_in_memory(tmp_path) or nullcontext() as first,
-        directory_in_memory(tmp_path) or nullcontext() as second,
-    ):
-        assert first is not None
-        assert second is not None
-        assert {path.name for path in tmp_path.iterdir()} == {"others", Path(first).name, Path(second).name}
-    assert [path.name for path in tmp_path.iterdir()] == ["others"]
+    first, second = directory_in_memory(tmp_path), directory_in_memory(tmp_path)
+    assert first is not None
+    assert second is not None
+    assert {str(path) for path in tmp_path.iterdir()} == {str(other), first.name, second.name}
+    first.cleanup()
+    second.cleanup()
+    assert list(tmp_path.iterdir()) == [other]
 
 
-def test_a_machine_whose_files_are_never_memory_keeps_data_on_its_disk(tmp_path: Path) -> None:
+def test_a_machine_without_such_a_place_or_room_there_keeps_data_on_its_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert directory_in_memory(tmp_path / "none") is None
+    monkeypatch.setattr(module, "_MEMORY_BYTES", 1 << 62)
+    assert directory_in_memory(tmp_path) is None
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "kill", "pause", "resume", "close"])

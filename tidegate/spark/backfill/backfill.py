@@ -63,7 +63,7 @@ from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.run import create_feed
 from tidegate.spark.platform.executors import Needs
-from tidegate.spark.platform.kafka_source import log_slice, time_slices
+from tidegate.spark.platform.kafka_source import consumers_for, log_slice, time_slices
 from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.verify import TopicPartition
@@ -141,9 +141,11 @@ def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement
     ``DeliveryError`` or ``RetryError`` for faults after which the same command may be run again.
     """
     keep_files_private()
-    name = f"tidegate backfill {feed_id}"
+    name, log = f"tidegate backfill {feed_id}", Topics.of(options).log
+    partitions = Cluster(options.connection).partition_counts([log])[log]
+    config = {**_SPARK_CONFIG, **consumers_for(partitions)}
     with (
-        placed_session(name, placement, Needs(__name__), _SPARK_CONFIG) as session,
+        placed_session(name, placement, Needs(__name__), config) as session,
         Backfill(session, options, feed_id, say) as backfill,
     ):
         backfill.run()

@@ -32,6 +32,7 @@ from tidegate.spark.changefeed.observed_figures import observed
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 from tidegate.spark.changefeed.query import HELD_BYTES, Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
+from tidegate.spark.platform.executors import on_this_machine
 from tidegate.spark.platform.kafka_source import log_stream
 from tidegate.spark.platform.store_access import StoreAccess
 
@@ -154,19 +155,9 @@ def changefeed_query(
     progress = QueryProgress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused, feeds.markers)
     name = query_name(options.app_id)
     driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress, name)
-    with (
-        closing(feeds),
-        observed(
-            log_stream(
-                session,
-                options.connection,
-                topics.log,
-                options.batch_records,
-                _fixed_tasks(session, options.tasks),
-            ),
-            progress.figures,
-        ) as stream,
-    ):
+    parts = _fixed_tasks(session, options.tasks)
+    records = log_stream(session, options.connection, topics.log, options.batch_records, parts)
+    with closing(feeds), observed(records, progress.figures) as stream:
         writer = (
             stream.writeStream.queryName(name)
             .foreachBatch(driver)
@@ -191,7 +182,7 @@ def changefeed_query(
 def _fixed_tasks(session: SparkSession, tasks: int) -> int:
     """Return how many tasks each round has; 0 if that may change, as executors of a cluster come and go."""
     context = session.sparkContext
-    return tasks or (context.defaultParallelism if (context.master or "").startswith("local") else 0)
+    return tasks or (context.defaultParallelism if on_this_machine(context.master) else 0)
 
 
 def query_name(app_id: str) -> str:

@@ -34,6 +34,14 @@ class Needs(NamedTuple):
     access: StoreAccess = StoreAccess()
 
 
+def on_this_machine(master: str | None) -> bool:
+    """Return whether Spark runs on this machine alone, with a number of cores that stays as it is.
+
+    ``master`` is as Spark names it.
+    """
+    return (master or "").startswith("local")
+
+
 def prepare_executors(session: SparkSession, py_files: Sequence[Path], needs: Needs) -> None:
     """Have executors import tidegate, and look that they can and that they find what the driver wrote.
 
@@ -46,7 +54,7 @@ def prepare_executors(session: SparkSession, py_files: Sequence[Path], needs: Ne
     context = session.sparkContext
     if needs.file_uri:
         _require_found_by_hadoop(context, needs.file_uri)
-    is_local = (context.master or "").startswith("local")
+    is_local = on_this_machine(context.master)
     if not is_local and not py_files and not context.getConf().get(_PY_FILES, ""):
         py_files = (_own_archive(),)
     for file in py_files:

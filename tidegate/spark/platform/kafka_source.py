@@ -27,9 +27,9 @@ def log_stream(
 ) -> DataFrame:
     """Return the log from its first record on, committed records only.
 
-    A batch has at most ``batch_records``; 0 stands for all there is. It comes in at most ``parts`` parts of
-    whole log partitions, each in its order; 0 stands for a part of each. What Spark does to each part of a
-    stream, as to observe figures, takes some milliseconds for every one.
+    A batch has at most ``batch_records``; 0 stands for all there is. It comes in at most ``parts`` parts; 0
+    stands for one of each log partition. A part has whole log partitions, each in its order. Spark takes some
+    milliseconds for each part, for example to observe figures.
     """
     reader = session.readStream.format("kafka").options(
         startingOffsets="earliest", **_options(connection, log)
@@ -43,9 +43,9 @@ def log_stream(
 def consumers_for(partitions: int) -> dict[str, str]:
     """Return the property of Spark by which an executor keeps a consumer for each partition of the log.
 
-    With fewer of them each batch opens some anew, which asks brokers for metadata first. Spark closes the
-    oldest of them as soon as it has as many as the property says, and others may read by the same executor:
-    so it is twice the number of partitions.
+    With fewer of them each batch opens some anew, which asks brokers for metadata first. Once Spark has as
+    many as the property says, it closes the oldest ones before each use. Other jobs may read by the same
+    executor. So the property is twice the number of partitions.
     """
     return {"spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, 2 * partitions))}
 

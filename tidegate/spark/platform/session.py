@@ -15,7 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.errors import SettingsError
-from tidegate.spark.platform.executors import PAGE, Needs, prepare_executors, words_of
+from tidegate.spark.platform.executors import PAGE, Needs, on_this_machine, prepare_executors, words_of
 from tidegate.spark.platform.java import require_java
 
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -135,7 +135,7 @@ def start_session(
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-        if master.startswith("local"):  # otherwise the network reaches Spark's driver and its web pages
+        if on_this_machine(master):  # otherwise the network reaches Spark's driver and its web pages
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
