@@ -68,7 +68,7 @@ def test_a_leashed_child_dies_with_its_owner(tmp_path: Path, number: signal.Sign
         [sys.executable, "-c", _OWNER, tmp_path / "log"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
     ) as owner:
         assert owner.stdout is not None
-        process = ProcessIdentity.of(int(owner.stdout.readline()))
+        process = ProcessIdentity.of_new(int(owner.stdout.readline()))
         assert process is not None
         owner.send_signal(number)
     await_end(process)

@@ -25,7 +25,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def identity_of(process: subprocess.Popen[bytes]) -> ProcessIdentity:
-    found = ProcessIdentity.of(process.pid)
+    found = ProcessIdentity.of_new(process.pid)
     assert found is not None
     return found
 
