@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -84,6 +85,29 @@ def test_the_tests_that_mirror_the_module_run_first_and_no_others_of_their_name(
 def test_a_mutant_that_runs_for_ever_is_noticed(tree: Tree) -> None:
     hurried = [Stage("first", ("first",), 5)]
     assert attempt(tree, mutant("found.append(0)", "pass"), hurried, 1).noticed_by == "it does not end"
+
+
+_MEMORY: Final = """
+import mmap
+
+import pytest
+
+def test_addresses():
+    reserved = [mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE, prot=0) for _ in range(4)]
+    assert len(reserved) == 4
+
+def test_memory():
+    with pytest.raises(MemoryError):
+        bytearray(9 << 30)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems bound the memory of a process in other ways"
+)
+def test_the_memory_of_a_mutant_is_bounded_and_not_the_addresses_that_kernels_reserve(tree: Tree) -> None:
+    (tree.root / "first/test_first.py").write_text(_MEMORY)
+    assert tree.test(["first"], 60).passed
 
 
 def test_the_checkout_never_has_a_mutant_and_the_copy_only_while_it_is_tried(tree: Tree) -> None:

@@ -16,9 +16,9 @@ from typing import Final
 from tests.mutants.mutations import Mutant
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-#: Runs its arguments with 8 GiB of addresses at most, ten times what tests need: a loop that never ends may
-#: collect what it finds.
-_BOUNDED: Final = ("/bin/sh", "-c", 'ulimit -v 8388608; exec "$@"', "bounded")
+#: Runs its arguments with 8 GiB of memory at most, ten times what tests need: a loop that never ends may
+#: collect what it finds. What is reserved and not used does not count: a kernel reserves 4 GiB of addresses.
+_BOUNDED: Final = ("/bin/sh", "-c", 'ulimit -d 8388608; exec "$@"', "bounded")
 
 
 @dataclass(frozen=True, slots=True)
