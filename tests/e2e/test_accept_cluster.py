@@ -141,6 +141,7 @@ def test_a_feed_goes_on_above_its_last_marker_on_a_cluster_that_has_nothing(
         assert worker.stop() == 0, worker.text
 
 
+@pytest.mark.soak  # `make test` has simulated mirrors: profile `fail-overs`
 def test_on_a_mirror_it_goes_on_where_that_is_complete_and_no_marker_falls(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -23,10 +23,9 @@ _PASSES_S: Final = 300.0
 _MOVING: Final = {"split_every_ms": 4_000, "merge_every_ms": 9_000}
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "killed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["at once", "killed on the way"]
-)
+@pytest.mark.parametrize("killed", [False, True], ids=["at once", "killed on the way"])
 def test_a_scan_from_the_log_is_gone_on_with_by_a_worker(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, killed: bool
 ) -> None:

@@ -122,6 +122,7 @@ def _require_true(load: LiveLoad, tables: Mapping[str, list[Row]], cut: Timestam
         )
 
 
+@pytest.mark.soak  # `make test` has cuts and checkpoints: `tests/contract/test_spark_dataframe.py`
 @pytest.mark.timeout(600)
 def test_every_batch_makes_a_state_of_the_store_whatever_ends(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, session: SparkSession

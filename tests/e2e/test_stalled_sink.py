@@ -97,7 +97,7 @@ def test_a_sink_that_stands_still_for_a_while_holds_back_its_own_feed_only(
         assert "the spool is given up" not in worker.text
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_feed_that_is_stalled_catches_up_from_the_store(
     broker: KafkaBroker, other: KafkaBroker, topic_prefix: str, tmp_path: Path, *, killed: bool
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.subscribe.consumer_run import (
     MODES,
     Target,
@@ -66,6 +67,7 @@ def require_true_states(history: TopicHistory, target: Target) -> None:
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), crash_at=crashes)
 def test_every_state_is_the_table_as_of_its_frontier(
     mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
@@ -81,6 +83,7 @@ def test_every_state_is_the_table_as_of_its_frontier(
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), crash_at=crashes)
 def test_a_resume_loses_and_repeats_nothing(
     mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
@@ -95,6 +98,7 @@ def test_a_resume_loses_and_repeats_nothing(
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(
     history=topic_histories(),
     as_of=times(),
@@ -120,6 +124,7 @@ def test_rows_that_do_not_fit_into_memory_change_nothing(
 @ALL_MODES
 @SOURCES
 @pytest.mark.parametrize("query", ["accounts", "(SELECT note AS n, id FROM accounts WHERE balance > 1)"])
+@examples(25)
 @given(
     history=topic_histories(),
     as_of=times(),
@@ -161,6 +166,7 @@ def test_a_snapshot_in_chunks_is_the_same_snapshot(
 
 @SOURCES
 @pytest.mark.parametrize("mode", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
+@examples(25)
 @given(
     history=topic_histories(),
     as_of=times(),
@@ -186,6 +192,7 @@ def test_a_process_that_dies_between_chunks_has_stored_nothing(
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), up_to=times(), crash_at=crashes)
 def test_a_bounded_subscription_ends_at_its_bound(
     mode: str,
@@ -207,6 +214,7 @@ def test_a_bounded_subscription_ends_at_its_bound(
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), up_to=st.none() | times(), crash_at=crashes)
 def test_whoever_holds_the_table_needs_no_snapshot_in_any_mode(
     mode: str,
@@ -238,6 +246,7 @@ def test_whoever_holds_the_table_needs_no_snapshot_in_any_mode(
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), crash_at=crashes)
 def test_arrow_tables_have_the_same_states(
     mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
@@ -266,6 +275,7 @@ def test_arrow_tables_have_the_same_states(
     assert len(schemas) == 1
 
 
+@examples(25)
 @given(history=topic_histories(), as_of=times(), up_to=times())
 def test_a_token_of_a_bounded_subscription_resumes_beyond_its_bound(
     history: TopicHistory, as_of: Timestamp, up_to: Timestamp
@@ -281,6 +291,7 @@ def test_a_token_of_a_bounded_subscription_resumes_beyond_its_bound(
     assert target.rows == consume(history, unbounded).rows
 
 
+@examples(25)
 @given(history=topic_histories(), as_of=times())
 def test_without_a_snapshot_only_what_is_above_as_of_comes(history: TopicHistory, as_of: Timestamp) -> None:
     whole = consume(history, plan_of(statement("", f"AS OF {as_of}")))
@@ -298,6 +309,7 @@ def batch_of(time: Timestamp, rows: list[tuple[Any, ...]]) -> ReleasedBatch:
     return ReleasedBatch(Frontier(time.next()), received, True, Frontier(time))
 
 
+@examples(25)
 @given(history=topic_histories(), as_of=times())
 def test_dialects_differ_in_order_alone(history: TopicHistory, as_of: Timestamp) -> None:
     ours = consume(history, plan_of(statement("", f"AS OF {as_of}")))
@@ -310,6 +322,7 @@ def test_dialects_differ_in_order_alone(history: TopicHistory, as_of: Timestamp)
 
 @SOURCES
 @pytest.mark.parametrize("envelope", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
+@examples(25)
 @given(history=topic_histories(), as_of=times(), up_to=times(), crash_at=crashes)
 def test_a_table_and_a_query_of_all_of_it_give_the_same_rows(
     tells_before: bool,
@@ -338,6 +351,7 @@ def test_a_table_and_a_query_of_all_of_it_give_the_same_rows(
 
 @ALL_MODES
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), crash_at=crashes)
 def test_times_of_our_days_change_nothing(
     mode: str, tells_before: bool, history: TopicHistory, as_of: Timestamp, crash_at: list[int]
@@ -358,6 +372,7 @@ def test_times_of_our_days_change_nothing(
 
 
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times())
 def test_a_query_filters_and_cuts(tells_before: bool, history: TopicHistory, as_of: Timestamp) -> None:
     query = "SUBSCRIBE (SELECT note AS n, id FROM accounts WHERE balance > 1 OR note IS NULL)"
@@ -368,6 +383,7 @@ def test_a_query_filters_and_cuts(tells_before: bool, history: TopicHistory, as_
 
 
 @SOURCES
+@examples(25)
 @given(history=topic_histories(), as_of=times(), limit=st.integers(0, 3), offset=st.integers(0, 2))
 def test_the_first_rows_of_an_order_are_kept(
     tells_before: bool, history: TopicHistory, as_of: Timestamp, limit: int, offset: int

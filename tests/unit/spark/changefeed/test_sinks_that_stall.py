@@ -20,16 +20,17 @@ from tidegate.spark.changefeed.task.partition_task import PartitionTask
 
 _AWAY: Final = FeedId("away")
 _FRESH: Final = SystemRandom()
-_BATCHES: Final = 30
+_BATCHES: Final = 15
+_MANY_BATCHES: Final = 30  # of one test of `make soak`
 _GROWS: Final = {"away": 0.02, "scan": 0.02}  # of all rows of these feeds
 
 
-def _hold(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> DrivenQuery:
+def _hold(seed: int, directory: Path, patch: pytest.MonkeyPatch, batches: int = _BATCHES) -> DrivenQuery:
     run = DrivenQuery(seed, directory, patch)
     try:
-        run.run(_BATCHES)
+        run.run(batches)
     except BrokenPromise as broken:
-        pytest.fail(f"DrivenQuery({seed}).run({_BATCHES}): {broken}")
+        pytest.fail(f"DrivenQuery({seed}).run({batches}): {broken}")
     return run
 
 
@@ -43,10 +44,10 @@ def test_a_feed_whose_sink_stalls_is_given_everything_in_order(
 
 @pytest.mark.soak
 def test_it_is_for_a_fresh_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _hold(_FRESH.getrandbits(32), tmp_path, monkeypatch)
+    _hold(_FRESH.getrandbits(32), tmp_path, monkeypatch, _MANY_BATCHES)
 
 
-def _fail_in_rounds(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> int:
+def _fail_in_rounds(seed: int, directory: Path, patch: pytest.MonkeyPatch, batches: int = _BATCHES) -> int:
     """Let a feed fail in rounds of several steps, behind one whose checkpoint names it, while its sink takes
     no row; returns how many such checkpoints were withdrawn when the sink had stalled.
     """
@@ -74,7 +75,7 @@ def _fail_in_rounds(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> in
     run = DrivenQuery(seed, directory, patch)
     run.records_at_once = 2
     try:
-        run.run(_BATCHES, drain=False)
+        run.run(batches, drain=False)
     except BrokenPromise as broken:
         pytest.fail(f"DrivenQuery({seed}), failing: {broken}")
     return len(withdrawn)
@@ -96,12 +97,12 @@ def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_
     pytest.fail("nothing happened")
 
 
-def _refuse(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> set[str]:
+def _refuse(seed: int, directory: Path, patch: pytest.MonkeyPatch, batches: int = _BATCHES) -> set[str]:
     """Let the away cluster refuse rows; returns why feeds failed, which the other one's does not."""
     run = DrivenQuery(seed, directory, patch)
     run.clients.grows = _GROWS
     try:
-        run.run(_BATCHES)
+        run.run(batches)
     except BrokenPromise as broken:
         pytest.fail(f"DrivenQuery({seed}), refusing: {broken}")
     assert "home" not in run.feeds.failed
@@ -137,7 +138,7 @@ def test_a_refused_row_that_is_taken_for_delivered_is_found(
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1_000, 1_100))
 def test_it_is_for_many(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _hold(seed, tmp_path, monkeypatch)
+    _hold(seed, tmp_path, monkeypatch, _MANY_BATCHES)
 
 
 @pytest.mark.soak
@@ -145,7 +146,7 @@ def test_it_is_for_many(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_no_marker_names_a_failed_feed_for_many(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _fail_in_rounds(seed, tmp_path, monkeypatch)
+    _fail_in_rounds(seed, tmp_path, monkeypatch, _MANY_BATCHES)
 
 
 @pytest.mark.soak
@@ -153,4 +154,5 @@ def test_no_marker_names_a_failed_feed_for_many(
 def test_refused_rows_fail_their_feed_alone_for_many(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert all("max.message.bytes" in reason for reason in _refuse(seed, tmp_path, monkeypatch))
+    reasons = _refuse(seed, tmp_path, monkeypatch, _MANY_BATCHES)
+    assert all("max.message.bytes" in reason for reason in reasons)
