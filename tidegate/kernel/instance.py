@@ -54,15 +54,23 @@ class RawFollowed(NamedTuple):
     rows: RawOutput
 
 
+class NoRoomForInstance(Exception):
+    """The system gives this process no memory, or no addresses, for one more instance."""
+
+
 class Instance:
     """A kernel of its own memory. After a trap it cannot be used any more."""
 
     def __init__(self, engine: Engine, module: Module) -> None:
+        """Make an instance. Raises ``NoRoomForInstance``."""
         import wasmtime
 
         store = wasmtime.Store(engine)
         store.set_limits(memory_size=MEMORY_BYTES_MAX)
-        exports = wasmtime.Instance(store, module, []).exports(store)
+        try:
+            exports = wasmtime.Instance(store, module, []).exports(store)
+        except wasmtime.WasmtimeError as error:  # the kernel imports nothing and starts nothing
+            raise NoRoomForInstance(" ".join(str(error).split())) from error
         self._store = store
         weakref.finalize(self, store.close)  # at the end of the process too: see `artefact.compiled`
         self._memory = cast("Memory", exports["memory"])

@@ -8,7 +8,7 @@ from typing import Final
 
 from tidegate.errors import StateError
 from tidegate.kernel.artefact import MEMORY_BYTES_KEPT, compiled
-from tidegate.kernel.instance import Instance
+from tidegate.kernel.instance import Instance, NoRoomForInstance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.log_message import read_followed, read_named, write_records, write_state
 from tidegate.kernel.message import read_output, write_versions
@@ -55,6 +55,7 @@ class PartitionKernel:
         self._instance: Instance | None = None
         self._plan = _NO_PLAN
         self._is_planned = False
+        self._has_room = True  # as far as is known
         #: The message of the log records that were read last, and what they name.
         self._records = b""
         self._named = Named(0, (), (), ())
@@ -62,6 +63,7 @@ class PartitionKernel:
     def plan(self, tables: Sequence[TablePlan]) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
         self._plan, self._is_planned, self._instance = _NO_PLAN, False, None
+        self._has_room = True  # other partitions may have ended
         try:
             self._plan = write_plan(tables)
             self._is_planned = True
@@ -71,7 +73,7 @@ class PartitionKernel:
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions. ``None``: Python has to take the whole batch."""
-        if self._traps.is_off or not versions:
+        if not (versions and self._is_usable):
             return None
         taken = Taken({}, [], {})
         try:
@@ -88,7 +90,7 @@ class PartitionKernel:
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
         """Read the next log records. ``None``: Python has to take them."""
-        if self._traps.is_off or not self._is_planned:
+        if not (self._is_planned and self._is_usable):
             return None
         try:
             most_bytes = CALL_BYTES_MAX // max(1, self._plan.widest)
@@ -116,9 +118,17 @@ class PartitionKernel:
         if self._instance is not None and self._instance.memory_bytes > MEMORY_BYTES_KEPT:
             self._instance = None
 
+    @property
+    def _is_usable(self) -> bool:
+        return self._has_room and not self._traps.is_off
+
     def _broke(self, error: Exception) -> None:
         self._instance = None
-        self._traps.trapped(error)
+        if isinstance(error, NoRoomForInstance):
+            self._has_room = False
+            self._traps.no_room(error)
+        else:
+            self._traps.trapped(error)
 
     def _ready(self) -> Instance:
         """Return the instance, which knows the plan."""

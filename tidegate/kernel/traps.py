@@ -16,6 +16,7 @@ class Traps:
     def __init__(self) -> None:
         self.count = 0
         self._in_a_row = 0
+        self._without_room = False
 
     @property
     def is_off(self) -> bool:
@@ -39,6 +40,17 @@ class Traps:
             )
         if self._in_a_row == IN_A_ROW_MAX:
             _log.error("the kernel broke %s times in a row: it is not used any more", IN_A_ROW_MAX)
+
+    def no_room(self, cause: Exception) -> None:
+        """Take in that a partition gets no kernel, for lack of room. Python takes its log."""
+        if not self._without_room:
+            self._without_room = True
+            _log.warning(
+                "Python takes the records of one or more log partitions: there is no room for their kernels. "
+                "Each reserves 4 GiB of addresses and uses few of them. `ulimit -v` bounds what a process "
+                "reserves: %s",
+                str(cause)[:2_000],
+            )
 
 
 #: Those of this process.

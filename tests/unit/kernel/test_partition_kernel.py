@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -31,12 +36,16 @@ def _version(op: WriteValue, index: int = 3) -> Version:
     return Version(op.key, op.timestamp, op.value or b"", None, False, RangeId(7), RaftIndex(index), 1)
 
 
-def _kernel(traps: Traps | None = None) -> PartitionKernel:
+def _plan(kernel: PartitionKernel) -> bool:
     templates = row_templates(_TABLE.descriptor, _OPTIONS)
     assert templates is not None
     lane = LanePlan(0, ZERO, Destination("t", 3), templates)
+    return kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))])
+
+
+def _kernel(traps: Traps | None = None) -> PartitionKernel:
     kernel = PartitionKernel(traps or Traps())
-    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))])
+    assert _plan(kernel)
     return kernel
 
 
@@ -118,6 +127,34 @@ def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:
     kernel = _kernel(traps)
     assert kernel.take([_version(_TABLE.put(2, 5, "x", None))._replace(ordinal=2**40)]) is None
     assert traps.count == 1
+
+
+@contextmanager
+def _without_addresses() -> Iterator[None]:
+    """This process may reserve 1 GiB of addresses more."""
+    reserved = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (reserved + (1 << 30), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound the addresses of a process")
+def test_a_partition_without_room_for_a_kernel_is_pythons_until_the_next_plan(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    traps = Traps()
+    kernel = _kernel(traps)
+    row = _version(_TABLE.put(2, 5, "x", None))
+    with _without_addresses():
+        assert kernel.take([row]) is None
+        assert "mmap failed to reserve" in caplog.text
+    assert kernel.take([row]) is None
+    assert traps.count == 0
+    assert _plan(kernel)
+    assert _taken(kernel, row) == _taken(_kernel(), row)
 
 
 def test_a_plan_that_cannot_be_written_leaves_everything_to_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,3 +34,12 @@ def test_the_first_trap_is_named_in_the_log_once(caplog: pytest.LogCaptureFixtur
     traps.trapped(RuntimeError("unreachable"))
     (record,) = caplog.records
     assert "RuntimeError: unreachable. It is a defect, please report it" in record.getMessage()
+
+
+def test_a_lack_of_room_is_told_once_and_is_no_trap(caplog: pytest.LogCaptureFixture) -> None:
+    traps = Traps()
+    for _ in range(5):
+        traps.no_room(MemoryError("mmap failed"))
+    (record,) = caplog.records
+    assert "`ulimit -v`" in record.getMessage()
+    assert (traps.count, traps.is_off) == (0, False)
