@@ -29,6 +29,20 @@ _BESIDE: Final = (
     "import below\n\ndef test_less():\n    assert below.below(1, 2)\n    assert len(below.up_to(2)) == 2\n"
 )
 _LATER: Final = "import below\n\ndef test_equal():\n    assert not below.below(1, 1)\n"
+#: They pass where addresses are not bounded and memory is.
+_MEMORY: Final = """
+import mmap
+
+import pytest
+
+def test_addresses():
+    reserved = [mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE, prot=0) for _ in range(4)]
+    assert len(reserved) == 4
+
+def test_memory():
+    with pytest.raises(MemoryError):
+        bytearray(9 << 30)
+"""
 _STAGES: Final = (Stage("first", ("first",), 60), Stage("second", ("second",), 60))
 
 
@@ -85,21 +99,6 @@ def test_the_tests_that_mirror_the_module_run_first_and_no_others_of_their_name(
 def test_a_mutant_that_runs_for_ever_is_noticed(tree: Tree) -> None:
     hurried = [Stage("first", ("first",), 5)]
     assert attempt(tree, mutant("found.append(0)", "pass"), hurried, 1).noticed_by == "it does not end"
-
-
-_MEMORY: Final = """
-import mmap
-
-import pytest
-
-def test_addresses():
-    reserved = [mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE, prot=0) for _ in range(4)]
-    assert len(reserved) == 4
-
-def test_memory():
-    with pytest.raises(MemoryError):
-        bytearray(9 << 30)
-"""
 
 
 @pytest.mark.skipif(

@@ -125,8 +125,7 @@ def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
 
     Raises ``StatementError``, also for a feed that begins at the present.
     """
-    topics = Topics.of(options)
-    partitions = Cluster(options.connection).partition_counts([topics.log])[topics.log]
+    topics, partitions = Topics.of(options), _log_partitions(options)
     sinks = QuerySinks(options.connection, options.connection.timeout_s)
     sinks.admin(options.connection).ensure(topics.shared_specs(partitions))
     jobs = Jobs(options.connection, options.app_id)
@@ -141,14 +140,19 @@ def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement
     ``DeliveryError`` or ``RetryError`` for faults after which the same command may be run again.
     """
     keep_files_private()
-    name, log = f"tidegate backfill {feed_id}", Topics.of(options).log
-    partitions = Cluster(options.connection).partition_counts([log])[log]
-    config = {**_SPARK_CONFIG, **consumers_for(partitions)}
+    name = f"tidegate backfill {feed_id}"
+    config = {**_SPARK_CONFIG, **consumers_for(_log_partitions(options))}
     with (
         placed_session(name, placement, Needs(__name__), config) as session,
         Backfill(session, options, feed_id, say) as backfill,
     ):
         backfill.run()
+
+
+def _log_partitions(options: BackfillOptions) -> int:
+    """Return how many partitions the log has. Raises ``InputError`` if it is not there."""
+    log = Topics.of(options).log
+    return Cluster(options.connection).partition_counts([log])[log]
 
 
 class Backfill:
@@ -163,7 +167,7 @@ class Backfill:
         self._sinks = QuerySinks(connection, _PATIENCE_S)
         admin = self._sinks.admin(connection)
         self._jobs = JobsTopic(connection, self._topics, admin, f"backfill-{feed_id}")
-        self._partitions = Cluster(connection).partition_counts([self._topics.log])[self._topics.log]
+        self._partitions = _log_partitions(options)
         # ended feeds whose topics this feed wants, with their marker writers fenced
         self._shut_out: set[FeedId] = set()
         self._preparation = Preparation(
