@@ -6,6 +6,7 @@ Times are whole seconds after ``BASE_S``, so that record times and timestamps sa
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from sim.workload_tables import declare_table, table_span
@@ -39,7 +40,15 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.raftlog.request import Scan
-from tidegate.rows import Datum, TableCodec, TableDescriptor, encode_descriptor
+from tidegate.rows import (
+    Column,
+    Datum,
+    Family,
+    TableCodec,
+    TableDescriptor,
+    encode_descriptor,
+    parse_sql_type,
+)
 from tidegate.rows.table_key import tenant_prefix
 from tidegate.rows.value_frame import CHECKSUM_SIZE, seal
 from tidegate.spans import Span
@@ -111,6 +120,17 @@ class HandTable:
         """A table of ``columns``, valid from the first second on."""
         pairs = [(column.split()[0], column.split(maxsplit=1)[1]) for column in columns.split(", ")]
         return cls(declare_table(table_id, name, pairs, key.split(", "), at(0)), tenant)
+
+    def widened(self, seconds: float) -> HandTable:
+        """Version 2 of the table, of the time ``seconds``: with a column ``w INT`` behind its others."""
+        columns = (
+            *self.descriptor.columns,
+            Column(1 + len(self.descriptor.columns), "w", parse_sql_type("INT")),
+        )
+        families = (Family(0, "primary", tuple(column.id for column in columns)),)
+        return HandTable(
+            replace(self.descriptor, version=2, modified=at(seconds), columns=columns, families=families)
+        )
 
     def pair(self, *values: Datum) -> tuple[bytes, bytes]:
         """Key and value of a row."""

@@ -17,6 +17,7 @@ from tests.unit.client.subscribe.hand_feed import HandFeed
 from tests.unit.client.topics import create_topic, delete_before, wait_until_forgotten
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.subscribe import LiveSubscription, subscribe
+from tidegate.client.subscribe.feed_reader import FeedReader
 from tidegate.errors import HistoryLost, ObjectDropped
 from tidegate.hlc import Timestamp
 from tidegate.subscribe import SubscriptionBatch
@@ -75,16 +76,15 @@ def walls(batches: list[SubscriptionBatch]) -> list[int]:
     return [row[2] for batch in batches for row in batch.rows]
 
 
-def wait_until_fetched(subscription: LiveSubscription, feed: HandFeed) -> None:
+def wait_until_fetched(reader: FeedReader, feed: HandFeed) -> None:
     """Wait until the client has fetched from the topic as it is now; nobody polls it meanwhile.
 
     With each fetch the broker tells where the partition ends.
     """
-    consumer = subscription._reading._gate._reader._consumer
     places = [KafkaPartition(feed.topic, number) for number in range(feed.partitions)]
     ends = {place: found.end for place, found in Cluster(feed.connection).bounds(places).items()}
     deadline = time.monotonic() + _COMES_S
-    while {place: _fetched_end(consumer, place) for place in places} != ends:
+    while {place: _fetched_end(reader._consumer, place) for place in places} != ends:
         assert time.monotonic() < deadline, "the client has fetched nothing of the new topic"
         time.sleep(0.01)
 
@@ -102,16 +102,21 @@ def _fetched_end(consumer: Consumer, place: KafkaPartition) -> int | None:
 
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "between-two-polls"])
 def test_a_topic_that_is_created_anew_gives_no_row_of_the_new_one(feed: HandFeed, polled: bool) -> None:
+    """Between two polls the client goes on in the new topic, at its own offsets, where nothing tells it."""
     write(feed, 1, 20)
     with opened(feed) as subscription:
         next_of(subscription)
+        reader = subscription._reading._gate._reader
+        if not polled:
+            reader.pause(reader.positions)  # a fetch before the new rows are there ends its reading
         admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
         admin.delete_topics([feed.topic])[feed.topic].result(30)
         wait_until_forgotten(admin, feed.topic)
         create_topic(feed.connection.bootstrap_servers, feed.topic, feed.partitions)
         write(feed, 21, 21 + _ROWS)  # beyond all offsets that were read: whoever goes on there misses some
         if not polled:
-            wait_until_fetched(subscription, feed)
+            reader.pause(())
+            wait_until_fetched(reader, feed)
         with pytest.raises((HistoryLost, ObjectDropped)):
             print("a batch of the new topic:", walls([next_of(subscription)]))
 

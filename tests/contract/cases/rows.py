@@ -10,10 +10,10 @@ from itertools import product
 from typing import Final
 
 from tests.contract.case import Case, World
-from tests.hand_log import HandTable, at, update_of
+from tests.hand_log import HandTable, update_of
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, OnOversize
 from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
-from tidegate.rows import Column, Datum, Family, Interval, Json, TimeTz, parse_sql_type
+from tidegate.rows import Datum, Interval, Json, TimeTz
 
 _TYPES: Final[dict[str, Datum]] = {
     "BOOL": True,
@@ -96,21 +96,13 @@ def _added_column(world: World) -> None:
     ranges = world.range(low), world.range(high)
     for second in range(1, 5):
         ranges[second % 2].apply(table.put(second, second % 2 * 5, "narrow"), close=second)
-    wide = _widened(table, 5)
+    wide = table.widened(5)
     world.write(update_of(wide.descriptor))
     for second in range(5, 9):
         ranges[second % 2].apply(wide.put(second, second % 2 * 5, "wide", second), close=second)
     for each in ranges:
         each.heartbeat(9)
     world.feed(table)
-
-
-def _widened(table: HandTable, seconds: float) -> HandTable:
-    columns = (*table.descriptor.columns, Column(3, "w", parse_sql_type("INT")))
-    families = (Family(0, "primary", (1, 2, 3)),)
-    return HandTable(
-        replace(table.descriptor, version=2, modified=at(seconds), columns=columns, families=families)
-    )
 
 
 def _several_tables(world: World) -> None:

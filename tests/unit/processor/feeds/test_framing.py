@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.hand_log import HandLog, at, update_of
 from tests.unit.processor.driving import Driven, StoredState, fold
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.schemed import (
-    COMPILE_ENCODER,
-    compile_schemed,
     schemas_for,
     schemed_options,
 )
@@ -30,7 +27,7 @@ _FIRST = SchemedTopic("t", 7, RecordSchemas(_KEY, _OLD))
 _SECOND = SchemedTopic("t", 7, RecordSchemas(_KEY, _NEW))
 _IDS: Final = {_KEY: 1, _OLD: 2, _NEW: 300}
 
-_WIDE = HandTable(replace(PLAIN.descriptor, version=2, modified=at(5)))
+_WIDE = PLAIN.widened(5)
 _OPTIONS = schemed_options("s-")
 _SCHEMED = activation([PLAIN.descriptor], _OPTIONS, feed_id="schemed")
 _JSON = activation([PLAIN.descriptor], feed_id="json")
@@ -79,9 +76,7 @@ def test_a_record_without_the_id_of_its_schema_is_never_made() -> None:
         frame([_unframed(_FIRST, b"a", b"1"), _unframed(_SECOND, b"b", b"2")], {_KEY: 1, _OLD: 2})
 
 
-@pytest.mark.python_step
-def test_a_records_time_is_the_commits_in_every_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
+def test_a_records_time_is_the_commits_in_every_format() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
     log.open_range(1, PLAIN.span).apply(PLAIN.put(5.25, 1, "a"), close=6)
@@ -95,15 +90,14 @@ def test_a_records_time_is_the_commits_in_every_format(monkeypatch: pytest.Monke
 # ---- a refused schema
 
 
-def _refused(monkeypatch: pytest.MonkeyPatch) -> tuple[Driven, StepResult]:
+def _refused() -> tuple[Driven, StepResult]:
     """A partition of both feeds, after the step that wrote a row of the new version, and its refusal."""
-    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
     log = HandLog(partitions=1)
     log.describe(PLAIN)
     rows = log.open_range(1, PLAIN.span)
     rows.apply(PLAIN.put(1, 1, "x"), close=1)
     log.write(update_of(_WIDE.descriptor))
-    rows.apply(_WIDE.put(6, 2, "y"), close=6)
+    rows.apply(_WIDE.put(6, 2, "y", None), close=6)
     driven = Driven()
     driven.control(_SCHEMED, _JSON)
     result = driven.step(log.partitions[0])
@@ -116,15 +110,13 @@ def _folded(driven: Driven, result: StepResult) -> StoredState:
     return fold(driven.state, result.changes)
 
 
-@pytest.mark.python_step
-def test_both_versions_schemas_are_among_what_a_step_leaves_unframed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
+def test_both_versions_schemas_are_among_what_a_step_leaves_unframed() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
     rows = log.open_range(1, PLAIN.span)
     rows.apply(PLAIN.put(1, 1, "x"))
     log.write(update_of(_WIDE.descriptor))
-    rows.apply(_WIDE.put(6, 2, "y"))
+    rows.apply(_WIDE.put(6, 2, "y", None))
     driven = Driven()
     driven.control(_SCHEMED)
     result = driven.step(log.partitions[0])
@@ -133,22 +125,16 @@ def test_both_versions_schemas_are_among_what_a_step_leaves_unframed(monkeypatch
     assert not any(result.outputs.values())
 
 
-@pytest.mark.python_step
-def test_a_refused_feed_fails_with_the_registrys_words_in_the_step_that_it_was_refused_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _, result = _refused(monkeypatch)
+def test_a_refused_feed_fails_with_the_registrys_words_in_the_step_that_it_was_refused_in() -> None:
+    _, result = _refused()
     assert [(ack.feed_id, ack.reason) for ack in result.acks if isinstance(ack, Failed)] == [
         (FeedId("schemed"), "409: not compatible")
     ]
     assert [(one.feed_id, one.offset) for one in result.incidents] == [(FeedId("schemed"), result.offset)]
 
 
-@pytest.mark.python_step
-def test_the_checkpoint_of_a_refused_step_names_only_the_feeds_whose_rows_are_in_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _, result = _refused(monkeypatch)
+def test_the_checkpoint_of_a_refused_step_names_only_the_feeds_whose_rows_are_in_it() -> None:
+    _, result = _refused()
     assert result.checkpoint is not None
     assert [active.feed_id for active in result.checkpoint.feeds] == ["json"]
     assert _SCHEMED.feed_id not in result.unframed
@@ -156,17 +142,15 @@ def test_the_checkpoint_of_a_refused_step_names_only_the_feeds_whose_rows_are_in
     assert len(result.outputs[_JSON.feed_id]) == 2
 
 
-@pytest.mark.python_step
-def test_a_refusal_is_part_of_the_state_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    driven, result = _refused(monkeypatch)
+def test_a_refusal_is_part_of_the_state_of_its_step() -> None:
+    driven, result = _refused()
     again = Driven.restored(_folded(driven, result))
     answers = again.control(_SCHEMED, _JSON).acks
     assert [type(answer) for answer in answers] == [Failed, Active]
 
 
-@pytest.mark.python_step
-def test_a_feed_can_be_removed_right_after_its_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    driven, result = _refused(monkeypatch)
+def test_a_feed_can_be_removed_right_after_its_refusal() -> None:
+    driven, result = _refused()
     driven.state = _folded(driven, result)
     removal = driven.control(Remove(_SCHEMED.feed_id, _SCHEMED.definition.epoch))
     assert [type(ack) for ack in removal.acks] == [Removed]
@@ -174,15 +158,13 @@ def test_a_feed_can_be_removed_right_after_its_refusal(monkeypatch: pytest.Monke
     assert [active.feed_id for active in again.processor.full_checkpoint().feeds] == ["json"]
 
 
-@pytest.mark.python_step
-def test_nothing_is_emitted_for_a_refused_feed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    driven, _ = _refused(monkeypatch)
+def test_nothing_is_emitted_for_a_refused_feed_any_more() -> None:
+    driven, _ = _refused()
     assert driven.processor.full_checkpoint().feeds[0].feed_id == "json"
     assert len(driven.processor.full_checkpoint().feeds) == 1
 
 
-@pytest.mark.python_step
-def test_the_definition_that_names_the_registry_is_the_feeds_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    driven, _ = _refused(monkeypatch)
+def test_the_definition_that_names_the_registry_is_the_feeds_own() -> None:
+    driven, _ = _refused()
     assert driven.processor.definition_of(_JSON.feed_id) == _JSON.definition
     assert driven.processor.definition_of(_SCHEMED.feed_id) == _SCHEMED.definition

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any, Final
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.hand_log import HandLog, HandTable, update_of
 from tests.logs import Record
 from tests.unit.processor.schemed import schemas_for, schemed_options
 from tests.unit.worker.commit.hand_loop import InPlace, settle
@@ -24,7 +23,7 @@ from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
 
 OLD: Final = HandTable.of(104, "plain")
-NEW: Final = HandTable(replace(OLD.descriptor, version=2, modified=at(5)))
+NEW: Final = OLD.widened(5)
 OPTIONS: Final = schemed_options("s-")
 SCHEMED: Final = activation([OLD.descriptor], OPTIONS, feed_id="schemed")
 JSON: Final = activation([OLD.descriptor], feed_id="json")
@@ -40,7 +39,7 @@ def _log() -> tuple[Record, ...]:
         rows.apply(OLD.put(second, second % 3, f"old {second}"), close=second)
     log.write(update_of(NEW.descriptor))
     for second in range(6, 10):
-        rows.apply(NEW.put(second, second % 3, f"new {second}"), close=second)
+        rows.apply(NEW.put(second, second % 3, f"new {second}", None), close=second)
     return log.partitions[0]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
-from tests.unit.processor.schemed import COMPILE_ENCODER, compile_schemed, schemas_for, schemed_options
+from tests.unit.processor.schemed import schemas_for, schemed_options
 from tests.unit.worker.commit.hand_loop import InPlace, settle
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_store import HandSink, HandStore, HandValve
@@ -33,7 +32,7 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.outlet import OutletLimits
 
 _TABLE: Final = HandTable.of(104, "plain")
-_NEW: Final = HandTable(replace(_TABLE.descriptor, version=2, modified=at(5)))
+_NEW: Final = _TABLE.widened(5)
 _CONFIG: Final = ProcessorConfig(detachable=True)
 _JSON: Final = activation([_TABLE.descriptor], feed_id="json")
 _SCHEMED: Final = activation([_TABLE.descriptor], schemed_options("s-"), feed_id="schemed")
@@ -43,12 +42,6 @@ _SCANNED: Final = activation(
     start=at(1),
     feed_id="scanned",
 )
-
-
-@pytest.fixture(autouse=True)
-def schemed_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of the feeds with schemas leave the processor unframed."""
-    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
 
 
 class _Owner:
@@ -143,7 +136,7 @@ def test_a_batch_with_a_new_table_version_is_read_again(tmp_path: Path) -> None:
         owner.slow.waits = True
         rows.apply(_TABLE.put(2, 2, "in flight"), close=2)
         owner.log.write(update_of(_NEW.descriptor))
-        rows.apply(_NEW.put(6, 1, "new"), close=6)
+        rows.apply(_NEW.put(6, 1, "new", None), close=6)
         await owner.read_on()
         assert owner.pipeline.waiting, "the first row of the new version needs ids"
         written = len(owner.fast.rows)

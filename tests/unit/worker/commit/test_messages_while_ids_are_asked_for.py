@@ -9,7 +9,6 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import at
-from tests.unit.processor.schemed import COMPILE_ENCODER, compile_schemed
 from tests.unit.worker.commit.hand_loop import settle
 from tests.unit.worker.commit.schemed_loop import JSON, KEY, OLD, SCHEMED, VALUE, Owner, begun, run
 from tests.unit.worker.hand_ids import HandIds
@@ -18,12 +17,6 @@ from tidegate.changefeed.definition.feed import FeedEpoch
 from tidegate.changefeed.lifecycle.control import Active, Register, Registered, Remove, Removed
 from tidegate.processor.batch import ControlRecord
 from tidegate.raftlog.entry import Offset
-
-
-@pytest.fixture(autouse=True)
-def schemed_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of ``SCHEMED`` leave the processor unframed."""
-    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
 
 
 def test_a_feed_that_is_removed_while_it_waits_lets_the_others_go_on() -> None:

@@ -95,10 +95,14 @@ class _Kafka:
         self.rows: list[OutputRecord] = []
         self.state: dict[tuple[StateTable, bytes], bytes] = {}
         self.position = -1
-        self._unacknowledged = 0
+        self._begun = self._unacknowledged = 0
         self.ended: list[BaseException] = []
 
     is_held = False
+
+    def begin(self) -> None:
+        """A process begins: what the one before has written is not an acknowledgement to it."""
+        self._begun = len(self.rows)
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Each row is acknowledged a little later."""
@@ -116,8 +120,8 @@ class _Kafka:
         """The rows up to the position that is committed must be there, and the process too."""
         assert not self.ended, "a commit after the end of the process"
         for result in results:
-            acknowledged = {id(row) for row in self.rows}
-            assert all(id(row) in acknowledged for rows in result.outputs.values() for row in rows)
+            acknowledged = self.rows[self._begun :]
+            assert all(row in acknowledged for rows in result.outputs.values() for row in rows)
             self.position = max(self.position, -1 if result.offset is None else int(result.offset))
             for table, key, value in result.changes:
                 if value is None:
@@ -152,6 +156,7 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
         thrown = _Thrown(work, points) if work.__qualname__ == _TASKS else work
         return asyncio.Task(thrown, loop=loop, **more)
 
+    kafka.begin()
     loop = asyncio.get_running_loop()
     loop.set_task_factory(task)  # type: ignore[arg-type]  # the stub has it generic in what a task returns
     rows = [(table, key, value) for (table, key), value in kafka.state.items()]

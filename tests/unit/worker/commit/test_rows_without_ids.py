@@ -14,9 +14,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at
 from tests.logs import Record
 from tests.unit.processor.schemed import (
-    COMPILE_ENCODER,
     REGISTRY,
-    compile_schemed,
     schemas_for,
     schemed_options,
 )
@@ -44,12 +42,6 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 
 _OTHER: Final = HandTable.of(105, "other")
 _NEW_VALUE: Final = schemas_for(NEW.descriptor, OPTIONS).value
-
-
-@pytest.fixture(autouse=True)
-def schemed_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of ``SCHEMED`` leave the processor unframed."""
-    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
 
 
 def test_nothing_of_a_batch_is_written_before_the_ids_of_all_its_schemas_are_there() -> None:
