@@ -262,7 +262,7 @@ class Lockstep:
     """The processors of one history: each step of the one is compared with that of the other."""
 
     def __init__(self, mode: KernelMode = KernelMode.ON) -> None:
-        self._python = PartitionProcessor(0, 1)
+        self._python = PartitionProcessor(0, 1, ProcessorConfig(kernel=None))
         self._native = PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(mode)))
         self.rows = 0
 

@@ -61,6 +61,7 @@ def _incidents(driven: Driven) -> list[Incident]:
     return [incident for result in driven.results for incident in result.incidents]
 
 
+@pytest.mark.python_step
 @pytest.mark.parametrize("batch", [1, 3, 1_000])
 @pytest.mark.parametrize("breaking", [broken_by_records, broken_at_the_end])
 @pytest.mark.parametrize("offset", range(len(_LOG)))
@@ -76,6 +77,7 @@ def test_a_record_that_breaks_its_step_is_as_one_that_cannot_be_read(
     assert _output(careful.driven) == _output(expected)
 
 
+@pytest.mark.python_step
 def test_an_operator_is_told_of_the_exception_and_where_it_came_from() -> None:
     careful = CarefulEngine(_FEED)
     with broken_by_records({7}):
@@ -179,6 +181,7 @@ def test_records_have_steps_of_their_own_up_to_where_the_step_broke() -> None:
     assert [[*some] for some in caution.steps(Input.CONTROL, records)] == [records]
 
 
+@pytest.mark.python_step
 @pytest.mark.parametrize("breaking", [broken_by_records, broken_at_the_end])
 @pytest.mark.parametrize("batch", [1, 1_000])
 def test_the_record_that_broke_a_step_is_told_as_it_came(batch: int, breaking: Breaking) -> None:
@@ -193,6 +196,7 @@ def test_the_record_that_broke_a_step_is_told_as_it_came(batch: int, breaking: B
     assert told.record.cause == told.cause
 
 
+@pytest.mark.python_step
 def test_of_a_batch_that_broke_no_record_is_told_for_another() -> None:
     careful = CarefulEngine(_FEED)
     with broken_at_the_end({7}):

@@ -55,6 +55,7 @@ def run(log: HandLog, *feeds: Activate) -> Driven:
 # ---- in the whole step ----
 
 
+@pytest.mark.python_step
 def test_versions_below_every_feeds_start_are_not_decoded(values: list[bytes]) -> None:
     ops = [PLAIN.put(seconds, 1, str(seconds)) for seconds in (4, 6, 8)]
     feeds = [activation([PLAIN.descriptor], start=at(start), feed_id=f"from{start}") for start in (5, 7)]
@@ -62,17 +63,20 @@ def test_versions_below_every_feeds_start_are_not_decoded(values: list[bytes]) -
     assert values == [op.value for op in ops[1:]]
 
 
+@pytest.mark.python_step
 def test_the_rows_of_a_table_without_a_feed_are_not_decoded(values: list[bytes]) -> None:
     run(log_of(OTHER.put(2, 1, "a"), OTHER.delete(3, 1), table=OTHER), activation([PLAIN.descriptor]))
     assert values == []
 
 
+@pytest.mark.python_step
 def test_a_row_is_decoded_once_however_many_feeds_want_it(values: list[bytes]) -> None:
     op = PLAIN.put(2, 1, "a")
     run(log_of(op), *(activation([PLAIN.descriptor], feed_id=name) for name in ("one", "two")))
     assert values == [op.value]
 
 
+@pytest.mark.python_step
 def test_nothing_is_decoded_once_the_last_feed_is_gone(values: list[bytes]) -> None:
     log = log_of(PLAIN.put(2, 1, "a"))
     driven = active(activation([PLAIN.descriptor]))
@@ -81,6 +85,7 @@ def test_nothing_is_decoded_once_the_last_feed_is_gone(values: list[bytes]) -> N
     assert values == []
 
 
+@pytest.mark.python_step
 def test_what_a_writer_wants_omitted_is_not_decoded(values: list[bytes]) -> None:
     key, value = PLAIN.pair(1, "hidden")
     ops = (
@@ -91,6 +96,7 @@ def test_what_a_writer_wants_omitted_is_not_decoded(values: list[bytes]) -> None
     assert values == []
 
 
+@pytest.mark.python_step
 def test_a_previous_value_is_decoded_only_for_a_feed_that_needs_it(values: list[bytes]) -> None:
     old = PLAIN.pair(1, "old")[1]
     op = PLAIN.put(2, 1, "new")._replace(prev_value=old)
@@ -117,6 +123,7 @@ def version(op: WriteValue) -> Version:
     )
 
 
+@pytest.mark.python_step
 def test_what_is_at_or_below_the_start_of_every_feed_is_not_decoded(values: list[bytes]) -> None:
     versions = [version(PLAIN.put(second, second, "v")) for second in (4, 5, 6)]
     starts = Starts({PLAIN.descriptor.id: at(5)}, _NOTHING)
@@ -125,6 +132,7 @@ def test_what_is_at_or_below_the_start_of_every_feed_is_not_decoded(values: list
     assert values == [versions[2].value]
 
 
+@pytest.mark.python_step
 def test_a_start_binds_its_table_alone(values: list[bytes]) -> None:
     tables = {PLAIN.descriptor.id, OTHER.descriptor.id}
     versions = [version(PLAIN.put(4, 1, "v")), version(OTHER.put(4, 1, "w"))]
@@ -132,6 +140,7 @@ def test_a_start_binds_its_table_alone(values: list[bytes]) -> None:
     assert values == [versions[1].value]
 
 
+@pytest.mark.python_step
 def test_previous_values_have_a_start_of_their_own(values: list[bytes]) -> None:
     table = PLAIN.descriptor.id
     old = PLAIN.pair(1, "old")[1]
