@@ -17,8 +17,13 @@ _PARAMETER: Final = re.compile(
     r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)",
     re.IGNORECASE,
 )
-#: A login ends at the last ``@``: a password may have others.
-_LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/'\"]+(?=@)")
+#: What an address may stand in: nothing else of a text can be of it.
+_WORD: Final = re.compile(r"[^\s'\"]+")
+#: What stands behind the ``://`` of an address: a host, which is no login, or the user of one.
+_HOST: Final = re.compile(r"://(?:\[|[^/@:]*(?:/|(?::[0-9]{1,5})?(?:[,?#]|$)))")
+_USER: Final = re.compile(r"://([^/@:]*)(:?)")
+#: A reference to a secret is none (``secret://NAME``), in a login with its signs escaped.
+_REFERENCES: Final = ("secret://", "secret%3A%2F%2F")
 #: What this process has used as a secret, as it is and as JSON and Python write it.
 _used: Final[set[str]] = set()
 
@@ -46,8 +51,26 @@ def redacted(text: str) -> str:
             text = text.replace(secret, _REDACTED)
     if "=" in text:
         text = _PARAMETER.sub(_shown, text)
-    return _LOGIN.sub(rf"\g<1>{_REDACTED}", text) if "://" in text else text
+    return _WORD.sub(_without_login, text) if "://" in text and "@" in text else text
+
+
+def _without_login(match: re.Match[str]) -> str:
+    """Return a word without the login of an address in it.
+
+    A login ends at the word's last ``@``, since a password may have others, and a slash that nobody escaped.
+    A user without a password is a secret: registries accept tokens there.
+    """
+    word = match[0]
+    end = word.rfind("@")
+    begin = word.find("://", 0, max(end, 0))
+    while begin >= 0 and _HOST.match(word, begin):
+        begin = word.find("://", begin + 3, end)
+    user = _USER.match(word, begin, end) if begin >= 0 else None
+    if user is None:
+        return word
+    first = user.end() if user[2] else user.start(1)
+    return word if word.startswith(_REFERENCES, first) else f"{word[:first]}{_REDACTED}{word[end:]}"
 
 
 def _shown(match: re.Match[str]) -> str:
-    return match[0] if match[2].startswith("secret://") else f"{match[1]}={_REDACTED}"
+    return match[0] if match[2].startswith(_REFERENCES) else f"{match[1]}={_REDACTED}"

@@ -52,7 +52,17 @@ def test_a_secret_is_found_in_an_answer_in_json_that_a_line_in_json_quotes(
         ("asked https://me:wo@rd@registry, and so on", "asked https://me:redacted@registry, and so on"),
         ("kafka://h?sasl_password=a%26b&x=1", "kafka://h?sasl_password=redacted&x=1"),
         ("the server said PASSWORD=word&x=1", "the server said PASSWORD=redacted&x=1"),
+        ("asked https://me:wo/rd@registry", "asked https://me:redacted@registry"),
+        ("asked https://me:12/wo@rd@registry", "asked https://me:redacted@registry"),
+        ("asked 'https://token@registry/x'", "asked 'https://redacted@registry/x'"),
+        ("at kafka://h:9092,https://me:word@registry", "at kafka://h:9092,https://me:redacted@registry"),
+        ('{"url":"http://:word@h"}', '{"url":"http://:redacted@h"}'),
         ("kafka://h:9092 and b@c", "kafka://h:9092 and b@c"),
+        ("http://h:8081?user=b@c", "http://h:8081?user=b@c"),
+        ("http://h:8081/b@c, which may be a password", "http://h:redacted@c, which may be a password"),
+        ("http://h/b@c and http://[::1]:8081/b@c", "http://h/b@c and http://[::1]:8081/b@c"),
+        ("https://me:secret%3A%2F%2Fname@registry", "https://me:secret%3A%2F%2Fname@registry"),
+        ("https://secret%3A%2F%2Fname@registry", "https://secret%3A%2F%2Fname@registry"),
     ],
 )
 def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
@@ -60,7 +70,8 @@ def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["://", "://a:", "://a:b", "://a:b@", "a=", "client_key=", "password=x&", ":@", "x"]
+    "piece",
+    ["://", "://a:", "://a:b", "://a:b@", "://a/@", "://a:1,@", "a=", "client_key=", "password=x&", ":@"],
 )
 def test_it_takes_time_in_proportion(piece: str) -> None:
     def cost(count: int) -> float:
