@@ -1,19 +1,22 @@
 """Every processor of the tests with the kernel, where ``TIDEGATE_KERNEL`` asks for it.
 
-``TIDEGATE_KERNEL=check make test`` runs each claim with both: a difference ends the step. A test whose claim
-is about Python's own decoders has the mark ``python_step``, and is left out then.
+Without that variable workers and Spark queries have the kernel, and tests of the step have Python, which is
+the reference. ``TIDEGATE_KERNEL=check make test`` runs each claim with both: a difference ends the step. A
+test whose claim is about Python's own decoders has the mark ``python_step``, and is left out then.
 """
 
 from __future__ import annotations
 
-from tidegate.kernel.kernel_mode import KernelMode, kernel_mode
+import os
+
+from tidegate.kernel.kernel_mode import VARIABLE, KernelMode, kernel_mode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.config import ProcessorConfig
 
 
 def use_kernel_of_environment() -> bool:
     """Have ``ProcessorConfig`` take the environment's kernel by default; return whether there is one."""
-    mode = kernel_mode()
+    mode = kernel_mode() if VARIABLE in os.environ else KernelMode.OFF
     if mode is KernelMode.OFF:
         return False
     *others, _ = ProcessorConfig.__init__.__defaults__ or ()

@@ -84,8 +84,9 @@ def _kernel(seed: int, defect: str | None) -> KernelMode:
 
     It does not check Python with a defect: it would find the defect, and the judge is what is tried.
     """
-    is_free = VARIABLE not in os.environ and defect is None
-    return KernelMode.CHECK if is_free and seed % _SEEDS_PER_CHECK == 0 else kernel_mode()
+    if VARIABLE in os.environ:
+        return kernel_mode()
+    return KernelMode.CHECK if defect is None and seed % _SEEDS_PER_CHECK == 0 else KernelMode.OFF
 
 
 def _fix_order_of_sets(arguments: Sequence[str]) -> None:

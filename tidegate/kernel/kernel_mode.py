@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from tidegate.errors import SettingsError
 
@@ -22,9 +23,16 @@ class KernelMode(enum.Enum):
     """It takes what it knows, Python takes everything, and a difference ends the process."""
 
 
+#: What workers and Spark queries do that are told nothing.
+DEFAULT: Final = KernelMode.ON
+
+
 def kernel_mode(environment: Mapping[str, str] = os.environ) -> KernelMode:
-    """Return the mode that an environment asks for. Raises ``SettingsError`` for another word."""
-    word = environment.get(VARIABLE, "").strip().lower() or KernelMode.OFF.value
+    """Return the mode that an environment asks for, ``DEFAULT`` if it names none.
+
+    Raises ``SettingsError`` for another word.
+    """
+    word = environment.get(VARIABLE, "").strip().lower() or DEFAULT.value
     try:
         return KernelMode(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``TIDEGATE_KERNEL`` is off unless it says otherwise."""
+"""``TIDEGATE_KERNEL`` is on unless it says otherwise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tidegate.kernel.kernel_mode import KernelMode, kernel_mode
 
 @pytest.mark.parametrize(
     ("word", "mode"),
-    [("", KernelMode.OFF), ("off", KernelMode.OFF), ("ON", KernelMode.ON), (" check ", KernelMode.CHECK)],
+    [("", KernelMode.ON), ("off", KernelMode.OFF), ("ON", KernelMode.ON), (" check ", KernelMode.CHECK)],
 )
 def test_the_variable_names_a_mode(word: str, mode: KernelMode) -> None:
     assert kernel_mode({"TIDEGATE_KERNEL": word}) is mode
 
 
-def test_without_the_variable_the_kernel_is_off() -> None:
-    assert kernel_mode({}) is KernelMode.OFF
+def test_without_the_variable_the_kernel_is_on() -> None:
+    assert kernel_mode({}) is KernelMode.ON
 
 
 def test_another_word_is_refused_with_those_that_there_are() -> None:

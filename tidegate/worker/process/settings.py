@@ -19,7 +19,7 @@ from tidegate.access.destinations_file import read_destinations
 from tidegate.access.http_access import require_protected
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.errors import SettingsError
-from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.kernel_mode import DEFAULT, KernelMode
 from tidegate.worker.process.settings_faults import fault_text
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -163,7 +163,7 @@ class Settings(BaseSettings):
     )
 
     kernel: KernelMode = Field(
-        default=KernelMode.OFF,
+        default=DEFAULT,
         description="Native code for the step: off, on, or check, which runs Python as well and ends the "
         "process where they differ.",
     )
