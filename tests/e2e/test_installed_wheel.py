@@ -7,6 +7,7 @@ environment has its own packages.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import urllib.request
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,12 +223,28 @@ class Worker:
 
     def wait_for(self, text: str) -> None:
         """Return once it has written ``text``."""
-        assert self._process is not None
         deadline = time.monotonic() + _COMMAND_S
         while text not in self._log.read_text():
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(_LOOK_AGAIN_S)
+            self._look_again(deadline)
+
+    def wait_for_some(self, metric: str) -> None:
+        """Return once ``metric`` is above 0."""
+        deadline = time.monotonic() + _COMMAND_S
+        (told,) = self._data.glob("*/worker.json")
+        address = json.loads(told.read_text())["url"] + "/metrics"
+        while True:
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                found = re.search(rf"^{metric} (\S+)$", answer.read().decode(), re.MULTILINE)
+            assert found is not None, metric
+            if float(found[1]) > 0:
+                return
+            self._look_again(deadline)
+
+    def _look_again(self, deadline: float) -> None:
+        assert self._process is not None
+        assert self._process.poll() is None, self._log.read_text()
+        assert time.monotonic() < deadline, self._log.read_text()
+        time.sleep(_LOOK_AGAIN_S)
 
     def stop(self) -> int:
         """Its exit status, after SIGTERM."""
@@ -248,20 +266,27 @@ def test_a_worker_without_a_broker_says_what_it_waits_for(worker: Worker) -> Non
 
 
 @pytest.mark.broker
-def test_the_store_the_worker_and_a_feed_run_from_the_wheel(
-    installed: Installed, worker: Worker, broker: KafkaBroker, topic_prefix: str
+def test_the_store_the_worker_with_its_kernel_and_a_feed_run_from_the_wheel(
+    installed: Installed, worker: Worker, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
+    """No compiler is on the path, nor anything but the environment's own programs."""
     settings = {
+        "PATH": str(installed.bin),
         "TIDEGATE_BOOTSTRAP_SERVERS": broker.bootstrap,
         "TIDEGATE_TOPIC_PREFIX": topic_prefix,
         "TIDEGATE_APP_ID": f"{topic_prefix}app",
     }
-    store = ("sim", "run", "--workload", "bank", "--partitions", "2", "--seconds", "1")
-    assert "transactions" in installed.run("tidegate", *store, **settings)
-    worker.start(**settings)
-    worker.wait_for("the worker starts")
-    sink = f"kafka://{broker.bootstrap}?topic_prefix={topic_prefix}"
-    feed = f"CREATE CHANGEFEED FOR TABLE accounts INTO '{sink}' WITH updated, resolved, initial_scan='no'"
-    assert "The feed is running." in installed.run("tidegate", "feed", "create", feed, **settings)
+    log = tmp_path / "store.log"
+    command = ("tidegate", "sim", "run", "--workload", "bank", "--partitions", "2", "--seconds", "120")
+    with installed.start(*command, log=log, **settings) as store:
+        worker.start(**settings)
+        worker.wait_for("the worker starts")
+        sink = f"kafka://{broker.bootstrap}?topic_prefix={topic_prefix}"
+        feed = f"CREATE CHANGEFEED FOR TABLE accounts INTO '{sink}' WITH updated, resolved, initial_scan='no'"
+        assert "The feed is running." in installed.run("tidegate", "feed", "create", feed, **settings)
+        worker.wait_for_some("tidegate_kernel_records_total")
+        store.send_signal(signal.SIGTERM)
+        assert store.wait(_COMMAND_S) == 0
+    assert "transactions" in log.read_text()
     assert worker.stop() == 0
     assert [*installed.empty.iterdir()] == []

@@ -8,6 +8,7 @@ from typing import Final
 
 from tidegate.errors import StateError
 from tidegate.kernel.artefact import MEMORY_BYTES_KEPT, compiled
+from tidegate.kernel.followed_records import FOLLOWED
 from tidegate.kernel.instance import Instance, NoRoomForInstance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.log_message import read_followed, read_named, write_records, write_state
@@ -110,6 +111,7 @@ class PartitionKernel:
             self._broke(error)
             return None
         self._passed()
+        FOLLOWED.count += followed.taken
         return followed
 
     def _passed(self) -> None:

@@ -13,6 +13,7 @@ from tests.unit.kernel.log_histories import log_history
 from tests.unit.kernel.planted import PLANTED_AMID_GAPS, PLANTED_IN_DECODING, PLANTED_IN_LOGS, PLANTED_IN_ROWS
 from tidegate.errors import StateError
 from tidegate.kernel import partition_kernel
+from tidegate.kernel.followed_records import FOLLOWED
 from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.traps import TRAPS, Traps
@@ -39,9 +40,10 @@ def test_random_histories_give_the_same_steps(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(_SEEDS))
 def test_random_logs_give_the_same_steps(seed: int) -> None:
     print(f"seed {seed}")
-    traps = TRAPS.count
+    traps, followed = TRAPS.count, FOLLOWED.count
     Lockstep().run(log_history(seed))
     assert TRAPS.count == traps
+    assert FOLLOWED.count > followed
 
 
 @pytest.mark.parametrize("seed", _GAP_SEEDS)

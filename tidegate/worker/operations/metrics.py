@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tidegate.kernel.followed_records import FOLLOWED
 from tidegate.kernel.traps import TRAPS
 from tidegate.worker.operations.report import (
     DeliveryReport,
@@ -102,6 +103,11 @@ class ReportCollector(Collector):
         report = self._report()
         yield CounterMetricFamily(
             "tidegate_kernel_traps", "Batches at which the kernel broke, and which Python took", TRAPS.count
+        )
+        yield CounterMetricFamily(
+            "tidegate_kernel_records",
+            "Log records that the kernel followed; Python took the others",
+            FOLLOWED.count,
         )
         for name, meaning in _PARTITION_GAUGES.items():
             gauge = GaugeMetricFamily(f"tidegate_{name}", meaning, labels=["partition"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from tidegate.kernel.followed_records import FollowedRecords
 from tidegate.kernel.traps import Traps
 from tidegate.worker.operations import metrics
 from tidegate.worker.operations.metrics import ReportCollector
@@ -166,6 +167,14 @@ def test_each_feed_has_its_lag() -> None:
 def test_status_lists_quarantined_ranges_with_offset_and_cause() -> None:
     (hole,) = _REPORT.as_json()["quarantined_ranges"]
     assert (hole["range_id"], hole["offset"], hole["cause"]) == (42, 1_000, "an index is missing")
+
+
+def test_records_that_the_kernel_followed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed = FollowedRecords()
+    monkeypatch.setattr(metrics, "FOLLOWED", followed)
+    assert "tidegate_kernel_records_total 0.0" in samples()
+    followed.count = 7
+    assert "tidegate_kernel_records_total 7.0" in samples()
 
 
 def test_traps_of_the_kernel_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

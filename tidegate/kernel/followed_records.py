@@ -1,0 +1,16 @@
+"""Counts the log records of this process that its kernels followed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class FollowedRecords:
+    """How many log records kernels have followed. Python has taken the others."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+#: Those of this process.
+FOLLOWED: Final = FollowedRecords()
