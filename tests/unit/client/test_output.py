@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stack.kafka import KafkaBroker
@@ -71,10 +73,10 @@ def test_a_missing_topic_is_named(connection: KafkaConnection, topic: str) -> No
 
 def test_a_broker_that_stops_answering_is_reported_in_bounded_time() -> None:
     with KafkaBroker() as own:
-        connection = KafkaConnection(own.bootstrap, timeout_s=1.0)
+        patient = KafkaConnection(own.bootstrap)
         create_topic(own.bootstrap, "rows")
         write(own.bootstrap, [record("rows", 0, "a")])
-        topics = OutputTopics.now(connection, ["rows"])
+        topics = replace(OutputTopics.now(patient, ["rows"]), connection=replace(patient, timeout_s=1.0))
         own.pause()
         with pytest.raises(BrokerUnavailable, match=f"Kafka at {own.bootstrap} gave no answer within 1 s"):
             list(topics.records())
