@@ -49,7 +49,12 @@ class PreparedTopics(NamedTuple):
 
 
 def topics_to_announce(
-    definition: FeedDefinition, step: Prepare, admin: TopicAdmin, cluster: str, own: OwnTopics
+    definition: FeedDefinition,
+    step: Prepare,
+    admin: TopicAdmin,
+    cluster: str,
+    limit: RecordLimit,
+    own: OwnTopics,
 ) -> OutputTopics:
     """Return what to store of a feed before ``prepare_topics`` creates topics for it; empty if it creates
     none.
@@ -60,6 +65,7 @@ def topics_to_announce(
     """
     if step.targets:
         return ()
+    _require_small_rows(definition, limit)
     place = _Place(admin, cluster)
     with _beginning(place):
         _require_for_feeds(definition, place)
@@ -108,8 +114,7 @@ def prepare_topics(
     """
     if step.targets:
         return PreparedTopics(step.targets, _prepare_again(definition, step, admin, cluster, limit, own))
-    if fault := limit.fault(definition.options):
-        raise FeedError(fault)
+    _require_small_rows(definition, limit)
     place = _Place(admin, cluster)
     with _beginning(place):
         _require_for_feeds(definition, place)
@@ -121,6 +126,11 @@ def prepare_topics(
         topics = tuple(topic or place.created(name) for name, topic in found.items())
         place.require()
     return PreparedTopics(targets, topics)
+
+
+def _require_small_rows(definition: FeedDefinition, limit: RecordLimit) -> None:
+    if fault := limit.fault(definition.options):
+        raise FeedError(fault)
 
 
 @contextmanager

@@ -78,6 +78,9 @@ def test_no_epoch_begins_with_producers_that_do_not_take_its_rows(
     kafka = Kafka("c1")
     with pytest.raises(kind, match=sentence):
         _prepare(kafka, step, 5_000_000, limit)
+    if step is _NEW:
+        with pytest.raises(kind, match=sentence):
+            topics_to_announce(_defined(5_000_000), step, kafka, "c1", limit, _OWN)  # type: ignore[arg-type]
     assert not kafka.topics
     assert _prepare(kafka, step, 5_000_000, limit_of_workers(5_001_000)) == _FEED.targets
 
@@ -172,7 +175,7 @@ def test_a_topic_that_somebody_else_created_is_refused_before_any_is_created(the
         "topic_prefix, .* existing_topics='use'"
     )
     with pytest.raises(FeedError, match=sentence):
-        topics_to_announce(_FEED.definition, _NEW, kafka, "c1", _NOBODYS)  # type: ignore[arg-type]
+        topics_to_announce(_FEED.definition, _NEW, kafka, "c1", _WIDE, _NOBODYS)  # type: ignore[arg-type]
     with pytest.raises(FeedError, match=sentence):
         _begin(kafka, _NOBODYS)
     assert kafka.topics == {there: 3}
@@ -196,7 +199,7 @@ def test_missing_topics_are_announced_once_and_taken_for_created_after_a_crash()
     kafka = Kafka("c1")
 
     def announced(own: OwnTopics) -> OutputTopics:
-        return topics_to_announce(_FEED.definition, _NEW, kafka, "c1", own)  # type: ignore[arg-type]
+        return topics_to_announce(_FEED.definition, _NEW, kafka, "c1", _WIDE, own)  # type: ignore[arg-type]
 
     assert [topic.origin for topic in announced(_NOBODYS)] == [TopicOrigin.ANNOUNCED, TopicOrigin.ANNOUNCED]
     assert not kafka.topics

@@ -94,7 +94,8 @@ class Preparation:
         try:
             self._register_markers(definition)
             admin, cluster = self._place(definition, prepare)
-            topics = topics_to_announce(definition, prepare, admin, cluster, self._own_topics(definition))
+            own = self._own_topics(definition)
+            topics = topics_to_announce(definition, prepare, admin, cluster, LIMIT_OF_SPARK, own)
         except UNPREPARED as error:
             return self._unprepared(definition, prepare, error)
         return waiting(definition, "", topics) if topics else None

@@ -50,10 +50,10 @@ async def prepared(
     try:
         place = sink.admin, cluster_id
         await _register_markers(definition, runtime.schema_ids)
-        announce = partial(topics_to_announce, definition, step, *place, own)
+        limit = limit_of_workers(runtime.settings.max_record_bytes)
+        announce = partial(topics_to_announce, definition, step, *place, limit, own)
         if announced := await loop.run_in_executor(sink.threads, announce):
             return waiting(definition, "", announced)
-        limit = limit_of_workers(runtime.settings.max_record_bytes)
         prepare = partial(
             prepare_topics, definition, step, *place, runtime.settings.output_partitions, limit, own
         )

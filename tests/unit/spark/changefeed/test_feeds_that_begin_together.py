@@ -15,6 +15,7 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.definition.options import OnOversize
 from tidegate.changefeed.lifecycle.control import (
     Activate,
     Active,
@@ -29,7 +30,7 @@ from tidegate.changefeed.lifecycle.output_topic import TopicOrigin
 from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec, open_admin
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
 from tidegate.errors import BrokerUnavailable
@@ -177,6 +178,18 @@ def test_a_feed_that_cannot_begin_fails_alone(
         states = _states(broker, topics)
         assert states.pop(new[1].id) is FeedState.FAILED
         assert set(states.values()) == {FeedState.STARTING}
+
+
+def test_a_feed_whose_rows_are_too_large_fails_before_its_topics_are_created(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
+) -> None:
+    options = replace(new[1].options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=5_000_000)
+    _write(broker, topics, [DefinitionRecord(replace(new[1], options=options))])
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert _told(feeds) == {new[0].id: Activate, new[1].id: Remove, new[2].id: Activate}
+    admin = open_admin(KafkaConnection(broker.bootstrap), _MEET_S)
+    assert admin.partitions(f"{new[1].options.topic_prefix}plain") is None
 
 
 def test_a_driver_that_dies_when_topics_exist_and_no_start_is_stored_leaves_them_to_the_next(
