@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from tests.conformance.case import Case
 from tests.conformance.case_history import named_times
 from tests.conformance.case_tables import tables_in
+from tests.conformance.case_workload import workload_options
 from tidegate.changefeed.definition.feed import FeedId, FeedTarget, TableName
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.definition.table_topics import table_topic
@@ -105,7 +106,7 @@ class CaseFeed:
 
 def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
     """The feeds that a case asks for; ``registry`` is that of Avro feeds, none for an empty text."""
-    given = dict(case["options"])
+    given = {**workload_options(case), **case["options"]}
     for write in case.get("writes", ()):
         if write["op"] == "start_feed":
             given |= {name: value for name, value in write.items() if name not in ("op", "note")}

@@ -20,13 +20,14 @@ Any other is a new version of the table in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
 from tests.conformance.case_ddl import DropColumn, read_ddl
 from tests.conformance.case_tables import CaseTable
+from tests.conformance.case_workload import expanded
 from tests.conformance.sql_literals import split_rows
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
 from tidegate.rows import Datum
@@ -42,10 +43,13 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "txn": frozenset({"writes", "ts"}),
     "resolve": frozenset({"ts"}),
     "inject": frozenset({"fault"}),
+    "intent": frozenset({"table", "row", "key", "txn", "ts"}),
+    "commit_intent": frozenset({"table", "key", "txn", "ts"}),
+    "closed": frozenset({"ts"}),
     "ddl": frozenset({"sql", "ts"}),
 }
 #: Ops of the groups that are not claimed.
-_NOT_CLAIMED: Final = frozenset({"restart_feed", "pause", "resume", "alter", "workload", "crash"})
+_NOT_CLAIMED: Final = frozenset({"restart_feed", "pause", "resume", "alter", "crash"})
 
 
 class RowVersion(NamedTuple):
@@ -67,6 +71,20 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """A version that a transaction has written and not committed."""
+
+    timestamp: Timestamp
+    version: RowVersion
+    txn: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedIntent(Intent):
+    """The version of an intent became visible. The transaction may have others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Everything at or below the timestamp is written."""
 
@@ -85,7 +103,7 @@ class Redefine:
     table: CaseTable
 
 
-Step: TypeAlias = Commit | Close | Fault | Redefine
+Step: TypeAlias = Commit | Intent | CommittedIntent | Close | Fault | Redefine
 _RowKey: TypeAlias = tuple[int, tuple[Datum, ...]]
 
 
@@ -108,19 +126,31 @@ class History:
     @property
     def versions(self) -> int:
         """How many versions of rows the feed has to emit."""
-        commits = [step for step in self.steps if isinstance(step, Commit)]
-        return sum(len(commit.versions) for commit in commits if commit.timestamp > self.start)
+        return sum(timestamp > self.start for timestamp, _ in self.visible())
 
     @property
     def scanned(self) -> int:
         """How many of them there were when the feed was created."""
-        commits = [step for step in self.steps if isinstance(step, Commit)]
-        return sum(len(commit.versions) for commit in commits if commit.timestamp <= self.scan_at)
+        return sum(timestamp <= self.scan_at for timestamp, _ in self.visible())
 
     @property
     def last_commit(self) -> Timestamp:
         """The highest timestamp of a version."""
-        return max((step.timestamp for step in self.steps if isinstance(step, Commit)), default=ZERO)
+        return max((timestamp for timestamp, _ in self.visible()), default=ZERO)
+
+    def open_intents(self) -> int:
+        """How many intents were never committed."""
+        committed = sum(isinstance(step, CommittedIntent) for step in self.steps)
+        return sum(isinstance(step, Intent) for step in self.steps) - 2 * committed
+
+    def visible(self) -> Iterator[tuple[Timestamp, RowVersion]]:
+        """Yield the committed versions, in the order in which they were written, with their timestamps."""
+        for step in self.steps:
+            match step:
+                case Commit(timestamp, versions):
+                    yield from ((timestamp, version) for version in versions)
+                case CommittedIntent(timestamp, version):
+                    yield timestamp, version
 
 
 def read_history(
@@ -156,14 +186,14 @@ def named_times(case: Case) -> Mapping[str, Timestamp]:
     """The times that a case's writes give names to, from a beginning at zero."""
     reader = _Reader({}, ZERO, rounded=False)
     for write in case.get("writes", ()):
-        if "ts" in write and write["op"] != "start_feed":
+        if "ts" in write and write["op"] not in ("start_feed", "workload"):
             reader.time(write)
     return reader.names
 
 
 def _started_at_cursor(case: Case) -> list[_Write]:
     """The writes; where the feed's cursor is the time of one, it starts behind that one."""
-    writes = list(case["writes"])
+    writes = list(expanded(case))
     cursor = case.get("options", {}).get("cursor")
     places = [place for place, write in enumerate(writes) if write.get("ts") == cursor]
     starts = [write for write in writes if write["op"] == "start_feed"]
@@ -195,6 +225,7 @@ class _Reader:
     clock: Timestamp = field(init=False)
     names: dict[str, Timestamp] = field(default_factory=dict)
     rows: dict[_RowKey, tuple[Datum, ...]] = field(default_factory=dict)
+    intents: dict[tuple[str, tuple[Datum, ...]], Intent] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.clock = self.origin
@@ -215,8 +246,12 @@ class _Reader:
     def _step(self, write: _Write) -> Step:
         op = write["op"]
         match op:
-            case "resolve":
+            case "resolve" | "closed":
                 return Close(self.time(write))
+            case "intent":
+                return self._intent(write)
+            case "commit_intent":
+                return self._committed_intent(write)
             case "inject":
                 return self._fault(write)
             case _:
@@ -225,6 +260,28 @@ class _Reader:
                 for inner in writes:
                     _refuse_unknown(inner)
                 return Commit(timestamp, tuple(self._transaction(writes)), in_transaction=op == "txn")
+
+    def _intent(self, write: _Write) -> Intent:
+        table = self._only_table(write)
+        names = [column.name for column in table.descriptor.columns]
+        row = write["row"] if "row" in write else {names[0]: write["key"]}
+        values = table.row(row, rounded=self.rounded)
+        key = table.key_of(values)
+        version = RowVersion(table.id, key, values, self.rows.get((table.id, key)))
+        intent = Intent(self.time(write), version, str(write["txn"]))
+        self.intents[intent.txn, key] = intent
+        return intent
+
+    def _committed_intent(self, write: _Write) -> CommittedIntent:
+        table = self._only_table(write)
+        key = table.key(write["key"])
+        intent = self.intents.pop((str(write["txn"]), key))
+        assert intent.version.values is not None
+        self.rows[table.id, key] = intent.version.values
+        return CommittedIntent(self.time(write), intent.version, intent.txn)
+
+    def _only_table(self, write: _Write) -> CaseTable:
+        return self._table(write["table"] if "table" in write else next(iter(self.tables)))
 
     def _redefine(self, write: _Write) -> list[Step]:
         change = read_ddl(str(write["sql"]))

@@ -10,8 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from tests.conformance.case_history import Close, Commit, Fault, History, Redefine, RowVersion
+from tests.conformance.case_history import (
+    Close,
+    Commit,
+    CommittedIntent,
+    Fault,
+    History,
+    Intent,
+    Redefine,
+    RowVersion,
+)
 from tests.conformance.case_tables import CaseTable
+from tests.conformance.feed_events import txn_of
 from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
@@ -57,6 +67,8 @@ class CaseLog:
             match step:
                 case Commit():
                     self._commit(step)
+                case Intent():
+                    self._intent(step)
                 case Close():
                     self._close(step.timestamp)
                 case Redefine():
@@ -94,6 +106,16 @@ class CaseLog:
                 self._transaction(opened, ops, TxnId(number.to_bytes(16, "big")))
             else:
                 opened.apply(*ops)
+
+    def _intent(self, step: Intent) -> None:
+        """An intent is laid, or becomes visible."""
+        table, opened = self._tables[step.version.table_id], self._ranges[step.version.table_id]
+        op, txn_id = self._op(table, step.version, step.timestamp), txn_of(step.txn)
+        if isinstance(step, CommittedIntent):
+            self._versions.setdefault(opened.id, []).append(op)
+            opened.apply(CommitIntent(txn_id, op.key, op.timestamp, op.value, op.prev_value))
+        else:
+            opened.apply(WriteIntent(txn_id, op.key, op.timestamp, op.timestamp))
 
     def _transaction(self, opened: HandRange, ops: Iterable[WriteValue], txn_id: TxnId) -> None:
         commits: list[Op] = []

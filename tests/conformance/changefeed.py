@@ -143,6 +143,7 @@ CHECKS: Final[dict[str, Check]] = {
     "changefeed.opt": check_feed,
     "changefeed.opterr": _check_refusal,
     "changefeed.part": _check_partitions,
+    "changefeed.resolved": check_feed,
     "changefeed.time": check_feed,
     "changefeed.topicname": _check_topic_name,
 }

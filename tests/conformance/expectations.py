@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tests.conformance import expected_markers, expected_records, expected_schemas
+from tests.conformance import expected_invariants, expected_markers, expected_records, expected_schemas
 from tests.conformance.case import Case
 from tests.conformance.expected_records import OF_RECORDS
 from tests.conformance.feed_run import FeedRun
@@ -94,6 +94,7 @@ _EXPECTATIONS: Final[Mapping[str, _Expectation]] = {
     "records": expected_records.records,
     "records_regex": expected_records.records_regex,
     "headers": expected_records.headers,
+    "invariant": expected_invariants.invariant,
     "values": expected_records.values,
     "each_feed": _each_feed,
     "metric": _metric,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from tests.conformance.avro_text import avro_value, canonical
@@ -21,6 +22,9 @@ _AT_LEAST_ONE: Final = re.compile(
     r"at least one(?P<above>,? (?:strictly )?(?:greater than|above) .* timestamp)?"
 )
 
+_AT_MOST: Final = re.compile(r"(?P<most>\d+\.\d{10}) at most\b")
+_BELOW: Final = re.compile(r"stays below (?P<bound>[\d.]+) until the (?:second|last) commit")
+
 
 def resolved(case: Case, run: FeedRun) -> str | None:
     """The marker's text, or how many there are and where."""
@@ -31,6 +35,14 @@ def resolved(case: Case, run: FeedRun) -> str | None:
         return _markers_per_emission(int(match["count"]), run)
     if match := _AT_LEAST_ONE.fullmatch(wanted):
         return _marker_above(run, run.history.last_commit if match["above"] else None)
+    if match := _AT_MOST.match(wanted):
+        most = parse_decimal(match["most"])
+        return _markers_held_back(run, lambda marker: marker <= most)
+    if match := _BELOW.fullmatch(wanted):
+        if not run.history.open_intents():
+            return f"all intents are committed, and the case expects {wanted!r}"
+        bound = parse_decimal(match["bound"])
+        return _markers_held_back(run, lambda marker: marker < bound)
     return f"the runner cannot check markers that are expected as {wanted!r}"
 
 
@@ -106,6 +118,15 @@ def _marker_above(run: FeedRun, above: Timestamp | None) -> str | None:
             stamps = [parse_decimal(_stamp_in(marker)) for marker in markers]
             if not stamps or (above is not None and max(stamps) <= above):
                 return f"no marker above {above} on partition {place.partition} of {place.topic}: {markers}"
+    return None
+
+
+def _markers_held_back(run: FeedRun, is_held_back: Callable[[Timestamp], bool]) -> str | None:
+    """Each partition has a marker, and none is further."""
+    for output in run.outputs:
+        for place, markers in output.markers.items():
+            if not markers or not all(is_held_back(parse_decimal(_stamp_in(marker))) for marker in markers):
+                return f"markers on partition {place.partition} of {place.topic}: {markers}"
     return None
 
 

@@ -55,11 +55,22 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class FeedOutput:
-    """What one feed wrote. ``rows`` are in order of each key, ``markers`` in order by topic and partition."""
+    """What one feed wrote: rows, and markers as texts, in the order of each partition."""
 
     activation: Activate
-    rows: tuple[Line, ...]
-    markers: Mapping[OutputPartition, Sequence[str]]
+    written: Mapping[OutputPartition, Sequence[Line | str]]
+
+    @property
+    def rows(self) -> list[Line]:
+        """The rows, in order of each key."""
+        return [each for lines in self.written.values() for each in lines if isinstance(each, Line)]
+
+    @property
+    def markers(self) -> Mapping[OutputPartition, Sequence[str]]:
+        """The markers of each partition in order."""
+        return {
+            place: [each for each in lines if isinstance(each, str)] for place, lines in self.written.items()
+        }
 
     @property
     def texts(self) -> list[str]:
@@ -170,17 +181,17 @@ def read_output(
     output: Mapping[OutputPartition, Sequence[Emitted]], feed: Activate, schema_text: Callable[[int], str]
 ) -> FeedOutput:
     """What an engine wrote for one feed; ``schema_text`` gives the schema with an id."""
-    rows: list[Line] = []
-    markers: dict[OutputPartition, list[str]] = {}
+    written: dict[OutputPartition, list[Line | str]] = {}
     options = feed.definition.options
     read = _Text(schema_text if options.format is Format.AVRO else None)
     for target in feed.targets:
         for partition in range(target.partitions):
             place = OutputPartition(table_topic(target.table, options), partition)
             records = output.get(OutputPartition(target.topic, partition), ())
-            rows += [_line(place, record, read) for record in records if record.key is not None]
-            markers[place] = [read(record.value) for record in records if record.key is None]
-    return FeedOutput(feed, tuple(rows), markers)
+            written[place] = [
+                read(record.value) if record.key is None else _line(place, record, read) for record in records
+            ]
+    return FeedOutput(feed, written)
 
 
 class _RetryingEngine(ReferenceEngine):

@@ -48,6 +48,10 @@ def _twice(case: dict[str, Any]) -> None:
     case["expect"]["records"].append(case["expect"]["records"][0])
 
 
+def _commit_the_second(case: dict[str, Any]) -> None:
+    case["writes"].append({"op": "commit_intent", "txn": "t1", "key": 2, "ts": "10"})
+
+
 def _write(number: int, **members: Any) -> Change:
     def change(case: dict[str, Any]) -> None:
         case["writes"][number] |= members
@@ -108,6 +112,14 @@ def _options(**members: Any) -> Change:
         ("cf-part-02", _replace("resolved", "8", "9"), "each marker once on each of 9 partitions"),
         ("cf-part-02", _set(resolved="now and then"), "cannot check markers"),
         ("cf-basic-06", _set(resolved="at least ten"), "cannot check markers"),
+        ("cf-resolved-07", _replace("resolved", "9.", "8."), "markers on partition 0 of foo"),
+        ("cf-resolved-07", _write(1, ts="11"), "markers on partition 0 of foo"),
+        ("cf-resolved-11", _replace("resolved", "below 10", "below 9"), "markers on partition 0 of foo"),
+        ("cf-resolved-11", _commit_the_second, "all intents are committed"),
+        # invariants
+        ("cf-resolved-03", _set(invariant="all is well"), "cannot check the invariant 'all is well'"),
+        ("cf-resolved-03", _write(1, kind="a storm"), "knows no workload 'a storm'"),
+        ("cf-resolved-05", _options(diff=False), "KeyError: 'before'"),
         # Avro
         ("cf-avrotype-12", _replace("avro_json", "0.006", "0.007"), "expected"),
         ("cf-avrotype-15", _replace("avro_json", "bytes.decimal", "bytes"), "expected"),

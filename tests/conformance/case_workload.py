@@ -1,0 +1,112 @@
+"""Workloads of cases, ``{"op": "workload", "kind": ...}``, as the writes that they stand for.
+
+A workload is some dozens of writes to the rows of one table. The seed that they are drawn from is the case's
+name. The source closes timestamps between them. Now and then the input fails once, so that rows come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from tests.conformance.case import Case, NotClaimed
+
+_Write: TypeAlias = dict[str, Any]
+
+_WRITES: Final = 60
+_KEYS: Final = range(1, 7)
+_CLOSE: Final[_Write] = {"op": "resolve"}
+_FAULT: Final[_Write] = {"op": "inject", "fault": "retryable input error once"}
+_TOTAL: Final = 1_000
+
+
+def expanded(case: Case) -> Iterator[_Write]:
+    """Yield the writes of a case, with the writes of a workload in its place.
+
+    Raises ``NotClaimed`` for a table whose rows it cannot make up.
+    """
+    for write in case.get("writes", ()):
+        if write["op"] == "workload":
+            yield from _workload(case, str(write.get("kind", "")))
+        else:
+            yield write
+
+
+def workload_options(case: Case) -> Mapping[str, Any]:
+    """What a workload says of its feed, as options of the case: how many partitions its topics have.
+
+    A feed that begins before any row begins without a scan: one would find nothing, and its answer comes last
+    in a run, with all markers behind it.
+    """
+    writes = case.get("writes", ())
+    workloads = [write for write in writes if write["op"] == "workload"]
+    if not workloads:
+        return {}
+    options = {} if "partitions" not in workloads[0] else {"partitions": workloads[0]["partitions"]}
+    return options | ({"initial_scan": "no"} if writes[0]["op"] == "start_feed" else {})
+
+
+def _workload(case: Case, kind: str) -> Iterator[_Write]:
+    make = _KINDS.get(kind)
+    if make is None:
+        raise ValueError(f"the cases' reader knows no workload {kind!r}")
+    random = Random(str(case.get("id")))
+    for write in make(_Rows(case, random), random):
+        yield write
+        if random.random() < 0.3:
+            yield _CLOSE
+        if random.random() < 0.1:
+            yield _FAULT
+
+
+class _Rows:
+    """Makes up rows of the case's table: an integer as its key, other columns of INT or STRING."""
+
+    def __init__(self, case: Case, random: Random) -> None:
+        table = case["table"]
+        types = {column["name"]: str(column["type"]).upper() for column in table["columns"]}
+        if len(table["pk"]) != 1 or types[table["pk"][0]] != "INT" or set(types.values()) - {"INT", "STRING"}:
+            raise NotClaimed("workloads on tables with such columns are not supported yet")
+        self.table = str(table["name"])
+        self._key = str(table["pk"][0])
+        self._others = {name: type_ for name, type_ in types.items() if name != self._key}
+        self._random = random
+
+    def put(self, key: int, value: int | None = None) -> _Write:
+        row: dict[str, Any] = {self._key: key}
+        for name, type_ in self._others.items():
+            number = self._random.randrange(_TOTAL) if value is None else value
+            row[name] = number if type_ == "INT" else str(number)
+        return {"op": "upsert", "table": self.table, "rows": [row]}
+
+    def delete(self, key: int) -> _Write:
+        return {"op": "delete", "table": self.table, "keys": [[key]]}
+
+
+def _random_writes(rows: _Rows, random: Random) -> Iterable[_Write]:
+    there: set[int] = set()
+
+    def write() -> _Write:
+        key = random.choice(_KEYS)
+        if key in there and random.random() < 0.3:
+            there.discard(key)
+            return rows.delete(key)
+        there.add(key)
+        return rows.put(key)
+
+    for _ in range(_WRITES):
+        yield {"op": "txn", "writes": [write(), write()]} if random.random() < 0.3 else write()
+
+
+def _transfers(rows: _Rows, random: Random) -> Iterable[_Write]:
+    for _ in range(_WRITES):
+        first = random.randrange(_TOTAL)
+        yield {"op": "txn", "writes": [rows.put(1, first), rows.put(2, _TOTAL - first)]}
+
+
+_KINDS: Final[Mapping[str, Callable[[_Rows, Random], Iterable[_Write]]]] = {
+    "random": _random_writes,
+    "random insert/update/delete": _random_writes,
+    "transfers between two rows": _transfers,
+}

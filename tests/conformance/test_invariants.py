@@ -1,0 +1,96 @@
+"""The checks of invariants can fail: rows and markers of a run, altered, are told from the case's history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.conformance.case import read_cases
+from tests.conformance.case_feed import case_feed
+from tests.conformance.expected_invariants import invariant
+from tests.conformance.feed_run import FeedRun, Line, run_feed
+from tests.conformance.runner import Outcome, run_case
+
+_VECTORS = Path(__file__).parent / "vectors" / "changefeed.jsonl"
+_CASES = {case["id"]: case for case in read_cases(_VECTORS)}
+
+_Written: TypeAlias = Sequence[Line | str]
+_Change: TypeAlias = Callable[[_Written], _Written]
+
+
+@cache
+def _run(case_id: str) -> FeedRun:
+    case = _CASES[case_id]
+    return run_feed(case, case_feed(case))
+
+
+def _after(case_id: str, change: _Change) -> str | None:
+    """What the check says when each partition is changed like this."""
+    run = _run(case_id)
+    outputs = tuple(
+        replace(output, written={place: change(written) for place, written in output.written.items()})
+        for output in run.outputs
+    )
+    return invariant(_CASES[case_id], replace(run, outputs=outputs))
+
+
+def _rows(written: _Written) -> list[Line]:
+    return [each for each in written if isinstance(each, Line)]
+
+
+def _markers(written: _Written) -> list[str]:
+    return [each for each in written if isinstance(each, str)]
+
+
+def _in_values(pattern: str, replacement: str) -> _Change:
+    def change(written: _Written) -> _Written:
+        return [
+            each if isinstance(each, str) else replace(each, value=re.sub(pattern, replacement, each.value))
+            for each in written
+        ]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("case_id", "change", "detail"),
+    [
+        ("cf-resolved-03", lambda each: [*_markers(each), *_rows(each)], "comes behind the marker"),
+        ("cf-resolved-03", lambda each: [*each[2:], *each[:2]], "comes behind the marker"),
+        ("cf-resolved-03", _rows, "fewer than two markers"),
+        ("cf-resolved-03", _markers, "no row was written"),
+        ("cf-resolved-04", lambda each: [line for line in each if line not in _rows(each)[:1]], "rows give"),
+        ("cf-resolved-04", lambda each: [*_markers(each), *_rows(each)], "the rows give {}"),
+        ("cf-resolved-04", _rows, "fewer than two markers"),
+        ("cf-resolved-05", _in_values(r'"before": \{.*?\}', '"before": null'), "before of foo"),
+        ("cf-resolved-05", _in_values(r'"after": null', '"after": {"a": 1, "b": "1"}'), "after of foo"),
+        ("cf-resolved-05", _in_values(r'"updated": "\d+', '"updated": "1'), "of foo"),
+    ],
+)
+def test_a_broken_invariant_is_found(case_id: str, change: _Change, detail: str) -> None:
+    assert invariant(_CASES[case_id], _run(case_id)) is None
+    failure = _after(case_id, change)
+    assert failure is not None
+    assert detail in failure
+
+
+def test_a_row_that_comes_again_behind_a_marker_is_no_new_one() -> None:
+    assert _after("cf-resolved-03", lambda each: [*each, *_rows(each)]) is None
+
+
+def test_rows_of_a_workload_come_twice_now_and_then() -> None:
+    assert _run("cf-resolved-03").retries > 1
+
+
+def test_a_workload_on_a_table_whose_rows_cannot_be_made_up_is_left_out() -> None:
+    case = _CASES["cf-resolved-03"]
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "JSONB"}]
+    result = run_case({**case, "table": {**case["table"], "columns": columns}})
+    assert result.outcome is Outcome.SKIPPED
+    assert "workloads on tables with such columns are not supported yet" in result.detail
