@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -300,11 +302,7 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
         with closing(BenchTopics(broker.bootstrap)) as topics:
             bench = Bench(topics, Path(home), sizes, seed, report)
             for name in only or _MEASUREMENTS:
-                console.print(f"measuring {name} ...")
-                try:
-                    _MEASUREMENTS[name](bench)
-                except TidegateError as error:
-                    report.failures[name] = str(error)
+                _measure(name, partial(_MEASUREMENTS[name], bench), report, console)
     report.print(console)
     report.write(file)
     console.print(f"written to {file}")
@@ -313,6 +311,20 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
         console.print(f"the charts in {figures.PLACE} have this run as well")
     if report.failures:
         raise SystemExit(1)
+
+
+def _measure(name: str, measure: Callable[[], None], report: Report, console: Console) -> None:
+    """Do one measurement. What ends it is told by the report, and the others go on."""
+    console.print(f"measuring {name} ...")
+    begun = time.monotonic()
+    try:
+        measure()
+    except TidegateError as error:
+        report.failures[name] = str(error)
+    except Exception as error:  # a defect of this one
+        console.print_exception()
+        report.failures[name] = f"{type(error).__name__}: {error}"
+    console.print(f"... {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":
