@@ -2,8 +2,8 @@
 
 A feed's creator chooses the address of its sink. So a login belongs to addresses that the operator has named:
 the engine's own to ``bootstrap_servers``, any other to an entry of ``destinations_file``. No process connects
-to an address that no entry names, not even to ask which cluster it is, since it would have to log in first.
-The same file bounds schema registries: a registry that no entry names is not asked.
+to another address, not even to ask which cluster it is, since it would have to log in first. The same file
+bounds schema registries: a registry that no entry names is not asked.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Destinations:
     def entry(self, servers: Iterable[str], feed_id: str, bootstrap_servers: str) -> ClusterEntry:
         """Return the entry for a sink on another cluster: the first one that names all of its servers.
 
-        So it is the same for all feeds with these servers. If all of them are ``bootstrap_servers`` of the
-        engine's own, no entry is needed. Raises ``SinkNotAllowed`` if there is no entry, or if it does not
-        admit the feed.
+        So it is the same for all feeds with these servers. If all servers are among the engine's own
+        ``bootstrap_servers``, no entry is needed. Raises ``SinkNotAllowed`` if there is no entry, or if it
+        does not admit the feed.
         """
         wanted = normal_servers(servers)
         if set(wanted) <= set(normal_servers(bootstrap_servers.split(","))):

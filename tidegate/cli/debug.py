@@ -1,4 +1,4 @@
-"""``tidegate debug``: reads the log, without a worker."""
+"""``tidegate debug``: reads the log, and records that were kept aside, without a worker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,13 @@ class _Begin(click.ParamType):
 @click.option("--tenant", type=click.IntRange(min=2), help="The tenant whose keys carry a prefix, for TABLE.")
 @click.option("--diff", is_flag=True, help="With the value that each one replaced, where the log has it.")
 @click.option("--filtering", is_flag=True, help="Without what writers want omitted from changefeeds.")
-@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this one.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this partition; repeatable.",
+)
 @click.option(
     "--format",
     "form",

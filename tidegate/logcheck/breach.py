@@ -13,9 +13,9 @@ class Rule(enum.Enum):
 
     READABLE = "every record is an entry"
     PARTITION = "an entry stands in partition range_id % P, a broadcast in every partition"
-    RECORD_TIME = "no op is above its record's time"
+    RECORD_TIME = "no op is more than 2 s above its record's time"
     CLOSED_AHEAD = "no closed timestamp is more than 2 s above its record's time"
-    FIRST = "a range begins with its first snapshot, which has no intents"
+    FIRST = "a range begins with a snapshot; an initial one without parents has no intents"
     DENSE = "raft indexes have no gap, and what names an index names the applied one"
     COPY = "an index that comes again is an exact copy"
     CLOSED_RISES = "closed timestamps never fall"

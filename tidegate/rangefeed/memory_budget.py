@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class MemoryBudget:
-    """A budget of ``limit_bytes`` that may be charged at a time; without a limit if that is ``None``.
+    """A budget: at most ``limit_bytes`` are charged at one moment; without a limit if that is ``None``.
 
     With a ``pool`` each charge is made there too, and must fit into both.
     """

@@ -2,8 +2,8 @@
 
 A value goes to the feeds before the resolver takes the op that committed it. If the op moves the resolved
 timestamp a checkpoint follows at once. So a checkpoint never comes before a value that it covers. All work is
-done when a call returns: nothing here waits. Everything has a bound: events in a feed's buffer, and bytes of
-all events that wait. ``WhenFull``, the caller's choice, says what happens at the bound.
+done when a call returns: nothing here waits. The events in a feed's buffer have a bound. So have the bytes of
+all events that wait, if a budget is given. ``WhenFull``, the caller's choice, says what happens at the bound.
 
 Source: CockroachDB ``rangefeed/processor.go`` and ``rangefeed/scheduled_processor.go``.
 """
@@ -159,7 +159,7 @@ class RangeFeed:
         """Begin a feed. Returns ``None`` if the range's feeds are over.
 
         Inputs that were taken before are not for the feed: ``catch_up`` gives it the stored versions above
-        its start (``tidegate.rangefeed.catchup``). A feed that starts at zero has no catch-up. Raises
+        its start (``tidegate.rangefeed.catchup``). Start zero means from now on, without a catch-up. Raises
         ``StartBelowGC``, and ``ValueError`` for a span that the range does not hold.
         """
         if self.ended is not None:
@@ -222,8 +222,8 @@ class RangeFeed:
         """Take the answer to the push in flight. Returns the intents to resolve after it.
 
         ``None`` means that the push failed; the next push asks again. An answer with an ambiguous abort is
-        passed over too. But it counts if ``barrier_passed`` says that the range's log from before the answer
-        was offered as a whole: then all commits are known. Raises ``ValueError`` for an answer with another
+        passed over too. But it counts if ``barrier_passed`` says that all of the range's log from before the
+        answer has been offered: then all commits are known. Raises ``ValueError`` for an answer with another
         number of transactions than were pushed.
         """
         pushed, self._push_in_flight = self._push_in_flight, ()

@@ -48,7 +48,7 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(nanos: int) -> str:
-    """Return the shortest usual text of a duration that is not negative: ``90s``, ``500ms``, ``0s``."""
+    """Return a duration that is not negative in the largest of s, ms, us and ns that divides it: ``90s``."""
     for unit in ("s", "ms", "us"):
         if nanos % _UNITS_NS[unit] == 0:
             return f"{nanos // _UNITS_NS[unit]}{unit}"

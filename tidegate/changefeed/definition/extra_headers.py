@@ -63,7 +63,7 @@ def header_references(stored: str) -> list[tuple[str, str]]:
 
 
 def standard_headers(stored: str) -> str:
-    """Return a stored value if it has the standard form. Raises ``ValueError`` for any other text."""
+    """Return a stored value if it is an object of texts. Raises ``ValueError`` for any other text."""
     named = _named(stored)
     if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
         raise ValueError("extra_headers is no object of texts")

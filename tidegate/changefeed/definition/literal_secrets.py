@@ -9,7 +9,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.definition.uri_parameters import SECRET_PARAMETERS
 from tidegate.errors import StatementError
 
-#: What reading headers raises that were not given by a statement.
+#: What is raised while headers are read that no statement gave.
 _UNREADABLE: Final = (ValueError, TypeError, AttributeError)
 
 

@@ -3,8 +3,8 @@
 A character that is not allowed becomes ``_u<hex>_``. Text that already looks like that is escaped too, so
 that the SQL name can be read back. Source: CockroachDB ``pkg/ccl/changefeedccl/name.go`` and ``topic.go``.
 
-One kind of name cannot be read back, here as there: one with text like ``_u21`` directly before an escaped
-character. For example ``_u21!`` becomes ``_u21_u0021_``, which reads as ``!`` and ``u0021_``.
+Two kinds of names cannot be read back, here as there: names that were cut, and names with text like ``_u21``
+directly before an escaped character. ``_u21!`` becomes ``_u21_u0021_``, which reads as ``!`` and ``u0021_``.
 """
 
 from __future__ import annotations

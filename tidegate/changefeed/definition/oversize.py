@@ -30,7 +30,7 @@ RECORD_ROOM: Final = 1_000
 DEFAULT_MAX_ROW_BYTES: Final = 1_000_000 - RECORD_ROOM
 #: The most bytes of the two lengths in a header, before its name and before its value.
 _HEADER_BYTES: Final = 10
-#: The bytes of the frames of key and value together.
+#: The bytes of the schema-id prefixes of key and value together.
 _FRAMES_BYTES: Final = 10
 
 
@@ -76,11 +76,11 @@ def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | Non
 
 @dataclass(frozen=True, slots=True)
 class RowLimit:
-    """The most bytes that a feed's rows may have, and what is written in place of a larger row.
+    """The most bytes that one row of a feed may have, and what is written in place of a larger row.
 
     It counts key and value as they are written, and the headers of the feed and of the row. It does not count
     the header of provenance, which may differ between copies of a row. ``constants`` are the headers that
-    every row has. Those of the row itself are left out together with its value.
+    every row has. The row's own headers are left out together with its value.
     """
 
     max_bytes: int
@@ -89,9 +89,7 @@ class RowLimit:
 
     @property
     def room_for_row(self) -> int:
-        """The most bytes of key and value, as they stand behind their frames, of a row without headers of its
-        own.
-        """
+        """The most bytes of key and value, without schema-id prefixes, of a row without own headers."""
         return self.max_bytes - self._other_bytes(self.constants)
 
     def applied(

@@ -10,5 +10,7 @@ _HARMLESS: Final = re.compile(r"[-+.:0-9 TZhmnsuµ]{0,60}")
 
 
 def quoted(value: str) -> str:
-    """Return the value in quotes if it is a number, a duration or a moment; else dots in quotes."""
+    """Return the value in quotes if it is short and has only characters of numbers, durations and moments;
+    else dots in quotes.
+    """
     return f"'{value}'" if _HARMLESS.fullmatch(value) else "'...'"

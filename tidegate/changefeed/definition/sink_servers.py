@@ -24,14 +24,12 @@ def sink_servers(sink: SinkUri) -> tuple[str, ...]:
 
 
 def share_a_server(some: Iterable[str], others: Iterable[str]) -> bool:
-    """Return whether two lists of normal servers surely belong to one cluster: each server belongs to only
-    one.
-    """
+    """Return whether two lists of normal servers share one: then both belong to one cluster."""
     return not set(some).isdisjoint(others)
 
 
 def other_cluster(sink: SinkUri, bootstrap_servers: str) -> tuple[str, ...]:
-    """Return the servers of a sink on another cluster than that of ``bootstrap_servers``, else nothing."""
+    """Return the servers of a sink if it shares none with ``bootstrap_servers``; else nothing."""
     servers = sink_servers(sink)
     own = normal_servers(bootstrap_servers.split(","))
     return () if share_a_server(servers, own) else servers

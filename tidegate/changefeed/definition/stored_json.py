@@ -8,8 +8,8 @@ passed over (docs/security.md#foreign-records).
 
 * Version 2 has more options in a feed's definition, which an older worker would ignore. A definition of
   version 1 has none of them, and is read with their defaults.
-* Version 3 has starts in the past and initial scans, which an older worker would leave out, feeds that have
-  succeeded, and sinks that are other clusters than the workers' own.
+* Version 3 has starts in the past, initial scans, feeds that have succeeded, and sinks on other clusters than
+  the workers' own. An older worker would leave out the first two.
 * Version 4 has feeds that another engine runs.
 * Version 5 has feeds that leave out the values of rows that are too large.
 * Version 6, of definitions alone, has secrets by name.

@@ -1,10 +1,10 @@
 """The border between a processor and a kernel that follows the log: native code that takes plain records.
 
-The processor owns all state. For a batch it gives the kernel the records, and then what they need of it: the
-ranges and the open transactions that they name, and the log clock. The kernel follows the longest *plain*
-prefix, and gives back what has changed, and the rows. It keeps nothing, so a record that it refuses leaves no
-trace, and a kernel that breaks loses nothing. ``processor/plain_records.py`` is the processor's side;
-``tidegate/kernel`` has the one kernel there is.
+The processor owns all state. For a batch it gives the kernel the records, and then the state that these
+records need: the ranges and the open transactions that they name, and the log clock. The kernel follows the
+longest *plain* prefix, and gives back what has changed, and the rows. It keeps nothing. So a record that it
+refuses leaves no trace, and a kernel that breaks loses nothing. ``processor/plain_records.py`` is the
+processor's side; ``tidegate/kernel`` has the one kernel there is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.spans import Span
 
 
 class Named(NamedTuple):
-    """What the readable prefix of a batch names: ``records`` long, it may be empty.
+    """What the readable prefix of a batch names. The prefix has ``records`` records, maybe none.
 
     Ranges and transactions are in the order in which they are named first. Their places here are their
     numbers. ``txn_ranges`` has for each transaction the number of its range.

@@ -15,8 +15,8 @@ from tidegate.rows.take import Decode, Encode, take
 from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag
 from tidegate.rows.valueside.varints import decode_length, encode_length
 
-#: The most elements. A NULL is a bit here and several bytes elsewhere: so many take the time that a megabyte
-#: may take.
+#: The most elements. A NULL is a bit here and several bytes elsewhere. The limit keeps an array from taking
+#: longer than a megabyte may take.
 MAX_ELEMENTS: Final = 2 << 20
 
 _DIMENSIONS: Final = 0x0F

@@ -25,7 +25,7 @@ class CancelKeys:
         return len(self._by_process)
 
     def add(self, cancel: Callable[[], None], secret_bytes: int) -> tuple[int, bytes]:
-        """Return a new key of a connection, its number and its secret; ``cancel`` ends the connection's
+        """Return a connection's new key: its number and its secret. ``cancel`` ends the connection's
         command."""
         process_id = 0
         while process_id == 0 or process_id in self._by_process:
@@ -39,7 +39,10 @@ class CancelKeys:
         self._by_process.pop(process_id, None)
 
     def cancel(self, process_id: int, secret: bytes) -> bool:
-        """End the command of the connection that has this key; the asker is not told whether there is one."""
+        """End the command of the connection that has this key. Return whether one has it.
+
+        The asker is not told.
+        """
         known = self._by_process.get(process_id)
         if known is None or not hmac.compare_digest(known[0], secret):
             return False

@@ -75,6 +75,7 @@ class Feeds(Protocol):
 class Observer(Protocol):
     """Is told how far batches are (`tidegate.spark.changefeed.progress`)."""
 
+    def round_begins(self) -> None: ...
     def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None: ...
     def spent(self, stage: str, seconds: float) -> None: ...
     def batch_done(self, batch: int) -> None: ...
@@ -151,6 +152,8 @@ class BatchDriver:
         stepped, number = False, 0
         while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
             began = time.monotonic()
+            if self._observer is not None:
+                self._observer.round_begins()
             round_, answers = self._answered(round_, records, account)
             if self._observer is not None:
                 self._observer.round_done(_stage(round_), time.monotonic() - began, answers)

@@ -10,12 +10,14 @@ import json
 import time
 from collections import Counter as Counts
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from tidegate.access.http_access import HttpAccess
 from tidegate.changefeed.definition.feed import FeedId
@@ -35,7 +37,7 @@ _PARTITION_GAUGES: Final = {
     "open_transactions": "Transactions with open intents",
     "tracked_intents": "Open intents of those transactions",
     "parked_ranges": "Ranges that wait for a hand-off or a scan",
-    "quarantined_ranges": "Ranges that give nothing any more",
+    "quarantined_ranges": "Ranges that give nothing until they heal",
     "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
     "closed_regressions": "Closed timestamps below an earlier one, ignored",
     "refused_chunks": "Pieces of answers to scans that were refused, and are asked for again",
@@ -45,6 +47,30 @@ _PARTITION_GAUGES: Final = {
 Ends = Callable[[], Mapping[int, int]]
 
 _log = structlog.get_logger("tidegate.spark")
+
+
+class FeedLags(Collector):
+    """How far behind feeds are: worked out when it is asked for, so that it grows while a batch stands still.
+
+    The thread that runs batches sets ``high_waters`` as a whole. Others read it.
+    """
+
+    def __init__(self) -> None:
+        self.high_waters: Mapping[FeedId, Timestamp] = {}
+
+    def lags_ms(self) -> dict[FeedId, int]:
+        """Return how far behind each feed is now."""
+        now_ms = time.time_ns() // _MS
+        return {feed: now_ms - high.wall // _MS for feed, high in self.high_waters.items()}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metric."""
+        metric = GaugeMetricFamily(
+            "tidegate_feed_resolved_lag_ms", "Wall clock less the feed's high-water", labels=["feed"]
+        )
+        for feed, lag_ms in self.lags_ms().items():
+            metric.add_metric([feed], lag_ms)
+        yield metric
 
 
 class Metrics:
@@ -94,19 +120,15 @@ class Metrics:
             ["topic"],
             registry=registry,
         )
-        self.feed_lag = Gauge(
-            "tidegate_feed_resolved_lag_ms",
-            "Wall clock less the feed's high-water",
-            ["feed"],
-            registry=registry,
-        )
+        self.feed_lags = FeedLags()
+        registry.register(self.feed_lags)
         self.partitions = {
             name: Gauge(f"tidegate_{name}", meaning, ["partition"], registry=registry)
             for name, meaning in _PARTITION_GAUGES.items()
         }
 
     def serve(self, host: str, port: int, access: HttpAccess, files: tuple[Path, Path] | None = None) -> int:
-        """Serve the metrics until the process ends, by TLS when its files are given; return the port.
+        """Begin to serve the metrics, by TLS when its files are given; return the port.
 
         Raises ``OSError`` for a port that cannot be bound, and for files that cannot be used.
         """
@@ -147,6 +169,10 @@ class QueryProgress:
         """
         return self._figures
 
+    def round_begins(self) -> None:
+        """Look how far the feeds are before a round, which may take long."""
+        self._look_at_feeds()
+
     def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None:
         """Count a finished round; ``stage`` says what it was about."""
         self._rounds += 1
@@ -168,11 +194,12 @@ class QueryProgress:
         """Count a durable batch, and write a line if one is due."""
         self._batches += 1
         self._metrics.batches.inc()
+        self._look_at_feeds()
         self._figures = {
             "records": self._batch_records,
             "rows": self._batch_rows,
             "markers": self._count_markers(),
-            "resolved_lag_ms": max(self._lags().values(), default=None),
+            "resolved_lag_ms": max(self._metrics.feed_lags.lags_ms().values(), default=None),
             "parked_ranges": sum(self._parked.values()),
             "quarantined_ranges": sum(self._quarantined.values()),
         }
@@ -201,14 +228,10 @@ class QueryProgress:
             self._quarantined[partition] = figures["status"]["quarantined_ranges"]
 
     def _tell(self, batch: int) -> None:
-        lags = self._lags()
         paused = sorted(self._paused())
         self._metrics.paused.set(len(paused))
         for topic, count in passed_over().items():
             self._metrics.foreign_records.labels(topic).set(count)
-        self._metrics.feed_lag.clear()
-        for feed, lag_ms in lags.items():
-            self._metrics.feed_lag.labels(feed).set(lag_ms)
         _log.info(
             "batches are durable",
             last=batch,
@@ -218,17 +241,15 @@ class QueryProgress:
             rows=self._rows,
             lag_records=self._lag(),
             quarantined_ranges=sum(self._quarantined.values()),
-            feed_lag_ms=lags,
+            feed_lag_ms=self._metrics.feed_lags.lags_ms(),
             paused_feeds=paused,
             states=dict(self._states),
             seconds={stage: round(seconds, 2) for stage, seconds in self._seconds.items()},
         )
 
-    def _lags(self) -> dict[FeedId, int]:
-        """Return how far behind each feed is that has a high-water, in milliseconds."""
-        now_ms = time.time_ns() // _MS
-        feeds = {feed: high for feed, high in self._high_waters().items() if high is not None}
-        return {feed: now_ms - high.wall // _MS for feed, high in feeds.items()}
+    def _look_at_feeds(self) -> None:
+        found = self._high_waters().items()
+        self._metrics.feed_lags.high_waters = {feed: high for feed, high in found if high is not None}
 
     def _count_markers(self) -> int:
         """Return how many markers were written since the last call."""

@@ -1,7 +1,7 @@
 """What lark says of a text that is no statement, in Materialize's words: ``Expected KEY, found comma``.
 
 Materialize's parser is written by hand and names one thing that it wants; lark names all that could stand
-there. Where the statement could end, that is the one: whatever follows was tried and is not there.
+there. If the statement could end there, the end is named: whatever follows was tried and is not there.
 
 Source: Materialize ``src/sql-parser/src/parser.rs`` (``expected``, ``expect_one_of_keywords``).
 """

@@ -43,6 +43,7 @@ class TopicWatch:
         changed = sorted(name for name, known in self._known.items() if found[name] != known)
         if changed:
             raise StateError(
-                f"{', '.join(changed)}: deleted and created again while the worker ran. It ends, before it "
+                f"{', '.join(changed)}: deleted and created again while the worker ran, or its Kafka address "
+                "means another cluster now. The worker ends, before it "
                 "takes one topic's offsets for another's; its next start says what can be done"
             )

@@ -176,7 +176,7 @@ def _parked(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
 
 def _quarantined(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(
-        "tidegate_quarantined_ranges", "Ranges that give nothing any more", labels=["partition"]
+        "tidegate_quarantined_ranges", "Ranges that give nothing until they heal", labels=["partition"]
     )
     for partition in partitions:
         gauge.add_metric([str(partition.partition)], len(partition.quarantined))

@@ -134,6 +134,19 @@ def test_a_query_whose_feeds_have_no_high_water_has_no_lag() -> None:
     assert progress.figures()["resolved_lag_ms"] is None
 
 
+def test_the_lag_grows_while_a_round_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a query whose first batch never ends: nobody would be told otherwise."""
+    metrics, high_water = Metrics(), Timestamp(time.time_ns())
+    now_ns = high_water.wall + 5 * 10**9
+    monkeypatch.setattr(tidegate.spark.changefeed.progress.time, "time_ns", lambda: now_ns)
+    progress = QueryProgress(metrics, dict, lambda: {FeedId("bank"): high_water, FeedId("scanning"): None})
+    progress.round_begins()
+    shown = [line for line in _text(metrics) if line.startswith("tidegate_feed_resolved_lag_ms")]
+    assert shown == ['tidegate_feed_resolved_lag_ms{feed="bank"} 5000.0']
+    now_ns += 60 * 10**9
+    assert 'tidegate_feed_resolved_lag_ms{feed="bank"} 65000.0' in _text(metrics)
+
+
 def test_a_log_whose_end_cannot_be_had_has_no_lag() -> None:
     def away() -> Mapping[int, int]:
         raise RetryError("away")

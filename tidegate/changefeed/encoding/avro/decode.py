@@ -24,8 +24,8 @@ from tidegate.hlc import Timestamp, parse_decimal
 
 Fields: TypeAlias = dict[str, Any]
 
-#: The most schemas that are kept. A feed has two for each version of each of its tables, and one for its
-#: markers.
+#: The most schemas that are kept. A feed has two for each version of each of its tables, and one for the
+#: markers of each table.
 MAX_SCHEMAS: Final = 1000
 _ROWS: Final = frozenset({BEFORE, AFTER, RECORD})
 #: Logical types with values outside Python's calendar, such as the year 10000 or the time 24:00.
@@ -57,7 +57,11 @@ class AvroReader:
         self._schemas: dict[int, _WriterSchema] = {}
 
     def read(self, data: bytes | None) -> Fields:
-        """Return the fields of a framed record. Raises ``ValueError`` or ``TypeError`` if it is none."""
+        """Return the fields of a framed record.
+
+        Raises ``ValueError`` or ``TypeError`` if it is none, and ``MalformedRecord`` for a schema that is
+        none.
+        """
         if not data:
             raise ValueError("nothing there")
         schema_id, body = unframe(data)

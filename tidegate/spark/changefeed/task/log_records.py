@@ -27,7 +27,7 @@ class LogEntryRecord(NamedTuple):
 class RecordReader:
     """The records of a task, with their partition: each Arrow batch cut where another partition begins.
 
-    ``clock`` counts the time that it takes, and belongs to the partition that is read.
+    ``clock`` counts the time for reading, and belongs to the partition that is read.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
