@@ -18,7 +18,7 @@ from bench.topics import BenchTopics, Written
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS, BenchLog
 from tidegate.errors import RetryError
-from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.kernel_mode import DEFAULT, KernelMode
 
 LOG_PARTITIONS: Final = 4
 _TIMEOUT_S: Final = 300.0
@@ -76,7 +76,7 @@ def run_worker(
     topics: BenchTopics,
     *,
     contender: str = "tidegate worker",
-    kernel: KernelMode = KernelMode.OFF,
+    kernel: KernelMode = DEFAULT,
     done: Callable[[], None] = lambda: None,
 ) -> Throughput:
     """The worker over the whole log: its feed is made on the log's head, the rest is written while it is off.

@@ -60,8 +60,8 @@ class FollowedLog(NamedTuple):
 
     @property
     def lag_s(self) -> float:
-        """How far the feed was behind the clock when the driver last wrote a line."""
-        (family,) = self.metrics.feed_lag.collect()
+        """How far the feed is behind the clock now."""
+        (family,) = self.metrics.feed_lags.collect()
         return max((each.value for each in family.samples), default=0.0) / 1e3
 
     @property

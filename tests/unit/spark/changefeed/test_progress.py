@@ -138,7 +138,7 @@ def test_the_lag_grows_while_a_round_stands_still(monkeypatch: pytest.MonkeyPatc
     """Also in a query whose first batch never ends: nobody would be told otherwise."""
     metrics, high_water = Metrics(), Timestamp(time.time_ns())
     now_ns = high_water.wall + 5 * 10**9
-    monkeypatch.setattr(tidegate.spark.changefeed.progress.time, "time_ns", lambda: now_ns)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns)
     progress = QueryProgress(metrics, dict, lambda: {FeedId("bank"): high_water, FeedId("scanning"): None})
     progress.round_begins()
     shown = [line for line in _text(metrics) if line.startswith("tidegate_feed_resolved_lag_ms")]
