@@ -20,6 +20,8 @@ from bench.workload import OUTPUT_PARTITIONS, BenchLog
 from tidegate.errors import RetryError
 from tidegate.kernel.kernel_mode import DEFAULT, KernelMode
 
+#: The contender that copies what another one wrote.
+RAW_COPY: Final = "raw copy-through"
 LOG_PARTITIONS: Final = 4
 _TIMEOUT_S: Final = 300.0
 
@@ -112,7 +114,7 @@ def run_copy(topics: BenchTopics, directory: Path, source: str, workload: str) -
         process.wait(_TIMEOUT_S)
     written = topics.written([target])
     began_s, cpu_s = map(float, process.log.read_text().split()[-2:])
-    return _throughput("raw copy-through", workload, written, began_s, cpu_s / written.rows * 1e6)
+    return _throughput(RAW_COPY, workload, written, began_s, cpu_s / written.rows * 1e6)
 
 
 def _run_stock_faust(

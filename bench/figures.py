@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from bench.bar_chart import Bar, Chart
+from bench.endtoend import RAW_COPY
 from bench.peers.contest import COPY
 from stack.places import CHECKOUT
 
@@ -43,7 +44,9 @@ def measured(results: Mapping[str, Any]) -> Measured:
             for name, log in _COLUMNS.items()
             if (ratio := f"{name}: {_OVER_FAUST}") in results["ratios"]
         },
-        "formats": {found["format"]: found["over_copy"] for found in results["formats"]},
+        "formats": {
+            found["format"]: found["over_copy"] for found in results["formats"] if found["format"] != RAW_COPY
+        },
         "peers": _peers(results),
         "spark": _spark(results),
         "wide": _wide(results),

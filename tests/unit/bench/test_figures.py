@@ -30,7 +30,10 @@ def _report() -> Report:
         Throughput("stock Faust agent", "orders", 20, 5.0, 4.0, None),
         Throughput("raw copy-through", "orders", 20, 5.0, 200.0, None),
     ]
-    report.formats = [FormatResult("json row", 10, 5.0, 20.0, 0.12345, None)]
+    report.formats = [
+        FormatResult("json row", 10, 5.0, 20.0, 0.12345, None),
+        FormatResult("raw copy-through", 10, 40.0, 2.0, 1.0, None),
+    ]
     ratios = [
         SparkRatio("orders", 1, "copy of log", 0.3, 4.0),
         SparkRatio("orders", 8, "copy of log", 0.1, 4.0),
