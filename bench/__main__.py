@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,7 +41,6 @@ from bench.wide_steps import wide_costs
 from bench.worker_start import worker_starts
 from bench.workload import MakeLog, flights_log, orders_log, updates_log
 from stack.kafka import KafkaBroker
-from tidegate.errors import TidegateError
 from tidegate.kernel.kernel_mode import KernelMode, kernel_mode
 
 _WIDTH: Final = 200
@@ -139,8 +137,8 @@ class Bench:
         for name, make in _WORKLOADS.items():
             log = make(self.sizes.stage_rows, 1, self.seed)
             done = run_stages(log)
-            self.report.stages[name] = [*stage_times(log, done), produce_time(log, done, self.topics)]
             self.report.commits[name] = commit_time(log, done, self.topics)
+            self.report.stages[name] = [*stage_times(log, done), produce_time(log, done, self.topics)]
 
     def steps(self) -> None:
         """The whole step by Python and with the kernel."""
@@ -302,29 +300,15 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
         with closing(BenchTopics(broker.bootstrap)) as topics:
             bench = Bench(topics, Path(home), sizes, seed, report)
             for name in only or _MEASUREMENTS:
-                _measure(name, partial(_MEASUREMENTS[name], bench), report, console)
-    report.print(console)
+                report.measure(name, partial(_MEASUREMENTS[name], bench), console)
     report.write(file)
+    report.print(console)
     console.print(f"written to {file}")
     if not quick:
         figures.write(figures.with_run(figures.load(), figures.measured(report.to_json())))
         console.print(f"the charts in {figures.PLACE} have this run as well")
     if report.failures:
         raise SystemExit(1)
-
-
-def _measure(name: str, measure: Callable[[], None], report: Report, console: Console) -> None:
-    """Do one measurement. What ends it is told by the report, and the others go on."""
-    console.print(f"measuring {name} ...")
-    begun = time.monotonic()
-    try:
-        measure()
-    except TidegateError as error:
-        report.failures[name] = str(error)
-    except Exception as error:  # a defect of this one
-        console.print_exception()
-        report.failures[name] = f"{type(error).__name__}: {error}"
-    console.print(f"... {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,6 +39,7 @@ from bench.step_costs import StepCost
 from bench.subscribe import SubscribeCost
 from bench.wide_steps import WideCost
 from bench.worker_start import WorkerStart
+from tidegate.errors import TidegateError
 from tidegate.kernel.kernel_mode import KernelMode
 
 _WHOLE: str = "whole step"
@@ -84,10 +86,23 @@ class Report:
     dataframe: list[FrameCost] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
+    def measure(self, name: str, measurement: Callable[[], None], console: Console) -> None:
+        """Do one measurement, and say how long it took. What ends it is in ``failures``."""
+        console.print(f"measuring {name} ...")
+        begun = time.monotonic()
+        try:
+            measurement()
+        except TidegateError as error:
+            self.failures[name] = str(error)
+        except Exception as error:  # a defect of this one
+            console.print_exception()
+            self.failures[name] = f"{type(error).__name__}: {error}"
+        console.print(f"... {time.monotonic() - begun:.0f} s")
+
     def limiting_stage(self, workload: str) -> str:
         """The stage that takes the most time of a row."""
-        stages = [time for time in self.stages[workload] if time.stage != _WHOLE]
-        return max(stages, key=lambda time: time.us_per_row).stage
+        stages = [each for each in self.stages[workload] if each.stage != _WHOLE]
+        return max(stages, key=lambda each: each.us_per_row).stage
 
     def ratios(self) -> dict[str, float]:
         """The worker's rate over that of each other contender, by workload."""
@@ -104,9 +119,9 @@ class Report:
             "machine": machine(),
             "seed": self.seed,
             "quick": self.quick,
-            "stages": {name: [time._asdict() for time in times] for name, times in self.stages.items()},
+            "stages": {name: [each._asdict() for each in times] for name, times in self.stages.items()},
             "limiting_stage": {name: self.limiting_stage(name) for name in self.stages},
-            "commits": {name: time._asdict() for name, time in self.commits.items()},
+            "commits": {name: each._asdict() for name, each in self.commits.items()},
             "throughput": [done._asdict() for done in self.throughput],
             "ratios": self.ratios(),
             "kernel": [done._asdict() for done in self.kernel],

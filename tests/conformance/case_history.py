@@ -21,7 +21,7 @@ Any other is a new version of the table in the log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
@@ -72,16 +72,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A version that a transaction has written and not committed."""
+    """A transaction writes a version as an intent; or commits it, and leaves its other intents alone."""
 
     timestamp: Timestamp
     version: RowVersion
     txn: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedIntent(Intent):
-    """The version of an intent became visible. The transaction may have others."""
+    is_committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ class Redefine:
     table: CaseTable
 
 
-Step: TypeAlias = Commit | Intent | CommittedIntent | Close | Fault | Redefine
+Step: TypeAlias = Commit | Intent | Close | Fault | Redefine
 _RowKey: TypeAlias = tuple[int, tuple[Datum, ...]]
 
 
@@ -140,8 +136,7 @@ class History:
 
     def open_intents(self) -> int:
         """How many intents were never committed."""
-        committed = sum(isinstance(step, CommittedIntent) for step in self.steps)
-        return sum(isinstance(step, Intent) for step in self.steps) - 2 * committed
+        return sum(-1 if step.is_committed else 1 for step in self.steps if isinstance(step, Intent))
 
     def visible(self) -> Iterator[tuple[Timestamp, RowVersion]]:
         """Yield the committed versions, in the order in which they were written, with their timestamps."""
@@ -149,7 +144,7 @@ class History:
             match step:
                 case Commit(timestamp, versions):
                     yield from ((timestamp, version) for version in versions)
-                case CommittedIntent(timestamp, version):
+                case Intent(timestamp, version, is_committed=True):
                     yield timestamp, version
 
 
@@ -186,7 +181,7 @@ def named_times(case: Case) -> Mapping[str, Timestamp]:
     """The times that a case's writes give names to, from a beginning at zero."""
     reader = _Reader({}, ZERO, rounded=False)
     for write in case.get("writes", ()):
-        if "ts" in write and write["op"] not in ("start_feed", "workload"):
+        if "ts" in write and write["op"] != "start_feed":
             reader.time(write)
     return reader.names
 
@@ -263,22 +258,22 @@ class _Reader:
 
     def _intent(self, write: _Write) -> Intent:
         table = self._only_table(write)
-        names = [column.name for column in table.descriptor.columns]
-        row = write["row"] if "row" in write else {names[0]: write["key"]}
-        values = table.row(row, rounded=self.rounded)
+        names = {column.id: column.name for column in table.descriptor.columns}
+        key_column = names[table.descriptor.primary_key[0].column_id]
+        values = table.row(write.get("row") or {key_column: write["key"]}, rounded=self.rounded)
         key = table.key_of(values)
         version = RowVersion(table.id, key, values, self.rows.get((table.id, key)))
         intent = Intent(self.time(write), version, str(write["txn"]))
         self.intents[intent.txn, key] = intent
         return intent
 
-    def _committed_intent(self, write: _Write) -> CommittedIntent:
+    def _committed_intent(self, write: _Write) -> Intent:
         table = self._only_table(write)
         key = table.key(write["key"])
         intent = self.intents.pop((str(write["txn"]), key))
         assert intent.version.values is not None
         self.rows[table.id, key] = intent.version.values
-        return CommittedIntent(self.time(write), intent.version, intent.txn)
+        return replace(intent, timestamp=self.time(write), is_committed=True)
 
     def _only_table(self, write: _Write) -> CaseTable:
         return self._table(write["table"] if "table" in write else next(iter(self.tables)))

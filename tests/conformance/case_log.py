@@ -10,16 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from tests.conformance.case_history import (
-    Close,
-    Commit,
-    CommittedIntent,
-    Fault,
-    History,
-    Intent,
-    Redefine,
-    RowVersion,
-)
+from tests.conformance.case_history import Close, Commit, Fault, History, Intent, Redefine, RowVersion
 from tests.conformance.case_tables import CaseTable
 from tests.conformance.feed_events import txn_of
 from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
@@ -108,10 +99,9 @@ class CaseLog:
                 opened.apply(*ops)
 
     def _intent(self, step: Intent) -> None:
-        """An intent is laid, or becomes visible."""
         table, opened = self._tables[step.version.table_id], self._ranges[step.version.table_id]
         op, txn_id = self._op(table, step.version, step.timestamp), txn_of(step.txn)
-        if isinstance(step, CommittedIntent):
+        if step.is_committed:
             self._versions.setdefault(opened.id, []).append(op)
             opened.apply(CommitIntent(txn_id, op.key, op.timestamp, op.value, op.prev_value))
         else:

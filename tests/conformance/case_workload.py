@@ -14,6 +14,7 @@ from tests.conformance.case import Case, NotClaimed
 
 _Write: TypeAlias = dict[str, Any]
 
+_MEMBERS: Final = frozenset({"op", "note", "kind", "partitions"})
 _WRITES: Final = 60
 _KEYS: Final = range(1, 7)
 _CLOSE: Final[_Write] = {"op": "resolve"}
@@ -28,6 +29,8 @@ def expanded(case: Case) -> Iterator[_Write]:
     """
     for write in case.get("writes", ()):
         if write["op"] == "workload":
+            if unknown := write.keys() - _MEMBERS:
+                raise ValueError(f"the cases' reader does not know what {', '.join(sorted(unknown))} says")
             yield from _workload(case, str(write.get("kind", "")))
         else:
             yield write
@@ -36,8 +39,8 @@ def expanded(case: Case) -> Iterator[_Write]:
 def workload_options(case: Case) -> Mapping[str, Any]:
     """What a workload says of its feed, as options of the case: how many partitions its topics have.
 
-    A feed that begins before any row begins without a scan: one would find nothing, and its answer comes last
-    in a run, with all markers behind it.
+    If nothing is written before the feed, it begins without a scan. A scan would find nothing. Its answer
+    would come last in a run, and so would all markers.
     """
     writes = case.get("writes", ())
     workloads = [write for write in writes if write["op"] == "workload"]
@@ -68,7 +71,7 @@ class _Rows:
         types = {column["name"]: str(column["type"]).upper() for column in table["columns"]}
         if len(table["pk"]) != 1 or types[table["pk"][0]] != "INT" or set(types.values()) - {"INT", "STRING"}:
             raise NotClaimed("workloads on tables with such columns are not supported yet")
-        self.table = str(table["name"])
+        self._table = str(table["name"])
         self._key = str(table["pk"][0])
         self._others = {name: type_ for name, type_ in types.items() if name != self._key}
         self._random = random
@@ -78,10 +81,10 @@ class _Rows:
         for name, type_ in self._others.items():
             number = self._random.randrange(_TOTAL) if value is None else value
             row[name] = number if type_ == "INT" else str(number)
-        return {"op": "upsert", "table": self.table, "rows": [row]}
+        return {"op": "upsert", "table": self._table, "rows": [row]}
 
     def delete(self, key: int) -> _Write:
-        return {"op": "delete", "table": self.table, "keys": [[key]]}
+        return {"op": "delete", "table": self._table, "keys": [[key]]}
 
 
 def _random_writes(rows: _Rows, random: Random) -> Iterable[_Write]:

@@ -118,6 +118,7 @@ def _options(**members: Any) -> Change:
         ("cf-resolved-11", _commit_the_second, "all intents are committed"),
         # invariants
         ("cf-resolved-03", _set(invariant="all is well"), "cannot check the invariant 'all is well'"),
+        ("cf-resolved-03", _write(1, speed="high"), "does not know what speed says"),
         ("cf-resolved-03", _write(1, kind="a storm"), "knows no workload 'a storm'"),
         ("cf-resolved-05", _options(diff=False), "KeyError: 'before'"),
         # Avro

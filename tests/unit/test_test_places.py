@@ -23,7 +23,7 @@ SUBJECTS: Final = {
         error_tree exported_names layers names step_codes test_places
     """,
     "a page says what the code does": """
-        contributing_page operations_page page_tables pages_index references bench/benchmarks_page bench/main
+        contributing_page operations_page page_tables pages_index references bench/benchmarks_page
         changefeed/encoding/avro/avro_page changefeed/statement/envelopes_page cli/pages
         examples/connect_page raftlog/page_claims raftlog/page_source raftlog/spec_page serve/serve_page
         subscribe/subscribe_page

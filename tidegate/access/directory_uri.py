@@ -46,7 +46,7 @@ def directory_uri(named: str) -> str:
     ``data`` becomes ``file:///here/data``, and ``s3://bucket/data/`` becomes ``s3a://bucket/data``.
 
     Raises ``SettingsError`` for a scheme that is not in the table, and for a URI that lacks what its scheme
-    needs. It also does for a login, a port (except of HDFS), options, and characters that libraries escape
+    needs. It also raises for a login, a port (except of HDFS), options, and characters that libraries escape
     differently.
     """
     schemed = _SCHEMED.match(named)

@@ -13,6 +13,7 @@ from bench.endtoend import Throughput
 from bench.open_intents import OpenIntents
 from bench.report import Report
 from bench.stages import StageTime
+from tidegate.errors import RetryError
 
 
 def _report() -> Report:
@@ -48,6 +49,26 @@ def test_the_json_holds_what_was_measured_and_nothing_for_the_rest(tmp_path: Pat
     assert stored["open_intents"][0]["with_mib"] == 110.0
     assert stored["marker_lag"] == []
     assert stored["machine"]
+
+
+def test_what_ends_a_measurement_is_told_and_the_next_goes_on() -> None:
+    report, console = _report(), Console(file=StringIO())
+    done: list[str] = []
+
+    def gives_no_answer() -> None:
+        raise RetryError("the broker gives no answer")
+
+    def has_a_defect() -> None:
+        raise ZeroDivisionError("no rows were counted")
+
+    report.measure("idle", gives_no_answer, console)
+    report.measure("wide", has_a_defect, console)
+    report.measure("steps", lambda: done.append("steps"), console)
+    assert report.failures == {
+        "idle": "the broker gives no answer",
+        "wide": "ZeroDivisionError: no rows were counted",
+    }
+    assert done == ["steps"]
 
 
 def test_the_tables_name_what_could_not_be_measured() -> None:

@@ -48,7 +48,7 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(nanos: int) -> str:
-    """Return a duration that is not negative in the largest of s, ms, us and ns that divides it: ``90s``."""
+    """Return a duration in the largest unit that divides it: s, ms, us or ns. It must not be negative."""
     for unit in ("s", "ms", "us"):
         if nanos % _UNITS_NS[unit] == 0:
             return f"{nanos // _UNITS_NS[unit]}{unit}"

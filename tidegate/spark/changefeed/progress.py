@@ -50,7 +50,7 @@ _log = structlog.get_logger("tidegate.spark")
 
 
 class FeedLags(Collector):
-    """How far behind feeds are: worked out when it is asked for, so that it grows while a batch stands still.
+    """The lag of each feed. It is worked out at each scrape, so it grows while a batch stands still.
 
     The thread that runs batches sets ``high_waters`` as a whole. Others read it.
     """
