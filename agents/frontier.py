@@ -17,6 +17,7 @@ import structlog
 from faust.types import TP
 
 from tidegate.changefeed.definition.feed import LIVE, Engine, FeedId, FeedState
+from tidegate.client.feed_faults import FeedFaults
 from tidegate.processor.checkpoint import PartitionProgress, read_report_record
 from tidegate.processor.range_claims import Overlap
 from tidegate.worker.kafka.fetched import FetchedBatch
@@ -25,6 +26,7 @@ from tidegate.worker.kafka.intake import Intake
 from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_records import ends_of, marker_records
+from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.operations.report import FeedReport, OverlapReport
 from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.shell import Shell
@@ -42,6 +44,7 @@ class FrontierPartition:
         self.intake = Intake(self._tp, app.batches, self._take)
         self._routes: CheckpointRoutes[FeedPublisher] = CheckpointRoutes(self._is_unknown)
         self._told: Sequence[Overlap] = ()  # the overlaps that log lines have told of
+        self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self._leaving: set[asyncio.Task[None]] = set()
         self._released = False
         self._opening = guarded_task(self._open(), f"frontier {partition}")
@@ -83,7 +86,7 @@ class FrontierPartition:
             self._leave(self._routes.end(feed_id))
             publisher = None
         if live and publisher is None:
-            self._begin(feed_id)
+            self._begin_contained(feed_id)
         elif not live and (feed.status is not FeedState.PENDING or (feed.defined and not here)):
             self._routes.forget(feed_id)
 
@@ -91,6 +94,15 @@ class FrontierPartition:
         """Whether the feed may still begin here: no state is known of it, and it is no other engine's."""
         feed = self._app.follower.view[feed_id]
         return feed.current_state is None and (feed.defined is None or feed.runs_on(Engine.WORKERS))
+
+    def _begin_contained(self, feed_id: FeedId) -> None:
+        """Begin the publisher of a feed. One that cannot be made is reported, and made with the next record
+        of the feed (U9).
+        """
+        try:
+            self._begin(feed_id)
+        except Exception as error:
+            self._faults.reported(feed_id, error)
 
     def _begin(self, feed_id: FeedId) -> None:
         feed = self._app.follower.view[feed_id]

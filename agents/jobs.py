@@ -17,14 +17,13 @@ from typing import Any, Final, TypeVar
 import structlog
 from faust.types import TP
 
-from tidegate.changefeed.definition.feed import LIVE, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.feed import LIVE, Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.lifecycle.control import Ack, Register, Removed, control_key, read_ack_record
+from tidegate.changefeed.lifecycle.feed_answers import FeedAnswers
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
-    Acknowledgements,
     Announce,
-    Answers,
     Prepare,
     Settled,
     Step,
@@ -37,13 +36,13 @@ from tidegate.changefeed.lifecycle.registration import (
     step_on,
     waiting,
 )
+from tidegate.client.feed_faults import AGAIN_S, FeedFaults
 from tidegate.client.kafka.transaction import Record
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
 from tidegate.delivery.feed_start import sink_gone
 from tidegate.errors import RetryError, StateError
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
-from tidegate.worker.feeds.feed_faults import AGAIN_S, FeedFaults
 from tidegate.worker.feeds.feed_fences import FeedFences
 from tidegate.worker.feeds.feed_preparation import prepared
 from tidegate.worker.feeds.feed_registries import FeedRegistries
@@ -53,6 +52,7 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
 from tidegate.worker.kafka.intake import Intake
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
+from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.shell import Shell
 
@@ -73,7 +73,7 @@ class JobsOwner:
         self._producer = WorkerTransactionalProducer(
             app.settings, f"{app.settings.app_id}-jobs", app.runtime.machine
         )
-        self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
+        self._answers = FeedAnswers()
         self._due: dict[FeedId, float] = {}
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
@@ -81,7 +81,7 @@ class JobsOwner:
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
         self._heirs: set[FeedId] = set()  # feeds that wait until no other feed can write to their topics
         self._fences = FeedFences(app)
-        self._faults = FeedFaults()
+        self._faults = FeedFaults(INCIDENTS.labels("jobs").inc)
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
         self._task = guarded_task(self._work(), "jobs")
@@ -132,7 +132,7 @@ class JobsOwner:
 
     def _take(self, batch: FetchedBatch) -> None:
         for _, ack in own_records(batch, self._read_ack):
-            self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+            self._answers.add(ack)
             self._look_at(ack.feed_id)
             if isinstance(ack, Removed):
                 self._look_at_heirs()
@@ -141,9 +141,6 @@ class JobsOwner:
 
     def _read_ack(self, key: bytes | None, value: bytes) -> Ack:
         return read_ack_record(key, value, self._app.runtime.topology.partitions)
-
-    def _acknowledgements(self, feed_id: FeedId, epoch: FeedEpoch) -> Acknowledgements:
-        return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))
 
     # ---- one step for one feed
 
@@ -157,7 +154,7 @@ class JobsOwner:
                 raise
             failure = self._faults.failure(definition, error)
             if failure is not None:
-                self._acknowledgements(feed_id, definition.epoch).add(failure)
+                self._answers.add(failure)
             self._look_at(feed_id, 0.0 if failure is not None else AGAIN_S)
 
     async def _advance(self, feed_id: FeedId) -> None:
@@ -175,10 +172,7 @@ class JobsOwner:
 
     def _next_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
         partitions = self._app.runtime.topology.partitions
-        return step_on(Engine.WORKERS, feed, partial(self._answers, definition.id), partitions)
-
-    def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
-        return self._acknowledgements(feed_id, epoch).by_partition()
+        return step_on(Engine.WORKERS, feed, self._answers.by_epoch(definition.id), partitions)
 
     async def _do(self, definition: FeedDefinition, step: Step) -> None:
         match step:
@@ -325,7 +319,7 @@ class JobsOwner:
 
     def _forgotten(self, definition: FeedDefinition) -> bool:
         return is_forgotten(
-            self._answers(definition.id, definition.epoch), self._app.runtime.topology.partitions
+            self._answers.of(definition.id, definition.epoch), self._app.runtime.topology.partitions
         )
 
     def _look_at_heirs(self) -> None:

@@ -89,6 +89,18 @@ def test_an_input_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) 
     assert found.what == "1 bytes took 5.0 s of processor time, and 1.0 s are allowed"
 
 
+def test_an_input_that_takes_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(_: bytes) -> object:
+        while True:
+            pass
+
+    monkeypatch.setattr(trial, "_GIVEN_UP", 0.2)
+    found = attempt(Target("endless", lambda _: b"x", take, ()), b"x")
+    assert found is not None
+    assert "1 bytes took more than 0 s of processor time, and were given up" in found.what
+    assert "test_oracles.py:" in found.what
+
+
 def test_an_exception_in_the_step_of_a_partition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     learn = PartitionRows.learn
 

@@ -12,17 +12,19 @@ import pytest
 from tests.hand_log import HandTable, at
 from tests.hostile.growing_inputs import nested_tuples, row_with, snapshot
 from tests.hostile.write_batches import batch, delete_range, set_version
+from tests.unit.changefeed.feeds import FEED, TARGET
 from tidegate.changefeed.definition.definition_size import record_bytes
 from tidegate.changefeed.definition.duration import parse_duration
-from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions, OnOversize
 from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.changefeed.lifecycle.job_records import StateRecord, read_job_record
 from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.changefeed.text.json_text import text_encoder
 from tidegate.changefeed.text.row_bytes import ROW_BYTES_MAX
 from tidegate.changefeed.text.unscaled import DIGITS_MAX, Unscaler
-from tidegate.errors import EncodingError, MalformedEntry, RowError, StatementError
+from tidegate.errors import EncodingError, ForeignRecord, MalformedEntry, RowError, StatementError
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.raftlog.decode import decode_entry
@@ -276,3 +278,17 @@ def test_a_definition_with_half_a_character_is_measured() -> None:
     defined = define_feed("CREATE CHANGEFEED FOR t INTO 'kafka://h:1'", FeedId("f1"), _NOW).definition
     halved = replace(defined, options=replace(defined.options, key_column="\udcff"))
     assert record_bytes(halved) > record_bytes(defined)
+
+
+@pytest.mark.parametrize(("first", "second", "is_read"), [(2**20 - 1, 1, True), (2**20, 1, False)])
+def test_topics_of_a_feed_have_a_bounded_number_of_partitions_together(
+    first: int, second: int, is_read: bool
+) -> None:
+    """A marker has a record for each of them."""
+    targets = replace(TARGET, partitions=first), replace(TARGET, partitions=second)
+    record = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(1), targets)
+    if is_read:
+        assert read_job_record(record.key, record.to_bytes()) == record
+        return
+    with pytest.raises(ForeignRecord, match="more than 1048576 partitions"):
+        read_job_record(record.key, record.to_bytes())

@@ -1,4 +1,4 @@
-"""Steps of the jobs agent that meet an exception nobody foresaw: their feed fails, and nothing else does."""
+"""An exception nobody foresaw in a feed's step or publisher: the feed fails, and nothing else does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import pytest
 from agents.jobs import JobsOwner
 from tests.simulation.judge import read_jobs
 from tests.simulation.plan import PROFILES, RunPlan, draw
-from tests.simulation.run import Run
+from tests.simulation.run import Outcome, Run
 from tidegate.changefeed.definition.feed import LIVE, FeedId, FeedState
 from tidegate.changefeed.lifecycle.control import Activate, Register
+from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.topics import Topics
 
 _ODD: Final = FeedId("feed0")
@@ -54,6 +57,26 @@ def test_a_feed_that_breaks_its_step_fails_and_the_others_run(
     run = Run(_plan())
     outcome = run.run()
     assert calls
+    _require_only_odd_failed(run, outcome)
+
+
+@pytest.mark.slow
+def test_a_feed_whose_frontier_cannot_begin_fails_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = FeedProgress.begin
+
+    def broken(self: FeedProgress, left: FeedView) -> FeedFrontier:
+        if self._definition.id == _ODD:
+            raise ArithmeticError("nobody foresaw this feed")
+        return begin(self, left)
+
+    monkeypatch.setattr(FeedProgress, "begin", broken)
+    run = Run(_plan())
+    _require_only_odd_failed(run, run.run())
+
+
+def _require_only_odd_failed(run: Run, outcome: Outcome) -> None:
     view = read_jobs(run.broker, Topics.of(run.settings).jobs)
     states = {feed_id: feed.current_state for feed_id, feed in view.feeds()}
     odd = states.pop(_ODD)

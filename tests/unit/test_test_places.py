@@ -48,7 +48,7 @@ SUBJECTS: Final = {
     """,
     "what is stored or sent may be damaged or of others, whichever module reads it": """
         cli/records_that_break processor/flipped_bits processor/foreign_records processor/state_digest
-        spark/changefeed/flipped_bits worker/state/damaged_store
+        spark/changefeed/flipped_bits worker/markers/publishers_that_break worker/state/damaged_store
     """,
     "no text of any module shows a secret": "client/hidden_secrets",
     "a feed moves to another epoch, engine or cluster (docs/protocols: hand-over, accept-cluster)": """

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.definition.feed import PARTITIONS_MAX, FeedDefinition, FeedTarget
 from tidegate.changefeed.definition.internal_topics import internal_topic_fault, log_beside
 from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions, OnOversize
 from tidegate.changefeed.definition.table_topics import named_by, table_topic
@@ -120,12 +120,22 @@ def prepare_topics(
         _require_for_feeds(definition, place)
         found = _look(definition, place, own)
         targets = tuple(_prepare(definition, table, place, partitions) for table in step.tables)
+        _require_few_partitions(targets)
         _prepare_marker_topic(definition, targets, place)
         if any(topic is None and name not in place.made for name, topic in found.items()):
             found = _look(definition, place, own)  # somebody was faster
         topics = tuple(topic or place.created(name) for name, topic in found.items())
         place.require()
     return PreparedTopics(targets, topics)
+
+
+def _require_few_partitions(targets: Sequence[FeedTarget]) -> None:
+    count = sum(target.partitions for target in targets)
+    if count > PARTITIONS_MAX:
+        raise FeedError(
+            f"its topics have {count} partitions together, and a marker goes to each: {PARTITIONS_MAX} are "
+            "the most that a feed may have"
+        )
 
 
 def _require_small_rows(definition: FeedDefinition, limit: RecordLimit) -> None:

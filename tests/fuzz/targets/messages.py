@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final, TypeAlias
 
@@ -15,7 +16,7 @@ from tests.fuzz.parts import joined, two
 from tests.fuzz.target import Target
 from tests.hostile.corpus.texts import MESSAGES
 from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
-from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, LASTING, FeedState
 from tidegate.changefeed.lifecycle.control import (
     Ack,
     Activate,
@@ -32,6 +33,9 @@ from tidegate.changefeed.lifecycle.control import (
     read_ack_record,
     read_control_record,
 )
+from tidegate.changefeed.lifecycle.feed_answers import FeedAnswers
+from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
@@ -42,11 +46,14 @@ from tidegate.changefeed.lifecycle.job_records import (
     TakeoverRecord,
     read_job_record,
 )
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
+from tidegate.changefeed.lifecycle.registration import step_on
 from tidegate.errors import ForeignRecord, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import (
+    PartitionProgress,
     checkpoint_key,
     encode_checkpoint,
     read_report_record,
@@ -57,6 +64,7 @@ from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
 from tidegate.ranges.gap import Gap, Lag
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
+from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
 
 _Stored: TypeAlias = tuple[bytes, bytes]
 _AT: Final = Timestamp(1_700_000_000_000_000_000, 3)
@@ -144,6 +152,59 @@ def _read_with(read: Callable[[bytes | None, bytes], object]) -> Callable[[bytes
     return take
 
 
+class _Taker:
+    """Takes checkpoints for the feed, as the publisher of its markers does."""
+
+    def __init__(self) -> None:
+        self.definition = DEFINITION
+        self.frontier: FeedFrontier | None = FeedFrontier([_SPAN], Timestamp(1), 0)
+
+    def apply(self, report: PartitionProgress) -> None:
+        assert self.frontier is not None
+        self.frontier.apply_columns(
+            report.partition, report.offset, report.starts, report.ends, report.resolved
+        )
+
+
+def _delivered(key: bytes | None, value: bytes) -> object:
+    """Read a checkpoint, and give it to a feed behind a healthy one."""
+    report = read_report_record(key, value, _PARTITIONS)
+    taker = _Taker()
+    routes = CheckpointRoutes[_Taker](lambda _: True)
+    routes.begin(taker)
+    routes.deliver([read_report_record(*_REPORTS[0], _PARTITIONS), report])
+    routes.deliver([report])
+    return report, taker.frontier and (taker.frontier.high_water, taker.frontier.due_marker())
+
+
+def _followed(key: bytes | None, value: bytes) -> object:
+    """Read a record of the jobs topic behind healthy ones, and take the next steps of its feed."""
+    record = read_job_record(key, value)
+    view = JobsView()
+    for each in (_JOBS[0], _JOBS[2]):
+        view.apply(each.key, each.to_bytes())
+    feed = view[view.apply(key, value)]
+    definition, state = feed.definition, feed.current_state
+    if definition is not None:
+        for engine in LASTING:
+            step_on(engine, feed, {}, _PARTITIONS)
+        if state is not None and state.start is not None:
+            FeedProgress(definition, state).begin(feed).due_marker()
+    return record
+
+
+def _heard(key: bytes | None, value: bytes) -> object:
+    """Read an answer behind healthy ones, and take the next step of its feed in each of its states."""
+    answers = FeedAnswers()
+    for answer in (_ACKS[0], read_ack_record(key, value, _PARTITIONS)):
+        answers.add(answer)
+    feed = FeedView(defined=DEFINITION)
+    for state in (None, *FeedState):
+        stored = None if state is None else StateRecord(FEED, FIRST_EPOCH, state, _AT, (TARGET,))
+        step_on(DEFINITION.engine, replace(feed, state=stored), answers.by_epoch(FEED), _PARTITIONS)
+    return answers.of(FEED, FIRST_EPOCH)
+
+
 TARGETS: Final = (
     Target(
         "control",
@@ -154,20 +215,20 @@ TARGETS: Final = (
     Target(
         "acks",
         _json_drawn([(ack_key(ack), ack.to_bytes()) for ack in _ACKS]),
-        _read_with(lambda key, value: read_ack_record(key, value, _PARTITIONS)),
+        _read_with(_heard),
         _NAMED,
     ),
     Target(
         "jobs",
         _json_drawn([(record.key, record.to_bytes()) for record in _JOBS]),
-        _read_with(read_job_record),
+        _read_with(_followed),
         _NAMED,
     ),
     Target("handoff", _message_drawn(pb.Exchange, _EXCHANGES), _read_with(read_exchange_record), _NAMED),
     Target(
         "checkpoints",
         _message_drawn(pb.Checkpoint, _REPORTS),
-        _read_with(lambda key, value: read_report_record(key, value, _PARTITIONS)),
+        _read_with(_delivered),
         _NAMED,
     ),
 )

@@ -33,6 +33,8 @@ FeedId = NewType("FeedId", str)
 FeedEpoch = NewType("FeedEpoch", int)
 
 FIRST_EPOCH: Final = FeedEpoch(1)
+#: The most partitions that a feed's topics may have together: a marker has a record for each of them.
+PARTITIONS_MAX: Final = 1_048_576
 _FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Words that are reserved in this grammar and not in SQL.
 _OUR_WORDS: Final = frozenset({"database"})
@@ -262,6 +264,17 @@ class FeedTarget:
             partitions=whole(stored, "partitions", 1, MAX_INT32),
             spans=tuple(_span(*span) for span in items(stored, "spans")),
         )
+
+
+def targets_from_json(stored: Mapping[str, Any]) -> tuple[FeedTarget, ...]:
+    """Read a feed's targets, as ``FeedTarget.from_json`` does.
+
+    Raises ``ValueError`` if their topics have too many partitions: a marker has a record for each.
+    """
+    targets = tuple(FeedTarget.from_json(target) for target in items(stored, "targets"))
+    if sum(target.partitions for target in targets) > PARTITIONS_MAX:
+        raise ValueError(f"topics of more than {PARTITIONS_MAX} partitions")
+    return targets
 
 
 def _span(start: str, end: str) -> Span:

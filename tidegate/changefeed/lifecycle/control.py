@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition import stored_json
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId, FeedTarget, TableName
+from tidegate.changefeed.definition.feed import (
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedTarget,
+    TableName,
+    targets_from_json,
+)
 from tidegate.changefeed.definition.stored_fields import (
     MAX_EPOCH,
     MAX_INT32,
@@ -232,7 +239,7 @@ def _read_activate(stored: dict[str, Any]) -> ControlMessage:
     return Activate(
         definition=FeedDefinition.from_json(stored["definition"]),
         start=parse_decimal(stored["start"]),
-        targets=tuple(FeedTarget.from_json(target) for target in items(stored, "targets")),
+        targets=targets_from_json(stored),
     )
 
 

@@ -35,6 +35,7 @@ from tidegate.changefeed.definition.feed import (
     FeedId,
     FeedState,
     FeedTarget,
+    targets_from_json,
 )
 from tidegate.changefeed.definition.literal_secrets import names_secrets
 from tidegate.changefeed.definition.stored_fields import (
@@ -330,7 +331,7 @@ def _read_state(stored: dict[str, Any]) -> JobRecord:
         epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
         state=FeedState(stored["state"]),
         start=None if start is None else parse_decimal(start),
-        targets=tuple(FeedTarget.from_json(target) for target in items(stored, "targets")),
+        targets=targets_from_json(stored),
         positions=_read_positions(stored["positions"]),
         error=text(stored, "error"),
         sink_cluster=plain_text(stored.get("sink_cluster", ""), "sink_cluster"),
@@ -363,7 +364,7 @@ def _read_takeover(stored: dict[str, Any]) -> JobRecord:
         epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
         start=None if start is None else parse_decimal(start),
         high_water=_read_resolved(stored["high_water"]),
-        targets=tuple(FeedTarget.from_json(target) for target in items(stored, "targets")),
+        targets=targets_from_json(stored),
         sink_cluster=text(stored, "sink_cluster"),
         marked=_read_resolved(stored.get("marked")),
         silent_to=_read_resolved(stored.get("silent_to")),

@@ -31,7 +31,7 @@ forget it (``leave``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -167,19 +167,20 @@ def _rank(ack: Ack) -> int:
             return 4
 
 
-def former_answers(feed: FeedView, answers_of: Callable[[FeedEpoch], Answers]) -> Answers:
+def former_answers(feed: FeedView, answers: Mapping[FeedEpoch, Answers]) -> Answers:
     """Return what partitions answered about the epoch before the definition's, for `next_step`.
 
     Failures in all epochs since the last one with a stored state are among them. Nobody has acted on these
-    yet, since an epoch that never began has not looked at them.
+    yet, since an epoch that never began has not looked at them. ``answers`` has the epochs with answers. A
+    definition may name an epoch far above these, so not every epoch between is looked for.
     """
     if feed.definition is None:
         return _NONE
     last = epoch_before(feed.definition)
     first = last if feed.state is None else min(last, feed.state.epoch)
-    folded = dict(answers_of(last))
-    for epoch in range(first, last):
-        folded |= {ack.partition: ack for ack in answers_of(FeedEpoch(epoch)).values() if failure_of(ack)}
+    folded = dict(answers.get(last, _NONE))
+    for epoch in sorted(epoch for epoch in answers if first <= epoch < last):
+        folded |= {ack.partition: ack for ack in answers[epoch].values() if failure_of(ack)}
     return folded
 
 
@@ -206,18 +207,19 @@ def due_takeover(feed: FeedView, definition: FeedDefinition) -> TakeoverRecord |
 
 
 def step_on(
-    engine: Engine, feed: FeedView, answers_of: Callable[[FeedEpoch], Answers], partition_count: int
+    engine: Engine, feed: FeedView, answers: Mapping[FeedEpoch, Answers], partition_count: int
 ) -> Step:
     """Return what ``engine`` does next about a feed, which may be another engine's by now.
 
-    ``answers_of`` gives what partitions answered about an epoch of the feed. Raises as ``next_step`` does.
+    ``answers`` has what partitions answered, for each epoch of the feed with answers. Raises as ``next_step``
+    does.
     """
     if feed.definition is None:
         return Settled()
     if not feed.runs_on(engine):
-        return leave(feed, answers_of(epoch_before(feed.definition)), partition_count)
-    former = former_answers(feed, answers_of)
-    return next_step(feed, answers_of(feed.definition.epoch), partition_count, former)
+        return leave(feed, answers.get(epoch_before(feed.definition), _NONE), partition_count)
+    former = former_answers(feed, answers)
+    return next_step(feed, answers.get(feed.definition.epoch, _NONE), partition_count, former)
 
 
 def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answers = _NONE) -> Step:

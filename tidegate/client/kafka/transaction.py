@@ -94,8 +94,11 @@ class TransactionalProducer:
         Returns, for each topic and partition, the offset after the last of them. Raises ``DeliveryError``
         when this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
         committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
-        topic refuses a record for good, and can go on.
+        topic refuses a record for good, and can go on. First it aborts a transaction that an exception left
+        open.
         """
+        if self.is_amid:
+            self._abort()
         for attempt in range(_ATTEMPTS_MAX):
             try:
                 ends = self._write(records)
@@ -105,8 +108,7 @@ class TransactionalProducer:
             else:
                 return ends
             _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, cause)
-            self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
-            self.is_amid = False
+            self._abort()
             if self._refusal is not None and not insist:
                 raise self._refusal
         raise DeliveryError(
@@ -192,6 +194,10 @@ class TransactionalProducer:
             # A report came after the fatal error that the client raises here. The next call raises that error
             # again.
             _log.warning("a transaction of %s was not delivered", self._id)
+
+    def _abort(self) -> None:
+        self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
+        self.is_amid = False
 
     def _finish(self) -> None:
         self._insist("commit_transaction", lambda: self._producer.commit_transaction(_CALL_S))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final, TypeVar
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
@@ -26,12 +25,11 @@ from tidegate.changefeed.lifecycle.control import (
     ack_key,
     read_ack,
 )
+from tidegate.changefeed.lifecycle.feed_answers import FeedAnswers
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
-    Acknowledgements,
     Announce,
-    Answers,
     Prepare,
     Settled,
     Step,
@@ -47,11 +45,12 @@ from tidegate.changefeed.lifecycle.registration import (
 )
 from tidegate.changefeed.lifecycle.takeover import awaited
 from tidegate.client.control_acks import AcksUntilNow, read_acks
+from tidegate.client.feed_faults import FeedFaults
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, Record
 from tidegate.delivery.sink_clusters import begun_on
-from tidegate.errors import BrokerUnavailable, RetryError
+from tidegate.errors import BrokerUnavailable, RetryError, StateError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
@@ -102,8 +101,9 @@ class QueryFeeds:
         self._markers = QueryMarkers(
             query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
         )
-        self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
+        self._answers = FeedAnswers()
         self._together = SideBySide("feeds that begin")
+        self._faults = FeedFaults()
         self._claims = RangeClaims()
         self._pauses = Pauses()
         self._postponed = Pauses()  # the pauses of feeds that cannot begin yet
@@ -126,8 +126,8 @@ class QueryFeeds:
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         """Return what partitions have to be told about feeds that begin or end; store what is due meanwhile.
 
-        Raises ``StateError`` for a stored state that no step can have left, and ``RetryError`` when something
-        does not answer.
+        A feed whose stored state no step can have left is stuck: that is logged, and the others go on. Raises
+        ``RetryError`` when something does not answer.
         """
         self._jobs.read()
         feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
@@ -214,6 +214,20 @@ class QueryFeeds:
         again_s = self._postponed.begin(feed_id)
         _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
 
+    def _fail(self, feed_id: FeedId, error: Exception) -> None:
+        """Fail a feed at whose step an exception came that nobody foresaw, with its next step (U7).
+
+        If an exception comes then too, the feed is postponed. Raises ``error`` where the process is at fault.
+        """
+        definition = self._jobs.view[feed_id].definition
+        if definition is None:
+            raise error
+        failure = self._faults.failure(definition, error)
+        if failure is None:
+            self._postponed.begin(feed_id)
+        else:
+            self._answers.add(failure)
+
     def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
         """Store in the feed's state what it waits for.
 
@@ -264,6 +278,11 @@ class QueryFeeds:
                         told[feed_id] = announce
             except RetryError as away:
                 self._postpone(feed_id, away)
+            except StateError as stuck:
+                self._postponed.begin(feed_id)
+                _log.error("feed %s is stuck: %s", feed_id, stuck)
+            except Exception as error:
+                self._fail(feed_id, error)
         self._fence_ended([told[feed_id] for feed_id in feed_ids if feed_id in told])
         going += self._take_over(takeovers)
         started += self._prepared(prepares)
@@ -329,6 +348,8 @@ class QueryFeeds:
                 done[feed_id] = call.result()
             except RetryError as away:
                 self._postpone(feed_id, away)
+            except Exception as error:
+                self._fail(feed_id, error)
         return done
 
     def _step(self, feed: FeedView, definition: FeedDefinition) -> Step:
@@ -337,7 +358,8 @@ class QueryFeeds:
             self._learn_failures(definition)
             if (definition.id, definition.epoch) not in self._learnt:
                 return Settled()
-        return step_on(Engine.SPARK, feed, partial(self._answers, definition.id), self._query.partitions)
+        answers = self._answers.by_epoch(definition.id)
+        return step_on(Engine.SPARK, feed, answers, self._query.partitions)
 
     def _learn_failures(self, definition: FeedDefinition) -> None:
         """Learn, once, whether partitions of workers failed the feed in an earlier epoch (step H4 of
@@ -367,14 +389,9 @@ class QueryFeeds:
         for ack in acks:
             reason = failure_of(ack)
             if reason and ack.feed_id == definition.id and ack.epoch < definition.epoch:
-                self._acknowledgements(ack.feed_id, ack.epoch).add(
-                    Failed(ack.feed_id, ack.epoch, ack.partition, reason)
-                )
+                self._answers.add(Failed(ack.feed_id, ack.epoch, ack.partition, reason))
         del self._unseen[epoch]
         self._learnt.add(epoch)
-
-    def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
-        return self._acknowledgements(feed_id, epoch).by_partition()
 
     def _take_over(self, definitions: Sequence[FeedDefinition]) -> list[FeedId]:
         """Take feeds over from the epochs before: fence their owners, then store where to go on.
@@ -435,15 +452,14 @@ class QueryFeeds:
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
         """Return whether no partition has the ended feed any more, whichever engine ran it."""
-        acks = self._acknowledgements(definition.id, definition.epoch)
         if definition.engine is not Engine.SPARK:
             for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
                 if ack.feed_id == definition.id:
-                    acks.add(ack)
-        return is_forgotten(acks.by_partition(), self._query.partitions)
+                    self._answers.add(ack)
+        return is_forgotten(self._answers.of(definition.id, definition.epoch), self._query.partitions)
 
     def _note(self, ack: Ack) -> None:
-        self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+        self._answers.add(ack)
         feed, reason = self._jobs.view[ack.feed_id], failure_of(ack)
         if reason and feed.defined is not None and not feed.runs_on(Engine.SPARK):
             self._untold.append(Failed(ack.feed_id, ack.epoch, ack.partition, reason))
@@ -454,9 +470,6 @@ class QueryFeeds:
     def _note_position(self, partition: int, next_offset: int) -> None:
         if next_offset >= self._present.get(partition, next_offset + 1):
             del self._present[partition]
-
-    def _acknowledgements(self, feed_id: FeedId, epoch: FeedEpoch) -> Acknowledgements:
-        return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))
 
     def _request(self, body: bytes) -> Record:
         key, value = body[:_KEY_BYTES], body[_KEY_BYTES:]

@@ -15,6 +15,7 @@ from tidegate.changefeed.definition.feed import ENDED, LIVE, Engine, FeedDefinit
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.feed_faults import FeedFaults
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.transaction import GivenUpError, TransactionalProducer
@@ -24,7 +25,7 @@ from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held, held_backfill, require_marker_cluster
-from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
+from tidegate.errors import DeliveryError, FatalError, FeedError, RecordRefused, RetryError
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
@@ -60,6 +61,7 @@ class QueryMarkers:
         self._sinks = sinks
         self._schema_id = schema_id
         self._together = SideBySide("markers of feeds")
+        self._faults = FeedFaults()
         self._markers: dict[FeedId, FeedMarkers] = {}
         #: How many markers were written for feeds, by writers that are closed.
         self._written: Counter[FeedId] = Counter()
@@ -83,7 +85,13 @@ class QueryMarkers:
         opened = {feed_id: call.result() for feed_id, call in opening.items() if call.exception() is None}
         if opened:
             self._begin(opened)
-        require_all(opening)
+        for feed_id, call in opening.items():
+            try:
+                call.result()
+            except (FatalError, RetryError):
+                raise
+            except Exception as error:
+                self._fail(feed_id, self._faults.reported(feed_id, error))
 
     def feeds(self) -> tuple[FeedId, ...]:
         """Return the feeds that have markers here."""
@@ -149,9 +157,7 @@ class QueryMarkers:
         try:
             progress = call.result()
         except (FeedError, RecordRefused) as error:
-            state = self._jobs.view[feed_id].current_state
-            if state is not None:
-                self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
+            self._fail(feed_id, error)
         except DeliveryError as error:
             self._jobs.read_to_end()
             feed = self._jobs.view[feed_id]
@@ -159,10 +165,20 @@ class QueryMarkers:
                 raise
             _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
             self._close(feed_id)
+        except RetryError:
+            raise
+        except Exception as error:
+            self._fail(feed_id, self._faults.reported(feed_id, error))
         else:
             if progress is not None:
                 self._jobs.view.apply(progress.key, progress.to_bytes())
             self._tell_held(feed_id, markers.held)
+
+    def _fail(self, feed_id: FeedId, error: FeedError | RecordRefused) -> None:
+        """Store that the feed has failed. The next ``begin`` closes its markers."""
+        state = self._jobs.view[feed_id].current_state
+        if state is not None:
+            self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
 
     def close(self) -> None:
         """Close the clients of brokers."""
@@ -192,8 +208,15 @@ class QueryMarkers:
             if feed.definition is None or not self._marks(feed):
                 producers.close()
                 continue
-            ends = self._ends(feed.definition, feed.current_state)
-            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
+            try:
+                ends = self._ends(feed.definition, feed.current_state)
+                self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
+            except RetryError:
+                producers.close()
+                raise
+            except Exception as error:
+                producers.close()
+                self._fail(feed_id, self._faults.reported(feed_id, error))
 
     def _open(self, feed: FeedView) -> FeedProducers:
         definition = feed.definition

@@ -144,8 +144,8 @@ class RowProducer:
     def _tell_of_waiting(self) -> None:
         if time.monotonic() > self._tell_at:
             self._tell_at = time.monotonic() + _TELL_AGAIN_S
-            _log.warning(
-                "%d rows wait for %s to acknowledge them, and the batch with them: %s",
+            _log.warning(  # the client counts an error that it has not told yet, such as a refused connection
+                "Up to %d rows wait for %s to acknowledge them, and the batch with them: %s",
                 len(self._producer),
                 self._servers,
                 self._trouble or "it does not answer",

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.errors import FeedError, SchemaRejected
+from tidegate.errors import FeedError
 from tidegate.processor.batch import StepResult
 from tidegate.processor.containment import feed_error
 from tidegate.processor.feeds.framing import frame, schemas_of
@@ -80,12 +80,12 @@ class Framing:
     async def ask(self, wanted: Wanted) -> Answer:
         """Ask the registry for the ids, and wait without limit; cancel the task to give up.
 
-        Returns the ids, or the registry's refusal.
+        Returns the ids, or the registry's refusal. An exception that nobody foresaw is one too (U1).
         """
         try:
             return await self._schema_ids.ids(wanted.url, wanted.feed_id, wanted.schemas)
-        except SchemaRejected as refusal:
-            return refusal
+        except Exception as refusal:
+            return feed_error(refusal)
 
     def settle(self, feed_id: FeedId, answer: Answer, result: StepResult) -> None:
         """Make records of a feed's rows with the ids; or, for an error, fail the feed and drop its rows."""

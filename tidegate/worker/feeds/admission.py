@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.feed_faults import FeedFaults
+from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.process.ending import guarded_task
 
 _FIRST_PAUSE_S: Final = 1.0
@@ -78,12 +80,13 @@ class Questions:
         self._about = about
         self._look_at = look_at
         self._clock = clock
+        self._faults = FeedFaults(INCIDENTS.labels("jobs").inc)
         self._questions: dict[FeedId, _Question] = {}
 
     def verdict(self, feed_id: FeedId, ask: Ask) -> Verdict:
         """Return the last verdict, and begin to ask again if that is due. Never waits.
 
-        An error that ``ask`` raises ends the process.
+        After an exception that ``ask`` raises the feed waits, and is asked about again (U7).
         """
         question = self._questions.setdefault(feed_id, _Question())
         if question.task is not None:
@@ -122,7 +125,10 @@ class Questions:
         self._look_at(feed_id, SILENCE_S)
 
     async def _answer(self, feed_id: FeedId, question: _Question, ask: Ask) -> None:
-        verdict = await ask(question.tell)
+        try:
+            verdict = await ask(question.tell)
+        except Exception as error:
+            verdict = WaitingVerdict(f"{question.waits_for} {self._faults.reported(feed_id, error)}.")
         if isinstance(verdict, WaitingVerdict):
             verdict = WaitingVerdict(f"{verdict.reason} Asked again in {question.pause_s:.0f} s.")
             question.due = self._clock() + question.pause_s

@@ -14,9 +14,11 @@ from typing import Final
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.feed_faults import FeedFaults
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError, SinkNotAllowed
 from tidegate.worker.feeds.admission import LookAt
+from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.ending import guarded_task
 
@@ -35,6 +37,7 @@ class HeldFeeds:
         self._sinks = sinks
         self._live = live
         self._look_at = look_at
+        self._faults = FeedFaults(INCIDENTS.labels("jobs").inc)
         self._sentences: dict[FeedId, tuple[str, str]] = {}  # the feed's stored cluster, and the sentence
         self._task = guarded_task(self._work(), "held feeds")
 
@@ -52,7 +55,16 @@ class HeldFeeds:
     async def _work(self) -> None:
         while True:
             await asyncio.sleep(_EVERY_S)
-            await asyncio.gather(*(self._ask(feed) for feed in self._live()))
+            await asyncio.gather(*(self._ask_contained(feed) for feed in self._live()))
+
+    async def _ask_contained(self, feed: FeedView) -> None:
+        """Ask about a feed. After an exception that nobody foresaw its sentence stays as it is (U7)."""
+        try:
+            await self._ask(feed)
+        except Exception as error:
+            if feed.definition is None:
+                raise
+            self._faults.reported(feed.definition.id, error)
 
     async def _ask(self, feed: FeedView) -> None:
         """Ask the cluster of a feed's sink for its id. Without an answer the sentence stays as it is."""

@@ -27,11 +27,12 @@ from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, SpansRecord, StateRecord
 from tidegate.changefeed.lifecycle.span_progress import SpanProgress
+from tidegate.client.feed_faults import AGAIN_S, FeedFaults
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.back_off import BackOff
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
-from tidegate.errors import DeliveryError, RecordRefused, RetryError
+from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
@@ -40,7 +41,7 @@ from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.early_reports import EarlyReports
 from tidegate.worker.markers.marker_records import MarkerRecords
 from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
-from tidegate.worker.operations.metrics import MARKERS
+from tidegate.worker.operations.metrics import INCIDENTS, MARKERS
 from tidegate.worker.operations.report import FeedReport
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.ending import guarded_task
@@ -50,6 +51,7 @@ from tidegate.worker.process.settings import Settings
 _PROGRESS_S: Final = 1.0  # progress is persisted this often at most while no marker is due
 _SILENCE_S: Final = 3.0  # ``report`` tells of a marker that takes longer
 _SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
+
 
 _log = structlog.get_logger("tidegate.frontier")
 
@@ -99,8 +101,9 @@ class FeedPublisher:
         self._markers_failed = BackOff()
         self._markers_rest_until = 0.0  # time of the loop's clock; 0 while they do not rest
         self._markers_wait = ""  # why the last marker could not be written
-        self._refusal: RecordRefused | None = None  # why no marker can be written any more
+        self._refusal: RecordRefused | FeedError | None = None  # why no marker can be written any more
         self._refusal_told = False
+        self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
@@ -141,7 +144,7 @@ class FeedPublisher:
         )
 
     def _why_markers_wait(self) -> str:
-        if self._marks and not self._markers.ready:
+        if self._marks and not self._markers.ready and self._refusal is None:
             return "what they need is not there yet: the ids of their schemas from the feed's registry"
         silent_s = 0.0 if self._beside is None else self._now() - self._beside_since
         if silent_s >= _SILENCE_S and not self._markers_wait:
@@ -161,16 +164,43 @@ class FeedPublisher:
         try:
             await self._publish_epoch()
         except DeliveryError as error:
-            is_let_go = not await self._follower.read_to_end(self._closing)
-            if not (is_let_go or self._is_over):
-                raise
-            # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
-            # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
-            _log.info(
-                "this worker writes no more markers of the feed: it has ended, or another owner has it",
-                feed=self.definition.id,
-                cause=str(error),
-            )
+            await self._let_go_or_raise(error)
+        except Exception as error:
+            await self._break(error)
+
+    async def _break(self, error: Exception) -> None:
+        """Have the feed fail after an exception that nobody foresaw, and write nothing more of it (U9).
+
+        Raises ``error`` where the process is at fault.
+        """
+        self._refuse(error)
+        while not self._closing.is_set():
+            try:
+                await self._tell_refusal()
+            except DeliveryError as fenced:
+                await self._let_go_or_raise(fenced)
+                return
+            except Exception as again:
+                self._faults.reported(self.definition.id, again)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), AGAIN_S)
+            else:
+                await self._closing.wait()
+        if self._beside is not None:
+            await self._beside
+
+    async def _let_go_or_raise(self, error: DeliveryError) -> None:
+        """Return where this owner need not write any more. Raises ``error`` otherwise."""
+        is_let_go = not await self._follower.read_to_end(self._closing)
+        if not (is_let_go or self._is_over):
+            raise error
+        # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
+        # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
+        _log.info(
+            "this worker writes no more markers of the feed: it has ended, or another owner has it",
+            feed=self.definition.id,
+            cause=str(error),
+        )
 
     async def _publish_epoch(self) -> None:
         await self._in_thread(self._producer.open)
@@ -200,7 +230,10 @@ class FeedPublisher:
     async def _prepare(self) -> None:
         """Get what markers need. This runs beside the progress, which does not wait for it."""
         if self._marks:
-            await self._markers.prepare()
+            try:
+                await self._markers.prepare()
+            except Exception as error:
+                self._refuse(error)
             self._news.set()
 
     def _begin(self) -> FeedFrontier:
@@ -216,8 +249,7 @@ class FeedPublisher:
         return self.frontier
 
     async def _advance(self, frontier: FeedFrontier) -> None:
-        if self._refusal is not None and not self._refusal_told:
-            await self._tell_refusal(self._refusal)
+        await self._tell_refusal()
         if self._now() >= self._markers_rest_until:
             self._markers_rest_until = 0.0
         if self._marks and not self._writer.is_open and self._may_begin:
@@ -262,8 +294,12 @@ class FeedPublisher:
         self._beside = guarded_task(self._work_beside(work), f"sink of {self.definition.id}")
 
     async def _work_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        with contextlib.suppress(GivenUpError):
+        try:
             await work
+        except GivenUpError:
+            pass
+        except Exception as error:
+            self._refuse(error)
         self._beside = None
         self._news.set()
 
@@ -330,6 +366,11 @@ class FeedPublisher:
             self._refusal, self._markers_wait = error, str(error)
             self._news.set()
             return False
+        except (GivenUpError, DeliveryError):
+            raise
+        except Exception as error:
+            self._refuse(error)
+            return False
         self._markers_failed.succeeded()
         self._markers_wait = ""
         MARKERS.labels(self.definition.id).inc()
@@ -341,8 +382,25 @@ class FeedPublisher:
         self._markers_wait = str(error)
         _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
 
-    async def _tell_refusal(self, refusal: RecordRefused) -> None:
-        """Have the jobs agent fail the feed, as a log partition does: step R7. A fenced owner cannot."""
+    def _refuse(self, error: Exception) -> None:
+        """Write no marker any more, after an exception that nobody foresaw. The feed fails with it (U9).
+
+        Raises ``error`` where the process is at fault, as for a full disk.
+        """
+        if isinstance(error, DeliveryError):
+            raise error
+        self._refusal = self._faults.reported(self.definition.id, error)
+        self._markers_wait = str(self._refusal)
+        self._news.set()
+
+    async def _tell_refusal(self) -> None:
+        """Have the jobs agent fail the feed if no marker can be written any more, as a log partition does.
+
+        This is step R7. A fenced owner cannot do it. Does nothing if that is told.
+        """
+        refusal = self._refusal
+        if refusal is None or self._refusal_told:
+            return
         _log.error(
             "no marker of the feed can be written, so it fails", feed=self.definition.id, cause=str(refusal)
         )

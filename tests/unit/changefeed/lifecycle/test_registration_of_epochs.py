@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations
+from time import process_time
 
 import pytest
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET
 from tests.unit.changefeed.lifecycle.hand_cluster import ACTIVE, PENDING, by_partition, folded, registered
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedState
+from tidegate.changefeed.definition.stored_fields import MAX_EPOCH
 from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Register, Registered, Remove, Removed
 from tidegate.changefeed.lifecycle.job_records import DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -74,17 +75,17 @@ def test_the_engine_that_has_a_feed_takes_it_over_and_every_other_one_has_it_for
     old = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(9), (TARGET,))
     second = replace(DEFINITION, epoch=FeedEpoch(2), engine=Engine.SPARK)
     feed = FeedView(defined=second, state=old)
-    assert step_on(Engine.SPARK, feed, lambda _: {}, 1) == TakeOver()
-    assert step_on(Engine.WORKERS, feed, lambda _: {}, 1) == Settled(), "it is not taken over yet"
+    assert step_on(Engine.SPARK, feed, {}, 1) == TakeOver()
+    assert step_on(Engine.WORKERS, feed, {}, 1) == Settled(), "it is not taken over yet"
     taken = due_takeover(feed, second)
     assert taken == takeover(second, old, None, None)
     feed = replace(feed, takeover=taken)
     assert due_takeover(feed, second) is None, "it is taken over"
     assert due_takeover(feed, replace(second, epoch=FeedEpoch(3))) is None, "it was moved on meanwhile"
     remove = Announce(Remove(FEED, FIRST_EPOCH), (0,))
-    assert step_on(Engine.WORKERS, feed, lambda _: {}, 1) == remove
+    assert step_on(Engine.WORKERS, feed, {}, 1) == remove
     forgotten = by_partition(Removed(FEED, FIRST_EPOCH, 0))
-    assert step_on(Engine.WORKERS, feed, lambda _: forgotten, 1) == Settled()
+    assert step_on(Engine.WORKERS, feed, {FIRST_EPOCH: forgotten}, 1) == Settled()
 
 
 def test_a_feed_is_forgotten_once_every_partition_has_said_so() -> None:
@@ -130,15 +131,20 @@ def test_failures_count_of_every_epoch_since_the_one_that_ran_and_of_none_before
         FeedEpoch(1): {0: Failed(FEED, FeedEpoch(1), 0, "of the first")},
         FeedEpoch(2): {1: Removed(FEED, FeedEpoch(2), 1)},
     }
-
-    def answers_of(epoch: FeedEpoch) -> Mapping[int, Ack]:
-        return answers.get(epoch, {})
-
     feed = replace(_moved(), defined=replace(DEFINITION, epoch=FeedEpoch(3)))
-    assert former_answers(feed, answers_of) == answers[FeedEpoch(2)] | answers[FeedEpoch(1)]
+    assert former_answers(feed, answers) == answers[FeedEpoch(2)] | answers[FeedEpoch(1)]
     ran = StateRecord(FEED, FeedEpoch(2), FeedState.RUNNING, Timestamp(9), (TARGET,))
-    assert former_answers(replace(feed, state=ran), answers_of) == answers[FeedEpoch(2)]
-    assert former_answers(FeedView(), answers_of) == {}
+    assert former_answers(replace(feed, state=ran), answers) == answers[FeedEpoch(2)]
+    assert former_answers(FeedView(), answers) == {}
+
+
+def test_a_definition_of_an_epoch_far_above_the_others_is_looked_at_at_once() -> None:
+    """Each epoch between was looked for: that of 2^32 - 1 held the jobs agent for hours."""
+    feed = replace(_moved(), defined=replace(DEFINITION, epoch=FeedEpoch(MAX_EPOCH)))
+    failed: dict[int, Ack] = {0: Failed(FEED, FIRST_EPOCH, 0, "of the first")}
+    began = process_time()
+    assert former_answers(feed, {FIRST_EPOCH: failed, FeedEpoch(MAX_EPOCH): {}}) == failed
+    assert process_time() - began < 1
 
 
 def test_a_feed_that_came_back_and_was_dropped_before_it_was_taken_over_is_fenced() -> None:

@@ -35,13 +35,14 @@ from tidegate.changefeed.lifecycle.control import (
 )
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
-from tidegate.changefeed.lifecycle.registration import StoreState
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Step, StoreState
 from tidegate.client.control_acks import read_acks
 from tidegate.client.foreign_records import passed_over
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
-from tidegate.errors import DeliveryError
+from tidegate.errors import DeliveryError, StateError
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import PartitionProgress, encode_checkpoint
@@ -318,6 +319,65 @@ def test_whoever_wrote_markers_is_fenced_when_partitions_are_told_to_forget_a_fe
         assert (message, partitions) == (Remove(feed.feed_id, definition.epoch), (0,))
         with pytest.raises(DeliveryError):
             owner.commit([Record(topics.jobs, 0, b"feed", b"")])
+
+
+def _home(broker: KafkaBroker, name: str) -> FeedDefinition:
+    """A new feed whose sink is the query's own cluster."""
+    feed = activation(
+        [HandTable.of(104, "plain").descriptor],
+        replace(WITH_MARKERS, topic_prefix=f"{name}-"),
+        feed_id=name,
+        sink_uri=f"kafka://{broker.bootstrap}",
+    )
+    return _at(feed, 1, Engine.SPARK)
+
+
+@pytest.mark.parametrize("often", [1, 99])
+def test_a_feed_whose_step_meets_an_exception_that_nobody_foresaw_fails_and_no_other(
+    broker: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch, often: int
+) -> None:
+    """If its failure meets one too, it is left alone for a while."""
+    odd, healthy = _home(broker, "odd"), _home(broker, "healthy")
+    _write(broker, topics, [DefinitionRecord(odd), DefinitionRecord(healthy)])
+    step = QueryFeeds._step
+    calls: list[FeedDefinition] = []
+
+    def breaks(self: QueryFeeds, feed: FeedView, definition: FeedDefinition) -> Step:
+        if definition.id == odd.id and len(calls) < often:
+            calls.append(definition)
+            raise ArithmeticError("an odd definition")
+        return step(self, feed, definition)
+
+    monkeypatch.setattr(QueryFeeds, "_step", breaks)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        for _ in range(5):
+            announced = {message.feed_id for message, _ in feeds.announcements()}
+            assert healthy.id in announced
+        state = feeds._jobs.view[odd.id].current_state
+    if often > 1:
+        assert len(calls) == 2
+        return
+    assert state is not None
+    assert state.state is FeedState.FAILED
+    assert "ArithmeticError (test_query_feeds.py" in state.error
+
+
+def test_a_feed_in_a_state_that_no_step_leaves_is_stuck_alone(
+    broker: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd, healthy = _home(broker, "odd"), _home(broker, "healthy")
+    _write(broker, topics, [DefinitionRecord(odd), DefinitionRecord(healthy)])
+    step = QueryFeeds._step
+
+    def stuck(self: QueryFeeds, feed: FeedView, definition: FeedDefinition) -> Step:
+        if definition.id == odd.id:
+            raise StateError("its state has no start")
+        return step(self, feed, definition)
+
+    monkeypatch.setattr(QueryFeeds, "_step", stuck)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        assert {message.feed_id for message, _ in feeds.announcements()} == {healthy.id}
+    assert "feed odd is stuck: its state has no start" in caplog.text
 
 
 def _checkpoint(partition: int, at_s: int, *ranges: tuple[int, int, bytes, bytes, int]) -> Answer:

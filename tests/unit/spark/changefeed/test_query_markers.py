@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,10 @@ from stack.kafka import KafkaBroker
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedId, FeedState
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, ProgressRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
@@ -140,3 +142,56 @@ def test_a_query_that_is_fenced_ends_whatever_else_it_waits_for(
         pytest.raises(DeliveryError),
     ):
         markers.publish()
+
+
+def _state(broker: KafkaBroker, topics: Topics, name: str) -> StateRecord:
+    view = Jobs(KafkaConnection(broker.bootstrap), topics.app_id).view()
+    state = view[FeedId(name)].current_state
+    assert state is not None
+    return state
+
+
+def test_an_exception_that_nobody_foresaw_fails_its_feed_and_no_other(
+    broker: KafkaBroker, topics: Topics, markers: QueryMarkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = FeedMarkers.publish
+
+    def odd(self: FeedMarkers) -> ProgressRecord | None:
+        if self._definition.id == FeedId("first"):
+            raise ArithmeticError("an odd target")
+        return publish(self)
+
+    monkeypatch.setattr(FeedMarkers, "publish", odd)
+    markers.publish()
+    failed = _state(broker, topics, "first")
+    assert failed.state is FeedState.FAILED
+    assert "ArithmeticError (test_query_markers.py" in failed.error
+    assert markers.written() == dict.fromkeys(map(FeedId, ("second", "third")), 1)
+    markers.begin([])
+    assert set(markers.feeds()) == {FeedId("second"), FeedId("third")}
+
+
+@pytest.mark.parametrize("step", ["_open", "_ends"])
+def test_markers_that_cannot_begin_fail_their_feed_and_no_other(
+    broker: KafkaBroker,
+    topics: Topics,
+    markers: QueryMarkers,
+    running: Sequence[Activate],
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    for feed in running:
+        markers._close(feed.feed_id)
+    original = getattr(QueryMarkers, step)
+
+    def odd(self: QueryMarkers, subject: Any, *others: Any) -> Any:
+        definition = subject.definition if isinstance(subject, FeedView) else subject
+        assert isinstance(definition, FeedDefinition)
+        if definition.id == FeedId("first"):
+            raise ArithmeticError("an odd state")
+        return original(self, subject, *others)
+
+    monkeypatch.setattr(QueryMarkers, step, odd)
+    markers.begin([feed.feed_id for feed in running])
+    assert set(markers.feeds()) == {FeedId("second"), FeedId("third")}
+    assert _state(broker, topics, "first").state is FeedState.FAILED

@@ -85,7 +85,11 @@ def test_a_sink_that_does_not_answer_is_told_of_while_it_is_waited_for(
     while not caplog.messages and time.monotonic() < deadline:
         time.sleep(0.05)
     assert waiting.is_alive()
-    assert re.match(r"3 rows wait for 127\.0\.0\.1:1 to acknowledge them.*: .*Connect", caplog.messages[0])
+    told = re.match(
+        r"Up to (\d+) rows wait for 127\.0\.0\.1:1 to acknowledge them.*: .*Connect", caplog.messages[0]
+    )
+    assert told is not None, caplog.messages[0]
+    assert int(told[1]) >= 3
 
 
 def test_a_sink_that_acknowledges_nothing_for_long_has_stalled() -> None:

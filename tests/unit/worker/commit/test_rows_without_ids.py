@@ -36,8 +36,11 @@ from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_store import HandSink, HandStore
 from tidegate.changefeed.definition.feed import FeedEpoch
 from tidegate.changefeed.lifecycle.control import Failed
+from tidegate.errors import FeedError
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
-from tidegate.worker.commit.framing import Wanted
+from tidegate.worker.commit.framing import Framing, Wanted
 from tidegate.worker.kafka.fetched import FetchedBatch
 
 _OTHER: Final = HandTable.of(105, "other")
@@ -364,3 +367,18 @@ def _uncovered(sink: HandSink, store: HandStore) -> list[tuple[str, int]]:
         if at(second) <= one.resolved
     }
     return sorted((topic, second) for topic, second in promised if (topic, at(second).wall_ms) not in written)
+
+
+def test_an_answer_of_a_registry_that_nobody_foresaw_fails_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ids(*_: object) -> None:
+        raise RecursionError("an odd answer")
+
+    async def scenario() -> None:
+        registry = HandIds()
+        monkeypatch.setattr(registry, "ids", ids)
+        framing = Framing(PartitionProcessor(0, 1, ProcessorConfig()), registry)
+        answer = await framing.ask(Wanted(SCHEMED.feed_id, FeedEpoch(1), REGISTRY, [KEY]))
+        assert isinstance(answer, FeedError)
+        assert "RecursionError (test_rows_without_ids.py" in str(answer)
+
+    run(scenario)

@@ -161,3 +161,22 @@ def test_nothing_is_asked_after_the_end() -> None:
         assert len(bench.answers[_FEED]) == len(bench.answers[_OTHER]) == 1
 
     _run(scenario)
+
+
+def test_after_an_exception_that_nobody_foresaw_a_feed_waits_and_is_asked_about_again() -> None:
+    async def scenario(bench: _Bench) -> None:
+        async def ask(_: Tell) -> Verdict:
+            raise ArithmeticError("an odd answer")
+
+        bench.questions.verdict(_FEED, ask)
+        while (_FEED, 0.0) not in bench.looks:  # noqa: ASYNC110 - a task works meanwhile
+            await asyncio.sleep(0)
+        verdict = bench.questions.verdict(_FEED, ask)
+        assert isinstance(verdict, WaitingVerdict)
+        assert "ArithmeticError (test_admission.py" in verdict.reason
+        assert "Asked again in" in verdict.reason
+        bench.now += 1_000
+        bench.answers[_FEED] = [Admitted()]
+        assert isinstance(await bench.answered(), Admitted)
+
+    _run(scenario)

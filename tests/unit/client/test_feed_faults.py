@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.lifecycle.control import Failed
-from tidegate.errors import SettingsError
-from tidegate.worker.feeds.feed_faults import FeedFaults
+from tidegate.client.feed_faults import FeedFaults
+from tidegate.errors import RetryError, SettingsError
 from tidegate.worker.kafka.clients import opened
 
 _FEED = activation([HandTable.of(104, "plain").descriptor]).definition
@@ -34,6 +34,10 @@ def test_an_entry_that_no_client_can_be_opened_with_fails_no_feed() -> None:
     ) as met:
         opened(client, "a:1")
     assert FeedFaults().failure(_FEED, met.value) is None
+
+
+def test_a_server_that_does_not_answer_fails_no_feed() -> None:
+    assert FeedFaults().failure(_FEED, RetryError("a broker is away")) is None
 
 
 def test_an_error_of_the_process_is_no_feeds() -> None:

@@ -1,0 +1,145 @@
+"""An exception that nobody foresaw in a feed's publisher fails the feed (U9 of docs/security.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.unit.client.topics import create_topic
+from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
+from tidegate.changefeed.lifecycle.control import NO_PARTITION, Ack, Failed
+from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.client.control_acks import read_acks
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import Record
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
+from tidegate.worker.markers import feed_publisher
+from tidegate.worker.process import ending
+
+pytestmark = pytest.mark.broker
+
+
+class Odd(Held):
+    """Markers of a feed whose data nobody foresaw."""
+
+    def __init__(self, topic: str, breaks: str) -> None:
+        super().__init__(topic)
+        self._breaks = breaks
+        if breaks != "prepare":
+            self.prepared.set()
+
+    async def prepare(self) -> None:
+        if self._breaks == "prepare":
+            raise ArithmeticError("an odd answer of the registry")
+
+    async def of(self, marker: ResolvedTimestamp) -> list[Record]:
+        if self._breaks == "of":
+            raise ArithmeticError("an odd target")
+        odd: Any = object()  # the client raises for it amid the transaction
+        return [Record(self._topic, 0, None, b"first"), Record(self._topic, 0, None, odd)]
+
+
+class Answered(Publishing):
+    """A publishing whose answers to the jobs agent can be read."""
+
+    def __init__(self, broker: KafkaBroker, prefix: str, threads: ThreadPoolExecutor) -> None:
+        super().__init__(broker, prefix, threads)
+        self._acks = Topics.of(self.settings).control_acks
+        create_topic(broker.bootstrap, self._acks)
+
+    def answers(self) -> list[Ack]:
+        return list(read_acks(KafkaConnection(self.settings.bootstrap_servers), self._acks, 1))
+
+    def failure(self) -> Failed:
+        (answer,) = self.answers()
+        assert isinstance(answer, Failed)
+        assert answer.partition == NO_PARTITION
+        return answer
+
+
+@pytest.fixture
+def publishing(broker: KafkaBroker, topic_prefix: str) -> Iterator[Answered]:
+    with ThreadPoolExecutor(2) as threads:
+        yield Answered(broker, topic_prefix, threads)
+
+
+@pytest.fixture(autouse=True)
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process may end in these tests."""
+    ends: list[BaseException] = []
+    monkeypatch.setattr(ending, "end_process", ends.append)
+    yield
+    assert ends == []
+
+
+@pytest.mark.parametrize(
+    ("breaks", "said"),
+    [
+        ("prepare", "ArithmeticError (test_publishers_that_break.py"),
+        ("of", "ArithmeticError (test_publishers_that_break.py"),
+        ("write", "TypeError (transaction.py"),
+    ],
+)
+def test_markers_that_cannot_be_made_fail_their_feed_once_and_progress_goes_on(
+    publishing: Answered, breaks: str, said: str
+) -> None:
+    async def main() -> None:
+        async with publishing.publisher(Odd(publishing.topic, breaks)) as (publisher, follower):
+            publisher.apply(checkpoint(10))
+            await until(lambda: bool(publishing.answers()))
+            publisher.apply(checkpoint(20))
+            await until(lambda: follower.view[FEED.feed_id].high_water == Timestamp(20))
+            report = publisher.report()
+            assert report is not None
+            assert said in report.markers_wait
+
+    asyncio.run(main())
+    assert said in publishing.failure().reason
+    assert publishing.written() == []
+
+
+def test_a_frontier_that_cannot_begin_fails_its_feed(
+    publishing: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(*_: object) -> None:
+        raise ArithmeticError("an odd record of spans")
+
+    monkeypatch.setattr(FeedProgress, "begin", begin)
+
+    async def main() -> None:
+        async with publishing.publisher(Held(publishing.topic)):
+            await until(lambda: bool(publishing.answers()))
+
+    asyncio.run(main())
+    assert "ArithmeticError (test_publishers_that_break.py" in publishing.failure().reason
+
+
+def test_a_failure_that_cannot_be_told_is_told_again(
+    publishing: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_publisher, "AGAIN_S", 0.01)
+    commit, calls = WorkerTransactionalProducer.commit, []
+
+    def odd(self: WorkerTransactionalProducer, records: Any, **options: Any) -> Any:
+        calls.append(records)
+        if len(calls) < 3:
+            raise ArithmeticError("an odd commit")
+        return commit(self, records, **options)
+
+    monkeypatch.setattr(WorkerTransactionalProducer, "commit", odd)
+
+    async def main() -> None:
+        async with publishing.publisher(Held(publishing.topic)) as (publisher, _):
+            publisher.apply(checkpoint(10))
+            await until(lambda: bool(publishing.answers()))
+
+    asyncio.run(main())
+    assert "an odd commit" in publishing.failure().reason
+    assert len(calls) == 3

@@ -1,0 +1,33 @@
+"""What log partitions have answered about feeds, for the jobs agent, and for the driver of a query."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
+from tidegate.changefeed.lifecycle.control import Ack
+from tidegate.changefeed.lifecycle.registration import Acknowledgements, Answers
+
+
+class FeedAnswers:
+    """The answers about all feeds, by feed and epoch.
+
+    Only epochs with answers are held, and only these are looked through: a definition may name any epoch.
+    """
+
+    def __init__(self) -> None:
+        self._feeds: defaultdict[FeedId, dict[FeedEpoch, Acknowledgements]] = defaultdict(dict)
+
+    def add(self, ack: Ack) -> None:
+        """Take in one answer. It never replaces a later one (``Acknowledgements``)."""
+        self._feeds[ack.feed_id].setdefault(ack.epoch, Acknowledgements(ack.epoch)).add(ack)
+
+    def of(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
+        """Return the last answer of each log partition about an epoch of a feed."""
+        return self.by_epoch(feed_id).get(epoch, {})
+
+    def by_epoch(self, feed_id: FeedId) -> Mapping[FeedEpoch, Answers]:
+        """Return the same for each epoch of the feed that has answers."""
+        epochs = self._feeds.get(feed_id, {})
+        return {epoch: answers.by_partition() for epoch, answers in epochs.items()}
