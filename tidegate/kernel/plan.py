@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import pack
 from typing import Final, NamedTuple
 
+from tidegate.changefeed.encoding.avro.body import stamp_bytes
 from tidegate.changefeed.encoding.json.metadata import wall_ms_text, wall_ns_text
-from tidegate.changefeed.encoding.json.template import KEY, MemberText, literals
+from tidegate.changefeed.encoding.json.template import KEY, UPDATED, MemberText, literals
 from tidegate.changefeed.encoding.row_templates import (
     Body,
     DatumPlace,
@@ -57,11 +58,11 @@ _NUMBERS: Final = {
     Kind.ENUM: 19,
     Kind.ARRAY: 20,
 }
-#: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON, or the time of a live row,
-#: which is its version's own.
+#: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON, or the time of the row, which
+#: is its version's own. The time of a scan is the same for all of its rows.
 _JSON: Final = 0
 _AVRO: Final = 4
-_STAMPS: Final = {Stamp.DECIMAL: 5, Stamp.WALL_NS: 6}
+_STAMPS: Final = {Stamp.DECIMAL: 5, Stamp.WALL_NS: 6, Stamp.MVCC: 5}
 _TIMES: Final[dict[object, int]] = {Timestamp.decimal: 1, wall_ns_text: 2, wall_ms_text: 3}
 #: The templates of `RowTemplates` that each encoder has are its first fields.
 _VALUES: Final = 4
@@ -123,13 +124,13 @@ def _table(table: TablePlan, lanes: list[LaneOf]) -> bytes:
 
 
 def _version(version: VersionPlan, lanes: list[LaneOf]) -> bytes:
-    modified = _numbers(*version.table.modified)
+    since = _numbers(*version.since)
     try:
         found = _rows(version, len(lanes))
     except _Unknown:
-        return modified + _numbers(0)
+        return since + _numbers(0)
     lanes += map(_lane_of, version.lanes or ())
-    return modified + _numbers(1) + found
+    return since + _numbers(1) + found
 
 
 def _lane_of(lane: LanePlan) -> LaneOf:
@@ -214,7 +215,7 @@ def _lane(lane: LanePlan, layout: RowLayout, number: int) -> bytes:
     return b"".join(
         (
             _numbers(number, *lane.start, lane.to.partitions, limit, templates.tombstones),
-            *(_template(filling, layout) for filling in templates[:_VALUES]),
+            *(_template(filling, layout, lane.scanned_at) for filling in templates[:_VALUES]),
             _replaced(templates, layout),
         )
     )
@@ -225,13 +226,13 @@ def _replaced(templates: RowTemplates, layout: RowLayout) -> bytes:
         return _numbers(0)
     if not layout.in_rows:
         raise _Unknown  # Python takes a row without columns for none
-    return _numbers(1) + b"".join(_template(filling, layout) for filling in templates.replaced)
+    return _numbers(1) + b"".join(_template(filling, layout, None) for filling in templates.replaced)
 
 
-def _template(template: Filling | Body, layout: RowLayout) -> bytes:
+def _template(template: Filling | Body, layout: RowLayout, scanned_at: Timestamp | None) -> bytes:
     slots: list[bytes] = []
     before = b""
-    for piece in _pieces(template):
+    for piece in _pieces(template, scanned_at):
         if isinstance(piece, bytes):
             before += piece
         else:
@@ -240,19 +241,28 @@ def _template(template: Filling | Body, layout: RowLayout) -> bytes:
     return _list(slots) + _bytes(before)
 
 
-def _pieces(template: Filling | Body) -> Iterator[bytes | _Placed | DatumPlace | Stamp]:
+def _pieces(
+    template: Filling | Body, scanned_at: Timestamp | None
+) -> Iterator[bytes | _Placed | DatumPlace | Stamp]:
     """Yield what is the same for every row, and the slots between.
 
-    A slot that has templates of its own is taken apart: its slots are positions among the key's datums.
+    A slot that has templates of its own is taken apart: its slots are positions among the key's datums. The
+    time of a scan is the same for every row.
     """
     if isinstance(template, Body):
-        yield from template.pieces
+        for piece in template.pieces:
+            if isinstance(piece, Stamp) and piece is not Stamp.MVCC and scanned_at is not None:
+                yield stamp_bytes(piece, scanned_at)
+            else:
+                yield piece
         return
     *before, last = map(utf8, literals(template.member))
     for literal, slot in zip(before, template.member.slots, strict=True):
         yield literal
         if slot.position == KEY and isinstance(slot.text, MemberText):
-            yield from _pieces(Filling(slot.text.member, (RowPart.KEY,)))
+            yield from _pieces(Filling(slot.text.member, (RowPart.KEY,)), scanned_at)
+        elif slot.position == UPDATED and scanned_at is not None:
+            yield utf8(slot.text(scanned_at))
         else:
             yield _Placed(slot, template.parts)
     yield last

@@ -43,7 +43,10 @@ class Deliveries:
             self._state.raise_high(max(version.timestamp for version in shared))
         if parted:
             self._emit_parted(shared, parted, result)
-        elif shared:
+            return
+        if self._kernel is not None:
+            self._kernel.of_feeds.release()
+        if shared:
             self._emit_shared(shared, result)
 
     def _emit_shared(self, versions: list[Version], result: StepResult) -> None:
@@ -167,11 +170,17 @@ class Deliveries:
         versions, scanned_at = delivery
         if feed.scans_only and scanned_at is None:
             return
-        if scanned_at is not None or taken is None or self._kernel is None or feed.emitter is None:
-            self._deliver_by_python(feed, delivery, known, result)
+        emitted = None
+        if self._kernel is not None and feed.emitter is not None:
+            emitted = (
+                self._kernel.emit_some(feed, taken, versions)
+                if scanned_at is None
+                else self._kernel.emit_scanned(feed, versions, scanned_at)
+            )
+        by_python = partial(self._deliver_by_python, feed, delivery, known, result)
+        if emitted is None:
+            by_python()
         else:
-            emitted = self._kernel.emit_some(feed, taken, versions)
-            by_python = partial(self._deliver_by_python, feed, delivery, known, result)
             self._put_or_compare(emitted, by_python, result)
 
     def _deliver_by_python(

@@ -70,6 +70,14 @@ class Catalog:
         single = self._single.get(table_id)
         if single is not None and single[0] <= timestamp:
             return single[1]
+        governing = self.version_at(table_id, timestamp)
+        codec = self._codec(governing)
+        if len(self._known(table_id)) == 1:
+            self._single[table_id] = (governing.modified, codec)
+        return codec
+
+    def version_at(self, table_id: int, timestamp: Timestamp) -> TableDescriptor:
+        """Return the version that governs rows written at ``timestamp``. Raises `UnknownTable`."""
         versions = self._known(table_id)
         at = bisect_right(self._modified[table_id], timestamp)
         if at == 0:
@@ -77,10 +85,7 @@ class Catalog:
                 f"no descriptor of table {table_id} is valid at {timestamp}: the oldest known one begins at "
                 f"{versions[0].modified}"
             )
-        codec = self._codec(versions[at - 1])
-        if len(versions) == 1:
-            self._single[table_id] = (versions[0].modified, codec)
-        return codec
+        return versions[at - 1]
 
     def latest(self, table_id: int) -> TableCodec:
         """Return the codec of the newest known version. Raises as `at` does."""

@@ -6,17 +6,18 @@ bring is random: both processors are given the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
 from tests.hand_log import at
-from tests.unit.kernel.histories import Lockstep, feed_on
+from tests.unit.kernel.histories import Lockstep, Table, damaged, feed_on
 from tests.unit.kernel.log_histories import Source
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Activate
-from tidegate.hlc import ZERO
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import StepResult
@@ -24,6 +25,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import KeyValue
 from tidegate.raftlog.request import Scan
+from tidegate.rows.value_frame import CHECKSUM_SIZE, seal
 from tidegate.spans import Span
 
 _FEEDS: Final = 4
@@ -36,6 +38,7 @@ class GapLockstep(Lockstep):
         super().__init__(mode)
         self._python = PartitionProcessor(0, 1, ProcessorConfig(detachable=True, kernel=None))
         self._native = PartitionProcessor(0, 1, ProcessorConfig(detachable=True, kernel=kernels_for(mode)))
+        _write_few(self._native)
         self._uncommitted: tuple[list[StepResult], list[StepResult]] = ([], [])
         self._asked: list[Scan] = []
         self._read = 0
@@ -53,6 +56,30 @@ class GapLockstep(Lockstep):
             self._befall(random, source)
             self._step(source, random.choice((3, 20, 1000)))
 
+    def run_scans(self, seed: int) -> None:
+        """Have feeds begin with scans that find many rows, of tables that change. No live row comes.
+
+        A live row of these logs fails each feed that shows the row before.
+        """
+        random = Random(seed)
+        source = Source(random)
+        source.seconds = 50.0
+        for number in range(_FEEDS):
+            self._begin(random, source, number, scans=True)
+            self._alter(random, source)
+            for _ in range(5):
+                for one in source.ranges:
+                    one.hand.heartbeat(source.seconds, one.hand.index)
+                self._step(source, 1000)
+                self._answer(random, source, (3, 12, 40), late=0.1)
+
+    def _alter(self, random: Random, source: Source) -> None:
+        source.seconds += 3
+        if random.random() < 0.5:
+            table = random.choice(source.tables)
+            table.alter(random, at(source.seconds - random.choice((0, 0, 40))))
+            source.log.describe(table.hand)
+
     def _step(self, source: Source, size: int) -> None:
         records = source.log.partitions[0][self._read :]
         for first in range(0, len(records) or 1, size):
@@ -69,9 +96,9 @@ class GapLockstep(Lockstep):
         if random.random() < 0.3:
             self._commit()
 
-    def _begin(self, random: Random, source: Source, number: int) -> None:
+    def _begin(self, random: Random, source: Source, number: int, *, scans: bool = False) -> None:
         feed = feed_on(random, [table.first for table in source.tables], f"feed-{number}")
-        self._control(number, _with_gaps(random, feed))
+        self._control(number, _with_gaps(random, feed, random.uniform(0.25 if scans else 0.0, 1.0)))
         self._messages = number + 1
 
     def _strike(self, random: Random, feed_id: FeedId) -> None:
@@ -104,18 +131,20 @@ class GapLockstep(Lockstep):
         self._require_equal(*results)
         self._asked += [request for request in results[0].requests if isinstance(request, Scan)]
 
-    def _answer(self, random: Random, source: Source) -> None:
+    def _answer(
+        self, random: Random, source: Source, sizes: Sequence[int] = (0, 1, 5), late: float = 0.4
+    ) -> None:
         asked, self._asked = self._asked, []
         for scan in asked:
             hand = next((each for each in source.ranges if each.hand.id == scan.range_id), None)
             if hand is None or random.random() < 0.1:
                 continue  # it is asked for again
-            if random.random() < 0.4:
+            if random.random() < late:
                 self._asked.append(scan)  # later
                 continue
-            keys = sorted(hand.table.pair(random) for _ in range(random.choice((0, 1, 5))))
+            keys = sorted(hand.table.pair(random) for _ in range(random.choice(sizes)))
             rows = [
-                KeyValue(key, scan.upto if random.random() < 0.5 else at(source.seconds / 2), value)
+                _found(random, hand.table, key, value, scan.upto)
                 for key, value in keys
                 if scan.span.contains(key)
             ]
@@ -128,9 +157,28 @@ class GapLockstep(Lockstep):
                 hand.hand.scanned(scan, *rows)
 
 
-def _with_gaps(random: Random, feed: Activate) -> Activate:
-    """The feed, or one like it that begins with a scan or at a cursor."""
+def _write_few(processor: PartitionProcessor) -> None:
+    """Have kernels write scans of any size: those of these histories are small."""
+    kernel = processor._state.kernel
+    if kernel is not None:
+        kernel.of_feeds.least = 1
+
+
+def _found(random: Random, table: Table, key: bytes, value: bytes, upto: Timestamp) -> KeyValue:
+    """A version that a scan finds: now and then a deletion, a damaged one, or one that is to be omitted."""
     what = random.random()
+    value = b"" if what < 0.1 else damaged(random, value) if what < 0.11 else value
+    replaced = random.choice((None, b"", table.pair(random)[1], damaged(random, value)))
+    if replaced is None or random.random() < 0.6:
+        replaced = b""
+    elif replaced:
+        replaced = seal(key, replaced[CHECKSUM_SIZE:])
+    time = random.choice((upto, upto.prev(), Timestamp(upto.wall // 2)))
+    return KeyValue(key, time, value, replaced, random.random() < 0.1)
+
+
+def _with_gaps(random: Random, feed: Activate, what: float) -> Activate:
+    """The feed, or one like it that begins with a scan or at a cursor."""
     if what < 0.25:
         return feed
     options, start = feed.definition.options, feed.start

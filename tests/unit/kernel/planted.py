@@ -5,7 +5,7 @@ They stand in Python's side of the messages, so that the kernel itself is the on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from struct import pack
 from typing import Any, Final
@@ -16,14 +16,15 @@ from tests.logs import Record
 from tidegate.changefeed.encoding.json.template import literals
 from tidegate.changefeed.encoding.row_templates import ReplacedTemplates, RowTemplates, Stamp
 from tidegate.errors import MalformedEntry
-from tidegate.hlc import ZERO
+from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.kernel import log_message, message, partition_kernel, plan
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.catchup.gap_scans import GapScans
+from tidegate.processor.feeds.feed_kernels import FeedKernels, version_plan
 from tidegate.processor.feeds.kernel_rows import KernelRows
 from tidegate.processor.feeds.log_kernel import LogState, MovedRange, MovedTxn, PlainRange
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.row_kernel import FeedRecords, LanePlan
+from tidegate.processor.feeds.row_kernel import FeedRecords, LanePlan, TablePlan, Taken
 from tidegate.processor.feeds.taken_versions import TakenVersions
 from tidegate.processor.plain_records import PlainRecords
 from tidegate.raftlog.decode import decode_entry
@@ -90,7 +91,7 @@ def _other_lane(change: Callable[[LanePlan], LanePlan]) -> Callable[[pytest.Monk
 def _other_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def modified_later(version: Any, lanes: list[Any]) -> bytes:
         written: bytes = version_of(version, lanes)
-        wall, logical = version.table.modified
+        wall, logical = version.since
         return pack("<2q", wall + 7 * 10**9, logical) + written[16:]
 
     version_of = plan._version
@@ -313,6 +314,46 @@ def _other_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TakenVersions, "given", turned)
 
 
+def _of_scans(change: Callable[[LanePlan], LanePlan]) -> Callable[[pytest.MonkeyPatch], None]:
+    return _other_lane(lambda lane: lane if lane.scanned_at is None else change(lane))
+
+
+def _later_scan(lane: LanePlan) -> LanePlan:
+    return lane._replace(scanned_at=lane.scanned_at and lane.scanned_at.next())
+
+
+def _newest_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scanned(kernels: FeedKernels, feed: PartitionFeed, at: Timestamp) -> Iterator[TablePlan]:
+        for table_id in sorted(feed.table_ids):
+            newest = kernels._rows.catalog.versions(table_id)[-1:]
+            plans = tuple(version_plan(table, Timestamp(-1), [feed], at) for table in newest)
+            yield TablePlan(table_id, Timestamp(-1), plans)
+
+    monkeypatch.setattr(FeedKernels, "_scanned", scanned)
+
+
+def _taken_alone(change: Callable[[Taken], Taken]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+        def changed(kernels: FeedKernels, *arguments: Any) -> Taken | None:
+            taken = take(kernels, *arguments)
+            return None if taken is None else change(taken)
+
+        take = FeedKernels.take
+        monkeypatch.setattr(FeedKernels, "take", changed)
+
+    return plant
+
+
+def _omitted_of_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = message.write_versions
+
+    def omitting(versions: Sequence[Version], *, with_previous: bool) -> bytes:
+        ours = [each if each.raft_index else each._replace(omit_in_rangefeeds=True) for each in versions]
+        return write(ours, with_previous=with_previous)
+
+    monkeypatch.setattr(partition_kernel, "write_versions", omitting)
+
+
 PLANTED_AMID_GAPS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "when a range was heard": _moved(lambda moved: moved._replace(heard_ms=moved.heard_ms + 1)),
     "the highest times of a parted feed's tables": lambda patch: patch.setattr(
@@ -320,4 +361,20 @@ PLANTED_AMID_GAPS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "what a feed with gaps is given": _given_to_all,
     "the order of a parted feed's rows": _other_order,
+}
+
+#: In what kernels of single feeds write.
+PLANTED_IN_SCANS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
+    "the time of a scan": _of_scans(_later_scan),
+    "the start of a feed with a scan": _of_scans(lambda lane: lane._replace(start=MAX)),
+    "the letter of a row that a scan found": lambda patch: patch.setattr(
+        RowTemplates, "of_scan", lambda templates: templates._replace(replaced=None)
+    ),
+    "the row before a row that a scan found": lambda patch: patch.setattr(
+        RowTemplates, "of_scan", lambda templates: templates
+    ),
+    "the descriptor of a scan": _newest_descriptor,
+    "the highest times of what a scan found": _taken_alone(lambda taken: taken._replace(highs={})),
+    "the rows of a scan that Python writes": _taken_alone(lambda taken: taken._replace(refused=[])),
+    "what is to be omitted of a scan": _omitted_of_scans,
 }

@@ -10,7 +10,13 @@ import pytest
 from tests.unit.kernel.gap_histories import GapLockstep
 from tests.unit.kernel.histories import Lockstep, history
 from tests.unit.kernel.log_histories import log_history
-from tests.unit.kernel.planted import PLANTED_AMID_GAPS, PLANTED_IN_DECODING, PLANTED_IN_LOGS, PLANTED_IN_ROWS
+from tests.unit.kernel.planted import (
+    PLANTED_AMID_GAPS,
+    PLANTED_IN_DECODING,
+    PLANTED_IN_LOGS,
+    PLANTED_IN_ROWS,
+    PLANTED_IN_SCANS,
+)
 from tidegate.errors import StateError
 from tidegate.kernel import partition_kernel
 from tidegate.kernel.followed_records import FOLLOWED
@@ -25,6 +31,8 @@ pytest.importorskip("wasmtime")
 _SEEDS: Final = 40
 #: Histories of gaps take longest: so many of them in `make test`, all in `make soak`.
 _GAP_SEEDS: Final = (*range(16), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(16, _SEEDS)))
+#: Enough that kernels write what scans find in each form.
+_SCAN_SEEDS: Final = 60
 #: Enough that calls of each kind trap between others that go well, with rows of both.
 _TRAPPING_SEEDS: Final = 8
 
@@ -51,6 +59,15 @@ def test_random_logs_give_the_same_steps_while_feeds_miss_versions(seed: int) ->
     print(f"seed {seed}")
     traps = TRAPS.count
     GapLockstep().run_seed(seed)
+    assert TRAPS.count == traps
+
+
+@pytest.mark.parametrize("first", range(0, _SCAN_SEEDS, 10))
+def test_scans_of_many_rows_give_the_same_steps(first: int) -> None:
+    print(f"seeds {first} to {first + 9}")
+    traps = TRAPS.count
+    for seed in range(first, first + 10):
+        GapLockstep().run_scans(seed)
     assert TRAPS.count == traps
 
 
@@ -83,7 +100,7 @@ def test_checked_steps_find_nothing() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    ["tidegate.kernel.partition_kernel.write_plan", "tidegate.processor.feeds.kernel_rows.row_templates"],
+    ["tidegate.kernel.partition_kernel.write_plan", "tidegate.processor.feeds.feed_kernels.row_templates"],
 )
 def test_a_defect_in_the_planning_leaves_the_step_to_python(
     broken: str, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +179,19 @@ def test_a_difference_planted_where_feeds_miss_versions_is_found(
     for seed in range(_SEEDS):
         try:
             GapLockstep().run_seed(seed)
+        except AssertionError:
+            found = True
+            break
+    assert found
+
+
+@pytest.mark.parametrize("stage", PLANTED_IN_SCANS)
+def test_a_difference_planted_in_scans_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTED_IN_SCANS[stage](monkeypatch)
+    found = False
+    for seed in range(_SCAN_SEEDS):
+        try:
+            GapLockstep().run_scans(seed)
         except AssertionError:
             found = True
             break

@@ -40,7 +40,7 @@ def _plan(kernel: PartitionKernel) -> bool:
     templates = row_templates(_TABLE.descriptor, _OPTIONS)
     assert templates is not None
     lane = LanePlan(0, ZERO, Destination("t", 3), templates)
-    return kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, (lane,)),))])
+    return kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, ZERO, (lane,)),))])
 
 
 def _kernel(traps: Traps | None = None) -> PartitionKernel:
@@ -187,7 +187,7 @@ def test_many_feeds_on_one_table_do_not_fill_the_kernel() -> None:
     lanes = tuple(LanePlan(feed, ZERO, Destination("t", 3), templates) for feed in range(8))
     traps = Traps()
     kernel = PartitionKernel(traps)
-    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, lanes),))])
+    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(_TABLE.descriptor, ZERO, lanes),))])
     versions = [_version(_TABLE.put(2, number, "\x01" * 200_000, None)) for number in range(80)]
     taken = _taken(kernel, *versions)
     assert [len(feed.records) for feed in taken.feeds.values()] == [80] * 8

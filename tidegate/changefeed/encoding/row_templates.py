@@ -1,4 +1,4 @@
-"""The encoder of a table version's live rows as templates, for whoever fills them elsewhere.
+"""The encoder of a table version's rows as templates, for whoever fills them elsewhere.
 
 A kernel fills them in native code (docs/kernel.md). They are made of what the encoder itself is made of:
 those of JSON are its own templates, and those of Avro are the bodies that it writes, taken apart.
@@ -59,10 +59,14 @@ class DatumPlace(NamedTuple):
 
 
 class Stamp(enum.Enum):
-    """The time of a live row's commit in a body of Avro, without the branch of a union."""
+    """A time of a row in a body of Avro, without the branch of a union.
+
+    The first two are that of its commit, or of the scan that found it; the last one is its version's own.
+    """
 
     DECIMAL = "a string"
     WALL_NS = "a long"
+    MVCC = "a string of the version"
 
 
 #: A part of a body: bytes that are the same for every row, or what differs.
@@ -102,10 +106,11 @@ class ReplacedTemplates(NamedTuple):
 
 
 class RowTemplates(NamedTuple):
-    """An encoder of live rows that does nothing but fill templates, as these templates.
+    """An encoder of rows that does nothing but fill templates, as these templates.
 
     ``row`` and ``deletion`` are values. With ``replaced`` they are those of a new row, and of a deletion
-    where no row was; the encoder needs to know the row before. A value without text is written as ``empty``.
+    where no row was; the encoder needs to know the row before. ``scanned`` is the value of a row that an
+    initial scan found, ``None`` where it is that of a new row. A value without text is written as ``empty``.
     With ``tombstones`` a record without a value follows that of a deletion. A row whose key and value have
     more than ``max_bytes`` bytes is written otherwise. ``headers`` are those of every row. With ``schemas``
     key and value still have to be framed with the schemas' ids.
@@ -121,6 +126,11 @@ class RowTemplates(NamedTuple):
     max_bytes: int | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
     schemas: RecordSchemas | None = None
+    scanned: Filling | Body | None = None
+
+    def of_scan(self) -> RowTemplates:
+        """Return the templates of rows that an initial scan found. It finds no deletions."""
+        return self._replace(row=self.scanned or self.row, replaced=None, scanned=None)
 
 
 #: No text, whatever the row.

@@ -12,20 +12,20 @@ from itertools import chain
 from typing import NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.encoder import row_templates
 from tidegate.errors import EncodingError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StepResult
+from tidegate.processor.feeds.feed_kernels import FeedKernels, version_plan
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.row_kernel import FeedRecords, LanePlan, TablePlan, Taken, VersionPlan
+from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.processor.feeds.taken_versions import FeedEmission, RowByPython, TakenVersions, merged
 from tidegate.processor.feeds.version_rows import Decoded, PartitionRows, table_of
 from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
-from tidegate.rows import TableDescriptor, table_id_of
+from tidegate.rows import table_id_of
 
 
 class BatchEmission(NamedTuple):
@@ -65,6 +65,8 @@ class KernelRows:
         self._feeds = feeds
         self._kernel: Kernel | None = None
         self._is_open = False
+        #: The kernels of feeds that catch up.
+        self.of_feeds = FeedKernels(kernels, rows, feeds)
         self._planned = _Planned(0, (), ())
         self._is_useful = False
         #: Rises with each plan that the kernel is told.
@@ -95,13 +97,17 @@ class KernelRows:
         return self._emission(feeds, taken.of(feeds), taken.refused)
 
     def emit_some(
-        self, feed: PartitionFeed, taken: TakenVersions, versions: Sequence[Version]
-    ) -> BatchEmission:
+        self, feed: PartitionFeed, taken: TakenVersions | None, versions: Sequence[Version]
+    ) -> BatchEmission | None:
         """Return what a feed that has parted is given by ``versions``: those taken, and others, in order.
 
-        The highs are those of its own tables.
+        The highs are those of its own tables. ``None``: Python has to take all versions.
         """
+        if taken is None:
+            return self._emit_alone(feed, versions)
         others = [(place, version) for place, version in enumerate(versions) if not taken.has(version)]
+        if len(others) == len(versions):
+            return self._emit_alone(feed, versions)
         previous = feed.table_ids if feed.shows_previous else frozenset[int]()
         rows = self._rows.decode(
             [version for _, version in others], feed.table_ids, previous, self._feeds.starts
@@ -109,6 +115,31 @@ class KernelRows:
         refused = [RowByPython(*other, row) for other, row in zip(others, rows, strict=True)]
         emitted = merged(feed, taken.given(feed, versions), refused)
         return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)))
+
+    def emit_scanned(
+        self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp
+    ) -> BatchEmission | None:
+        """Return what a feed is given by versions that its initial scan found at a time.
+
+        ``None`` is as for `emit`.
+        """
+        return self._emit_alone(feed, versions, scanned_at)
+
+    def _emit_alone(
+        self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp | None = None
+    ) -> BatchEmission | None:
+        """Return what versions give to the only feed that is given them."""
+        taken = self.of_feeds.take(feed, versions, scanned_at)
+        if taken is None:
+            return None
+        previous = feed.table_ids if feed.shows_previous else frozenset[int]()
+        refused = [versions[place] for place in taken.refused]
+        rows = self._rows.decode(refused, feed.table_ids, previous, self._feeds.starts, scanned_at)
+        by_python = list(map(RowByPython, taken.refused, refused, rows))
+        given = taken.feeds.get(0) or FeedRecords([], [], [])
+        emitted = merged(feed, given, by_python, scanned=scanned_at is not None)
+        highs = taken.highs if scanned_at is None else dict.fromkeys(taken.highs, scanned_at)
+        return BatchEmission([emitted], highs)
 
     def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
         """Return, for each table of the feed, the highest timestamp of the ``versions`` that any feed wants.
@@ -231,7 +262,8 @@ class KernelRows:
         starts = self._feeds.starts.rows
         for table_id in sorted(self._feeds.wanted_tables) if receivers else ():
             versions = tuple(
-                _version_plan(table, receivers) for table in self._rows.catalog.versions(table_id)
+                version_plan(table, table.modified, receivers)
+                for table in self._rows.catalog.versions(table_id)
             )
             yield TablePlan(table_id, starts.get(table_id, ZERO), versions)
 
@@ -262,22 +294,6 @@ def _table_of(version: Version) -> int | None:
         return table_id_of(version.key)
     except EncodingError:
         return None  # it is not a table's key, but the store's own data
-
-
-def _version_plan(table: TableDescriptor, receivers: Sequence[PartitionFeed]) -> VersionPlan:
-    lanes: list[LanePlan] = []
-    for number, feed in enumerate(receivers):
-        emitter = feed.emitter
-        if emitter is None or table.id not in emitter.destinations:
-            continue
-        try:
-            templates = row_templates(table, emitter.options)
-        except Exception:
-            templates = None  # the first row fails the feed, in Python's words
-        if templates is None:
-            return VersionPlan(table, None)
-        lanes.append(LanePlan(number, emitter.start, emitter.destinations[table.id], templates))
-    return VersionPlan(table, tuple(lanes))
 
 
 def _continued(before: FeedEmission, more: FeedEmission) -> FeedEmission:

@@ -22,19 +22,25 @@ from tidegate.rows import TableDescriptor
 class LanePlan(NamedTuple):
     """The records of one table version for one feed, which is the ``feed``-th of the feeds of the plan.
 
-    Versions at or below ``start`` are not written.
+    Versions at or below ``start`` are not written. ``scanned_at`` is the time of the initial scan that found
+    the rows; ``None`` for all other rows.
     """
 
     feed: int
     start: Timestamp
     to: Destination
     templates: RowTemplates
+    scanned_at: Timestamp | None = None
 
 
 class VersionPlan(NamedTuple):
-    """A version of a table, and how its rows are written. ``lanes`` is ``None`` where Python writes them."""
+    """A version of a table, and how the rows are written that it governs: those from ``since`` on.
+
+    ``lanes`` is ``None`` where Python writes them.
+    """
 
     table: TableDescriptor
+    since: Timestamp
     lanes: tuple[LanePlan, ...] | None
 
 

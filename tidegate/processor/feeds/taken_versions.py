@@ -94,8 +94,13 @@ class TakenVersions:
         return self._indexes[feed_id]
 
 
-def merged(feed: PartitionFeed, given: FeedRecords, refused: Sequence[RowByPython]) -> FeedEmission:
-    """Return a feed's records: those of the kernel, and Python's of the refused versions in their places."""
+def merged(
+    feed: PartitionFeed, given: FeedRecords, refused: Sequence[RowByPython], *, scanned: bool = False
+) -> FeedEmission:
+    """Return a feed's records: those of the kernel, and Python's of the refused versions in their places.
+
+    ``scanned``: an initial scan found the versions.
+    """
     emitter = feed.emitter
     if emitter is None or not refused:
         return FeedEmission(feed, given.records, given.unframed, None)
@@ -108,7 +113,7 @@ def merged(feed: PartitionFeed, given: FeedRecords, refused: Sequence[RowByPytho
             end += 1
         _extend(into, given, begin, end)
         begin = end
-        error = emitter.emit([version], [row], into)
+        error = emitter.emit([version], [row], into, scanned=scanned)
         if error is not None:
             return FeedEmission(feed, into.records, into.unframed, error)
     _extend(into, given, begin, len(given.numbers))

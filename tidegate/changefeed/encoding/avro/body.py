@@ -16,7 +16,10 @@ from fastavro import parse_schema, schemaless_writer
 from fastavro.schema import SchemaParseException
 
 from tidegate.changefeed.encoding.key_fault import not_utf8
+from tidegate.changefeed.encoding.row_templates import Stamp
 from tidegate.errors import UnsupportedTable
+from tidegate.hlc import Timestamp
+from tidegate.rows.valueside.varints import encode_zigzag
 
 #: A datum of a union: the name of its branch, and the datum.
 Branch: TypeAlias = tuple[str, Any]
@@ -93,3 +96,11 @@ def _with_valid_text(datum: Any) -> Any:
         case (branch, value):
             return branch, _with_valid_text(value)
     return datum
+
+
+def stamp_bytes(stamp: Stamp, at: Timestamp) -> bytes:
+    """Return a time as a body of Avro has it."""
+    if stamp is Stamp.WALL_NS:
+        return encode_zigzag(at.wall)
+    text = at.decimal().encode()
+    return encode_zigzag(len(text)) + text

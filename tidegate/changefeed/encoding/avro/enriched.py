@@ -49,6 +49,7 @@ from tidegate.rows.row import Row
 SOURCE: Final = "source"
 OP: Final = "op"
 _STAMPS: Final[dict[str, AvroType]] = {MVCC_TIMESTAMP: "string", TS_HLC: "string", TS_NS: "long"}
+_PIECES: Final = {MVCC_TIMESTAMP: Stamp.MVCC, TS_HLC: Stamp.DECIMAL, TS_NS: Stamp.WALL_NS}
 
 
 def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
@@ -106,7 +107,7 @@ def _source(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]
         if name in told:
             pieces.append(_same(table, schema, same[name]))
         elif name in stamps:
-            pieces += (FIRST_BYTES, Stamp.WALL_NS if name == TS_NS else Stamp.DECIMAL)
+            pieces += (FIRST_BYTES, _PIECES[name])
         else:
             pieces.append(NULL_BYTES)
     return [EnvelopeField(nullable_field(SOURCE, [record]), member, lambda _: tuple(pieces))]

@@ -172,4 +172,5 @@ def _stamp(name: str) -> EnvelopeField:
         shown = row.updated(timestamp) if name == UPDATED else timestamp
         return "string", shown.decimal()
 
-    return EnvelopeField(nullable_field(name, ["string"]), member, lambda _: (FIRST_BYTES, Stamp.DECIMAL))
+    stamp = Stamp.DECIMAL if name == UPDATED else Stamp.MVCC
+    return EnvelopeField(nullable_field(name, ["string"]), member, lambda _: (FIRST_BYTES, stamp))

@@ -51,7 +51,7 @@ class ChangeTemplates(NamedTuple):
     missing: Filling
 
     def of_rows(self, table: TableDescriptor, options: FeedOptions, keys: KeyForm) -> RowTemplates:
-        """Return the templates of live rows with keys of this form."""
+        """Return the templates of rows with keys of this form."""
         return RowTemplates(
             *key_templates(table, options, keys),
             Filling(self.created, (RowPart.VALUES,)),
@@ -60,6 +60,7 @@ class ChangeTemplates(NamedTuple):
                 Filling(self.updated, (RowPart.VALUES, RowPart.PREVIOUS)),
                 Filling(self.deleted, (RowPart.PREVIOUS,)),
             ),
+            scanned=Filling(self.scanned, (RowPart.VALUES,)),
         )
 
 

@@ -85,6 +85,7 @@ def templates_with_schema(
         deleted_key=with_end(templates.deleted_key, key_end),
         row=with_end(templates.row, value_end),
         deletion=with_end(templates.deletion, value_end),
+        scanned=templates.scanned and with_end(templates.scanned, value_end),
         replaced=replaced and ReplacedTemplates(*(with_end(each, value_end) for each in replaced)),
     )
 

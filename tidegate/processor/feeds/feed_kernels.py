@@ -1,0 +1,138 @@
+"""Kernels that each write the rows of a single feed: the versions that its scans have brought.
+
+The kernel of the partition writes each version for all feeds that want it, and only one feed is given these.
+So a feed that catches up has a kernel of its own meanwhile, with a plan for this feed alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.encoder import row_templates
+from tidegate.errors import FeedError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.kernels import Kernel, Kernels
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
+from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.ranges.version import Version
+from tidegate.rows import TableDescriptor
+
+#: The most feeds that have a kernel at a time. One that catches up later takes that of the feed whose
+#: versions came longest ago.
+_FEEDS_MAX: Final = 4
+#: Fewer versions than that are Python's: a kernel costs about a millisecond before its first row.
+_FEW: Final = 32
+#: A time before all versions.
+_NEVER: Final = Timestamp(-1)
+
+
+class _Planned(NamedTuple):
+    """A kernel, and what its plan was made of. The list of active feeds is made anew with each change."""
+
+    kernel: Kernel
+    versions: int
+    active: Sequence[PartitionFeed]
+    is_useful: bool
+
+
+class FeedKernels:
+    """The kernels of the feeds that catch up."""
+
+    def __init__(self, kernels: Kernels, rows: PartitionRows, feeds: PartitionFeeds) -> None:
+        self._kernels = kernels
+        self._rows = rows
+        self._feeds = feeds
+        #: Fewer versions are Python's.
+        self.least = 1 if kernels.checks else _FEW
+        self._planned: OrderedDict[tuple[FeedId, Timestamp | None], _Planned] = OrderedDict()
+
+    def take(
+        self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp | None = None
+    ) -> Taken | None:
+        """Return what a kernel makes of versions that only one feed is given. ``None``: Python takes all.
+
+        ``scanned_at`` is the time of the initial scan that found them: the descriptor of that time reads
+        them, wherever the feed starts, and even those that their writer wanted omitted from feeds.
+        """
+        if len(versions) < self.least:
+            return None
+        planned = self._ready(feed, scanned_at)
+        if planned is None or not planned.is_useful:
+            return None
+        if scanned_at is not None:
+            versions = [
+                each._replace(omit_in_rangefeeds=False) if each.omit_in_rangefeeds else each
+                for each in versions
+            ]
+        return planned.kernel.take(versions)
+
+    def release(self) -> None:
+        """Give up all kernels, and their memory: no feed catches up."""
+        self._planned.clear()
+
+    def _ready(self, feed: PartitionFeed, scanned_at: Timestamp | None) -> _Planned | None:
+        """Return a kernel with a plan for the feed; ``None`` where this process has none."""
+        key = feed.id, scanned_at
+        known = self._planned.pop(key, None)
+        versions, active = self._rows.versions, self._feeds.active
+        if known is None or known.versions != versions or known.active is not active:
+            while len(self._planned) >= _FEEDS_MAX:
+                self._planned.popitem(last=False)
+            kernel = self._kernels.open() if known is None else known.kernel
+            if kernel is None:
+                return None
+            tables = self._live(feed) if scanned_at is None else self._scanned(feed, scanned_at)
+            known = _Planned(kernel, versions, active, kernel.plan(list(tables)))
+        self._planned[key] = known
+        return known
+
+    def _live(self, feed: PartitionFeed) -> Iterator[TablePlan]:
+        starts = self._feeds.starts.rows
+        for table_id in sorted(feed.table_ids):
+            versions = self._rows.catalog.versions(table_id)
+            plans = tuple(version_plan(table, table.modified, [feed]) for table in versions)
+            yield TablePlan(table_id, starts.get(table_id, ZERO), plans)
+
+    def _scanned(self, feed: PartitionFeed, at: Timestamp) -> Iterator[TablePlan]:
+        for table_id in sorted(feed.table_ids):
+            try:
+                table = self._rows.catalog.version_at(table_id, at)
+            except FeedError:
+                plans: tuple[VersionPlan, ...] = ()  # each row fails the feed, in Python's words
+            else:
+                plans = (version_plan(table, _NEVER, [feed], at),)
+            yield TablePlan(table_id, _NEVER, plans)
+
+
+def version_plan(
+    table: TableDescriptor,
+    since: Timestamp,
+    receivers: Sequence[PartitionFeed],
+    scanned_at: Timestamp | None = None,
+) -> VersionPlan:
+    """Return the plan of a table version whose rows these feeds are given.
+
+    The version governs rows from ``since`` on. ``scanned_at`` is the time of the initial scan that finds the
+    rows, if one does.
+    """
+    lanes: list[LanePlan] = []
+    for number, feed in enumerate(receivers):
+        emitter = feed.emitter
+        if emitter is None or table.id not in emitter.destinations:
+            continue
+        try:
+            templates = row_templates(table, emitter.options)
+        except Exception:
+            templates = None  # the first row fails the feed, in Python's words
+        if templates is None:
+            return VersionPlan(table, since, None)
+        start = emitter.start
+        if scanned_at is not None:
+            templates, start = templates.of_scan(), ZERO
+        lanes.append(LanePlan(number, start, emitter.destinations[table.id], templates, scanned_at))
+    return VersionPlan(table, since, tuple(lanes))
