@@ -103,8 +103,7 @@ class StagedPartition:
         for record, entry in zip(records, entries, strict=True):
             if not isinstance(entry, DescriptorUpdate | MalformedEntry):
                 self._ranges.entries.take(record, entry, passed=False)
-        shared, _ = self._ranges.take_committed()
-        return shared
+        return self._ranges.take_committed().shared
 
     def _freeze(self, offset: Offset) -> list[StateChange]:
         self._ranges.checkpoints(self._spans)

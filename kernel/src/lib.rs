@@ -2,7 +2,7 @@
 //! versions, to records of rows. Python's step is the reference: a module here names the Python module that it equals,
 //! and refuses (`None`) whatever it is not sure of.
 //!
-//! The host writes a message into `input`, calls `plan`, `rows`, `read` or `follow`, and reads what these point at.
+//! The host writes a message into `input`, calls `plan`, `rows`, `read`, `follow` or `versions`, and reads what these point at.
 //! Numbers are little endian. There is one instance for each log partition.
 
 mod arrays;
@@ -38,12 +38,12 @@ mod wire;
 
 use std::cell::RefCell;
 
-use log_batch::{Followed, LogBatch};
+use log_batch::{Followed, Found, LogBatch};
 use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 #[derive(Default)]
 struct Kernel {
@@ -54,6 +54,7 @@ struct Kernel {
     batch: LogBatch,
     named: Named,
     followed: Followed,
+    found: Vec<Found>,
     follow_summary: FollowSummary,
 }
 
@@ -164,5 +165,14 @@ pub extern "C" fn follow() -> *const FollowSummary {
             rows: message::Summary::of(output),
         };
         &raw const kernel.follow_summary
+    })
+}
+
+/// Returns where the versions are that were followed last, as many as the summary of `follow` says.
+#[no_mangle]
+pub extern "C" fn versions() -> *const Found {
+    KERNEL.with_borrow_mut(|kernel| {
+        kernel.found = log_batch::found(&kernel.batch, &kernel.followed);
+        kernel.found.as_ptr()
     })
 }

@@ -121,6 +121,46 @@ pub struct Followed {
     pub walls: Vec<i64>,
     /// Record and ordinal of each version.
     pub places: Vec<[u32; 2]>,
+    /// Ops that committed: record, op, ordinal.
+    committed: Vec<(u32, u32, u32)>,
+}
+
+/// A version that was followed, with the places of its bytes in the message of the records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Found {
+    range_id: i64,
+    raft_index: u64,
+    wall: i64,
+    logical: i64,
+    ordinal: u32,
+    omitted: u32,
+    key: Piece,
+    value: Piece,
+    /// Its size is `NO_PREVIOUS` where the op does not carry it.
+    previous: Piece,
+}
+
+const NO_PREVIOUS: u32 = u32::MAX;
+
+/// The versions that were followed last.
+pub fn found(batch: &LogBatch, followed: &Followed) -> Vec<Found> {
+    let version = |(record, op, ordinal): &(u32, u32, u32)| {
+        let entry = &batch.records[*record as usize].entry;
+        let op = &batch.ops[*op as usize];
+        Found {
+            range_id: entry.range_id,
+            raft_index: entry.index,
+            wall: op.time.0,
+            logical: op.time.1,
+            ordinal: *ordinal,
+            omitted: u32::from(op.omitted),
+            key: op.key,
+            value: op.value.unwrap_or_default(),
+            previous: op.previous.unwrap_or(Piece { at: 0, size: NO_PREVIOUS }),
+        }
+    };
+    followed.committed.iter().map(version).collect()
 }
 
 /// Follows the batch as far as its ranges are plain, and writes the rows that it commits.
@@ -143,6 +183,7 @@ pub fn follow(
     *followed = Followed { taken, ..Followed::default() };
     let high = rows(batch, &moved, plan, output, followed);
     moved.write(&mut followed.state, high);
+    followed.committed = moved.committed;
     Some(())
 }
 
@@ -410,6 +451,17 @@ mod tests {
     fn a_version_has_its_place() {
         let followed = run(&[WRITE, BEAT]);
         assert_eq!((followed.taken, &followed.walls[..], &followed.places[..]), (2, &[8][..], &[[0, 0]][..]));
+    }
+
+    #[test]
+    fn a_version_is_found_with_the_places_of_its_bytes() {
+        let batch = LogBatch::read(records(&[WRITE, BEAT]), 2).unwrap();
+        let mut followed = Followed::default();
+        follow(&batch, &state(), &Plan::default(), &mut Output::default(), &mut followed).unwrap();
+        let [version] = found(&batch, &followed)[..] else { panic!("one version") };
+        assert_eq!((version.range_id, version.raft_index, version.wall, version.ordinal), (7, 11, 8, 0));
+        assert_eq!((version.key.of(&batch.bytes), version.value.of(&batch.bytes)), (&b"c"[..], &b"\0"[..]));
+        assert_eq!((version.previous.size, version.omitted), (NO_PREVIOUS, 0));
     }
 
     #[test]

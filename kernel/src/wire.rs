@@ -5,6 +5,7 @@ use crate::plan::Timestamp;
 
 /// Bytes of a batch, by their place.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
 pub struct Piece {
     pub at: u32,
     pub size: u32,

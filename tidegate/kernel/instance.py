@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wasmtime import Engine, Memory, Module
 
 #: The version of the interface in `kernel/src/lib.rs`.
-_INTERFACE: Final = 4
+_INTERFACE: Final = 5
 _SUMMARY: Final = Struct("<7I")
 _NAMED: Final = Struct("<5I")
 _FOLLOWED: Final = Struct("<6I")
@@ -25,6 +25,7 @@ _NUMBER_BYTES: Final = 8
 _PLACE_BYTES: Final = 8
 _RECORD_BYTES: Final = 24
 _HIGH_BYTES: Final = 24
+_VERSION_BYTES: Final = 64
 
 
 class RawOutput(NamedTuple):
@@ -74,9 +75,9 @@ class Instance:
         self._store = store
         weakref.finalize(self, store.close)  # at the end of the process too: see `artefact.compiled`
         self._memory = cast("Memory", exports["memory"])
-        self._interface, self._input, self._plan, self._rows, self._read, self._follow = (
+        self._interface, self._input, self._plan, self._rows, self._read, self._follow, self._versions = (
             cast("Callable[..., Any]", exports[name])
-            for name in ("interface", "input", "plan", "rows", "read", "follow")
+            for name in ("interface", "input", "plan", "rows", "read", "follow", "versions")
         )
         if self._interface(store) != _INTERFACE:
             raise StateError("the kernel has another interface than its loader: run `make kernel`")
@@ -127,6 +128,10 @@ class Instance:
             self._get(places, count * _PLACE_BYTES),
             self._output(at + _FOLLOWED.size, count),
         )
+
+    def versions(self, count: int) -> bytes:
+        """Return the versions that were followed last, which are so many (`kernel/src/log_batch.rs`)."""
+        return self._get(self._versions(self._store), count * _VERSION_BYTES)
 
     def _output(self, at: int, count: int) -> RawOutput:
         """Return the output of ``count`` versions, whose summary is at a place."""

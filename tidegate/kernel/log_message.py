@@ -26,6 +26,7 @@ from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.processor.log_clock import ClockReading, ClockState, Voice
 from tidegate.processor.written_records import LaneOf
 from tidegate.raftlog.entry import RaftIndex, RangeId, TxnId
+from tidegate.ranges.version import Version
 
 _KEY_BYTES: Final = 8
 _TXN: Final = Struct("<16sI")
@@ -35,6 +36,9 @@ _VOICE_NUMBERS: Final = 5
 _BEHIND_THE_CLOCK: Final = 4  # the horizon, the highest version, how many ranges follow
 _RANGE_NUMBERS: Final = 15
 _TXN_NUMBERS: Final = 9
+_VERSION: Final = Struct("<qQqq8I")
+#: The size of a previous value that an op does not carry.
+_NO_PREVIOUS: Final = (1 << 32) - 1
 _NO_TXN_ID: Final = TxnId(bytes(16))
 _PENDS_NOT: Final = (0, 0, 0, 0)
 _UNSIGNED: Final = (1 << 64) - 1
@@ -211,3 +215,36 @@ def _moved_txn(numbers: Iterator[int], records: bytes) -> MovedTxn:
     number, dropped, refs, wall, logical, min_wall, min_logical, at, size = islice(numbers, _TXN_NUMBERS)
     anchor = None if at < 0 else Anchor(records[at : at + size], Timestamp(min_wall, min_logical))
     return MovedTxn(number, bool(dropped), refs, Timestamp(wall, logical), anchor)
+
+
+def read_versions(found: bytes, records: bytes) -> list[Version]:
+    """Return versions of which the kernel tells the places in the message ``records``."""
+    return [
+        _new(
+            Version,
+            (
+                records[key : key + key_size],
+                _new(Timestamp, (wall, logical)),
+                records[value : value + value_size],
+                None if replaced_size == _NO_PREVIOUS else records[replaced : replaced + replaced_size],
+                bool(omitted),
+                range_id,
+                raft_index,
+                ordinal,
+            ),
+        )
+        for (
+            range_id,
+            raft_index,
+            wall,
+            logical,
+            ordinal,
+            omitted,
+            key,
+            key_size,
+            value,
+            value_size,
+            replaced,
+            replaced_size,
+        ) in _VERSION.iter_unpack(found)
+    ]

@@ -11,7 +11,13 @@ from tidegate.kernel.artefact import MEMORY_BYTES_KEPT, compiled
 from tidegate.kernel.followed_records import FOLLOWED
 from tidegate.kernel.instance import Instance, NoRoomForInstance
 from tidegate.kernel.kernel_mode import KernelMode
-from tidegate.kernel.log_message import read_followed, read_named, write_records, write_state
+from tidegate.kernel.log_message import (
+    read_followed,
+    read_named,
+    read_versions,
+    write_records,
+    write_state,
+)
 from tidegate.kernel.message import read_output, write_versions
 from tidegate.kernel.plan import Plan, write_plan
 from tidegate.kernel.traps import TRAPS, Traps
@@ -60,6 +66,8 @@ class PartitionKernel:
         #: The message of the log records that were read last, and what they name.
         self._records = b""
         self._named = Named(0, (), (), ())
+        #: How many versions were followed last.
+        self._followed = 0
 
     def plan(self, tables: Sequence[TablePlan]) -> bool:
         """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
@@ -107,12 +115,23 @@ class PartitionKernel:
         try:
             raw = self._ready().follow(write_state(state))
             followed = read_followed(raw, self._records, self._named, self._plan.lanes, Taken({}, [], {}))
+            self._followed = len(followed.places)
         except Exception as error:
             self._broke(error)
             return None
         self._passed()
         FOLLOWED.count += followed.taken
         return followed
+
+    def versions(self) -> list[Version] | None:
+        """Return the versions that were followed last. ``None``: Python has to read them in the records."""
+        if self._instance is None:
+            return None
+        try:
+            return read_versions(self._instance.versions(self._followed), self._records)
+        except Exception as error:
+            self._broke(error)
+            return None
 
     def _passed(self) -> None:
         """Take in that a batch went well. Give up an instance whose memory has grown too large."""

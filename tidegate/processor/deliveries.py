@@ -16,6 +16,7 @@ from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.table_shares import TableShares
 from tidegate.processor.feeds.taken_versions import TakenVersions
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
+from tidegate.processor.feeds.written_versions import WrittenRows
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
@@ -38,11 +39,11 @@ class Deliveries:
         """
         if self._ranges.committed.written:
             self._emit_written(result)
-        shared, parted = self._ranges.take_committed()
+        shared, parted, rows = self._ranges.take_committed()
         if shared:
             self._state.raise_high(max(version.timestamp for version in shared))
         if parted:
-            self._emit_parted(shared, parted, result)
+            self._emit_parted(shared, parted, rows, result)
             return
         if self._kernel is not None:
             self._kernel.of_feeds.release()
@@ -61,18 +62,25 @@ class Deliveries:
             self._put_or_compare(emitted, lambda: self._emit_by_python(receivers, versions, result), result)
 
     def _emit_parted(
-        self, shared: list[Version], parted: Mapping[FeedId, Sequence[Delivery]], result: StepResult
+        self,
+        shared: list[Version],
+        parted: Mapping[FeedId, Sequence[Delivery]],
+        rows: Sequence[WrittenRows],
+        result: StepResult,
     ) -> None:
-        """Emit the shared versions for the feeds that are not parted, and their deliveries for the others."""
+        """Emit the shared versions for the feeds that are not parted, and their deliveries for the others.
+
+        ``rows`` are those of shared versions that a kernel has written already.
+        """
         others = self.receivers(parted)
         live = any(each.scanned_at is None for deliveries in parted.values() for each in deliveries)
         taken = None
         if self._kernel is not None and shared and (others or live):
-            taken = self._kernel.take(self.receivers(), shared)
+            taken = self._kernel.take(self.receivers(), shared, rows)
         known = self._emit_to_others(others, shared, taken, result) if others and shared else {}
         for feed in self._feeds.active:
             for delivery in parted.get(feed.id, ()):
-                self._deliver(feed, delivery, known, taken, result)
+                self._deliver(feed, delivery, known, taken, result, is_first=not others)
 
     def _emit_to_others(
         self,
@@ -161,11 +169,13 @@ class Deliveries:
         known: Mapping[int, Decoded],
         taken: TakenVersions | None,
         result: StepResult,
+        *,
+        is_first: bool,
     ) -> None:
         """Emit a delivery for one feed.
 
         ``known`` has the rows that were read for other feeds, each under the ``id`` of its version object;
-        ``taken`` has the shared versions that a kernel has taken.
+        ``taken`` has the shared versions that a kernel has taken. ``is_first``: no feed was given these yet.
         """
         versions, scanned_at = delivery
         if feed.scans_only and scanned_at is None:
@@ -173,7 +183,7 @@ class Deliveries:
         emitted = None
         if self._kernel is not None and feed.emitter is not None:
             emitted = (
-                self._kernel.emit_some(feed, taken, versions)
+                self._kernel.emit_some(feed, taken, versions, is_first=is_first)
                 if scanned_at is None
                 else self._kernel.emit_scanned(feed, versions, scanned_at)
             )

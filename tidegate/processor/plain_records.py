@@ -30,7 +30,7 @@ from tidegate.processor.feeds.log_kernel import (
     PlainRange,
 )
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.written_versions import WrittenVersions
+from tidegate.processor.feeds.written_versions import WrittenRows, WrittenVersions
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import Heartbeat, RaftIndex, RangeId, TxnId
 from tidegate.ranges.range_state import RangeState, RangeStatus
@@ -80,7 +80,7 @@ class PlainRecords:
                     with self._compared(kernel, named, followed):
                         by_python(plain)
                 else:
-                    self._put_back(plain, named, followed)
+                    self._put_back(kernel, plain, named, followed)
             if rest:
                 by_python(rest[:1])
                 rest, refusals = rest[1:], refusals + 1
@@ -143,7 +143,9 @@ class PlainRecords:
 
     # ---- what is put back ----
 
-    def _put_back(self, records: Sequence[LogRecord], named: Named, followed: Followed) -> None:
+    def _put_back(
+        self, kernel: Kernel, records: Sequence[LogRecord], named: Named, followed: Followed
+    ) -> None:
         table = self._table
         for moved in followed.ranges:
             state = table.states[named.range_ids[moved.number]]
@@ -160,9 +162,9 @@ class PlainRecords:
         self._table.clock.go_on(followed.clock)
         self._horizon.believed = followed.believed
         if followed.places:
-            self._commit(records, followed)
+            self._commit(kernel, records, followed)
 
-    def _commit(self, records: Sequence[LogRecord], followed: Followed) -> None:
+    def _commit(self, kernel: Kernel, records: Sequence[LogRecord], followed: Followed) -> None:
         """Give the feeds the versions that were followed: as written rows, unless feeds have parted.
 
         Parted feeds may have gaps in single ranges, and hold versions back for their scans.
@@ -170,8 +172,11 @@ class PlainRecords:
         committed, plan = self._committed, self._rows.plan_number
         written = WrittenVersions(records, followed.places, followed.rows, followed.high, plan, [])
         if committed.parted:
-            for (range_id, _), versions in groupby(written.versions(), _entry_of):
-                self._state.ranges.entries.commit(self._table.states[range_id], [*versions])
+            versions = kernel.versions() or written.versions()
+            first = len(committed.shared)
+            committed.rows.append(WrittenRows(first, first + len(versions), followed.rows, plan))
+            for (range_id, _), of_entry in groupby(versions, _entry_of):
+                self._state.ranges.entries.commit(self._table.states[range_id], [*of_entry])
         else:
             written.before, committed.shared = committed.shared, []
             committed.written.append(written)

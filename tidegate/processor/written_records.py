@@ -8,7 +8,7 @@ nothing to look at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from struct import Struct
 from typing import Final, NamedTuple, SupportsIndex, overload
 
@@ -108,6 +108,19 @@ class WrittenRecords(Sequence[OutputRecord]):
                 yield from part.records(first)
             first = max(0, first - len(part.own))
 
+    def of(self, numbers: Sequence[int]) -> WrittenRecords:
+        """Return the records with these numbers, which rise."""
+        parts: list[WrittenPart] = []
+        first = at = 0
+        for part in self._parts:
+            begin = at
+            while at < len(numbers) and numbers[at] < first + len(part.own):
+                at += 1
+            if at > begin:
+                parts.append(part._replace(own=[part.own[number - first] for number in numbers[begin:at]]))
+            first += len(part.own)
+        return WrittenRecords(parts)
+
     def __len__(self) -> int:
         return self._size
 
@@ -142,6 +155,15 @@ def joined(records: Sequence[OutputRecord], more: Sequence[OutputRecord]) -> Seq
     if not records:
         return more
     return [*records, *more] if more else records
+
+
+def some_of(records: Sequence[OutputRecord], numbers: Sequence[int]) -> Sequence[OutputRecord]:
+    """Return the records with these numbers, in the order of the numbers."""
+    if isinstance(records, WrittenRecords):
+        if all(number < next_ for number, next_ in pairwise(numbers)):
+            return records.of(numbers)
+        records = [*records]
+    return [records[number] for number in numbers]
 
 
 def starting_at(records: Sequence[OutputRecord], first: int) -> Iterator[OutputRecord]:

@@ -20,12 +20,13 @@ from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.kernel import log_message, message, partition_kernel, plan
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.catchup.gap_scans import GapScans
+from tidegate.processor.feeds import kernel_rows
 from tidegate.processor.feeds.feed_kernels import FeedKernels, version_plan
 from tidegate.processor.feeds.kernel_rows import KernelRows
 from tidegate.processor.feeds.log_kernel import LogState, MovedRange, MovedTxn, PlainRange
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import FeedRecords, LanePlan, TablePlan, Taken
-from tidegate.processor.feeds.taken_versions import TakenVersions
+from tidegate.processor.feeds.taken_versions import TakenVersions, joined_taken
 from tidegate.processor.plain_records import PlainRecords
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
@@ -354,6 +355,22 @@ def _omitted_of_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_kernel, "write_versions", omitting)
 
 
+def _told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = log_message.read_versions
+
+    def later(found: bytes, records: bytes) -> list[Version]:
+        return [each._replace(timestamp=each.timestamp.next()) for each in read(found, records)]
+
+    monkeypatch.setattr(partition_kernel, "read_versions", later)
+
+
+def _at_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def joined(parts: Sequence[tuple[int, Taken]]) -> Taken:
+        return joined_taken([(0, part) for _, part in parts])
+
+    monkeypatch.setattr(kernel_rows, "joined_taken", joined)
+
+
 PLANTED_AMID_GAPS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "when a range was heard": _moved(lambda moved: moved._replace(heard_ms=moved.heard_ms + 1)),
     "the highest times of a parted feed's tables": lambda patch: patch.setattr(
@@ -361,6 +378,8 @@ PLANTED_AMID_GAPS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "what a feed with gaps is given": _given_to_all,
     "the order of a parted feed's rows": _other_order,
+    "the times of versions that were followed": _told_later,
+    "where rows that are written already stand": _at_the_beginning,
 }
 
 #: In what kernels of single feeds write.

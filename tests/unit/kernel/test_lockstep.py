@@ -139,6 +139,24 @@ def test_traps_between_batches_that_go_well_change_no_step(
     assert not traps.is_off
 
 
+@pytest.mark.parametrize("call", ["follow", "rows", "versions"])
+def test_traps_while_feeds_miss_versions_change_no_step(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    traps = Traps()
+    monkeypatch.setattr(partition_kernel, "TRAPS", traps)
+    original, calls = getattr(Instance, call), count()
+
+    def trapping(*arguments: Any) -> Any:
+        if next(calls) % 2:
+            raise RuntimeError("wasm trap: unreachable")
+        return original(*arguments)
+
+    monkeypatch.setattr(Instance, call, trapping)
+    for seed in range(4):
+        GapLockstep().run_seed(seed)
+    assert traps.count
+    assert not traps.is_off
+
+
 # ---- planted differences: each must be found by the seeds above ----
 
 

@@ -60,11 +60,12 @@ class CatchUpScan:
 
         Versions that the scan reads itself, and versions of keys that chunks have covered, are not kept.
         """
-        if self.holding and version.timestamp > self.scan.upto and self._is_ahead(version.key):
-            versions = self._held.get(version.key)
+        scan, key = self.scan, version.key
+        if self.holding and version.timestamp > scan.upto and scan.next_key <= key < scan.span.end:
+            versions = self._held.get(key)
             if versions is None:
-                self._held[version.key] = [version]
-                heappush(self._held_keys, version.key)
+                self._held[key] = [version]
+                heappush(self._held_keys, key)
             else:
                 versions.append(version)
             self.held_bytes += _size(version)
@@ -80,9 +81,6 @@ class CatchUpScan:
             released += self._held.pop(heappop(self._held_keys))
         self.held_bytes -= sum(map(_size, released))
         return released
-
-    def _is_ahead(self, key: bytes) -> bool:
-        return self.scan.next_key <= key < self.scan.span.end
 
 
 def _size(version: Version) -> int:

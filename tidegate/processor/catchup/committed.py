@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import Timestamp
-from tidegate.processor.feeds.written_versions import WrittenVersions
+from tidegate.processor.feeds.written_versions import WrittenRows, WrittenVersions
 from tidegate.raftlog.entry import KeyValue, RaftIndex, RangeId
 from tidegate.ranges.version import Version
 
@@ -25,24 +25,35 @@ class Delivery(NamedTuple):
     scanned_at: Timestamp | None
 
 
+class Committed(NamedTuple):
+    """What ``CommittedVersions.take_out`` returns: the three lists there."""
+
+    shared: list[Version]
+    parted: Mapping[FeedId, Sequence[Delivery]]
+    rows: Sequence[WrittenRows]
+
+
 class CommittedVersions:
     """The versions that ranges have committed since the last ``take_out``.
 
     ``written`` come before ``shared``.
 
     ``shared`` are for every feed that is not in ``parted``. ``parted`` has the feeds that miss versions, or
-    missed some at any time since the last ``take_out``: each has its own deliveries.
+    missed some at any time since the last ``take_out``: each has its own deliveries. While feeds are parted
+    versions are shared as versions, and a kernel may have written ``rows`` of some of these already.
     """
 
     def __init__(self) -> None:
         self.shared: list[Version] = []
         self.parted: dict[FeedId, list[Delivery]] = {}
         self.written: list[WrittenVersions] = []
+        self.rows: list[WrittenRows] = []
 
     def unwrite(self) -> None:
         """Turn the written versions back into shared ones."""
         if not self.written:
             return
+        self.rows = []  # shared versions get other places
         written, self.written = self.written, []
         parts = [part for each in written for part in (each.before, each.versions())]
         self.shared = [*chain.from_iterable(parts), *self.shared]
@@ -66,17 +77,15 @@ class CommittedVersions:
         else:
             deliveries.append(Delivery([*versions], scanned_at))
 
-    def take_out(
-        self, lagging: Iterable[FeedId]
-    ) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
+    def take_out(self, lagging: Iterable[FeedId]) -> Committed:
         """Return the versions since the last call: the shared ones, and the deliveries of parted feeds.
 
         Only the ``lagging`` feeds, which still miss versions, stay parted.
         """
-        shared, parted = self.shared, self.parted
-        self.shared = []
+        taken = Committed(self.shared, self.parted, self.rows)
+        self.shared, self.rows = [], []
         self.parted = {feed_id: [] for feed_id in lagging}
-        return shared, parted
+        return taken
 
 
 def scanned_version(range_id: RangeId, row: KeyValue) -> Version:

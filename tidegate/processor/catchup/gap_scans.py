@@ -129,12 +129,18 @@ class GapScans:
             if not gaps or mode is Detached.SPOOLING:
                 self._committed.give(feed_id, versions)
                 continue
+            spans = [gap.span for gap in gaps]
+            holds = scan is not None and scan.feed.id == feed_id
             passed = []
             for version in versions:
-                if not any(gap.span.contains(version.key) for gap in gaps):
+                key = version.key
+                for start, end in spans:
+                    if start <= key < end:
+                        if holds and scan is not None:
+                            scan.hold(version)
+                        break
+                else:
                     passed.append(version)
-                elif scan is not None and scan.feed.id == feed_id:
-                    scan.hold(version)
             self._committed.give(feed_id, passed)
         if scan is not None and scan.held_bytes:
             self._bound_held()

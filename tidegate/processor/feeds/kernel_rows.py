@@ -20,9 +20,15 @@ from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
-from tidegate.processor.feeds.taken_versions import FeedEmission, RowByPython, TakenVersions, merged
+from tidegate.processor.feeds.taken_versions import (
+    FeedEmission,
+    RowByPython,
+    TakenVersions,
+    joined_taken,
+    merged,
+)
 from tidegate.processor.feeds.version_rows import Decoded, PartitionRows, table_of
-from tidegate.processor.feeds.written_versions import WrittenVersions
+from tidegate.processor.feeds.written_versions import WrittenRows, WrittenVersions
 from tidegate.processor.written_records import joined
 from tidegate.ranges.version import Version
 from tidegate.rows import table_id_of
@@ -87,21 +93,45 @@ class KernelRows:
             return None
         return self._emission(receivers, taken, [versions[number] for number in taken.refused])
 
-    def take(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> TakenVersions | None:
-        """Return what a kernel makes of versions of which feeds are given some. ``None`` is as for `emit`."""
-        taken = self._taken(receivers, versions)
-        return None if taken is None else TakenVersions(receivers, versions, taken)
+    def take(
+        self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], written: Sequence[WrittenRows]
+    ) -> TakenVersions | None:
+        """Return what a kernel makes of versions of which feeds are given some. ``None`` is as for `emit`.
+
+        Rows that are ``written`` already are taken as they are, if they are of the present plan.
+        """
+        kernel = self.ready(receivers)
+        if kernel is None or not self._is_useful:
+            return None
+        parts: list[tuple[int, Taken]] = []
+        place = 0
+        valid = (each for each in written if each.plan == self.plan_number)
+        for each in (*valid, WrittenRows(len(versions), len(versions), Taken({}, [], {}), self.plan_number)):
+            if each.first > place:
+                taken = kernel.take(versions[place : each.first])
+                if taken is None:
+                    return None
+                parts.append((place, taken))
+            parts.append((each.first, each.rows))
+            place = each.end
+        return TakenVersions(receivers, versions, joined_taken(parts))
 
     def emit_all(self, feeds: Sequence[PartitionFeed], taken: TakenVersions) -> BatchEmission:
         """Return what all of the versions give to some of their receivers."""
         return self._emission(feeds, taken.of(feeds), taken.refused)
 
     def emit_some(
-        self, feed: PartitionFeed, taken: TakenVersions | None, versions: Sequence[Version]
+        self,
+        feed: PartitionFeed,
+        taken: TakenVersions | None,
+        versions: Sequence[Version],
+        *,
+        is_first: bool,
     ) -> BatchEmission | None:
         """Return what a feed that has parted is given by ``versions``: those taken, and others, in order.
 
-        The highs are those of its own tables. ``None``: Python has to take all versions.
+        ``is_first``: nobody was given the taken versions before, so their highs are not told yet: those of
+        the feed's own tables. ``None``: Python has to take all versions.
         """
         if taken is None:
             return self._emit_alone(feed, versions)
@@ -114,7 +144,7 @@ class KernelRows:
         )
         refused = [RowByPython(*other, row) for other, row in zip(others, rows, strict=True)]
         emitted = merged(feed, taken.given(feed, versions), refused)
-        return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)))
+        return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)) if is_first else {})
 
     def emit_scanned(
         self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp

@@ -17,6 +17,7 @@ from tidegate.processor.batch import LogRecord
 from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.processor.log_clock import ClockReading
 from tidegate.raftlog.entry import Generation, Heartbeat, RaftIndex, RangeId, TxnId
+from tidegate.ranges.version import Version
 from tidegate.spans import Span
 
 
@@ -138,3 +139,9 @@ class LogKernel(Protocol):
 
     def follow(self, state: LogState) -> Followed | None:
         """Follow the records that were read last. ``None``: Python has to take them."""
+
+    def versions(self) -> Sequence[Version] | None:
+        """Return the versions that were followed last, before anything else is read or followed.
+
+        They are those at the ``places`` of ``Followed``. ``None``: Python has to read them in the records.
+        """

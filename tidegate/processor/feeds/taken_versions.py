@@ -7,11 +7,13 @@ from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord, UnframedRecord
 from tidegate.processor.feeds.emitter import Emission
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import FeedRecords, Taken
 from tidegate.processor.feeds.version_rows import Decoded
+from tidegate.processor.written_records import joined, some_of
 from tidegate.ranges.version import Version
 
 _NOT_TAKEN: Final = -1
@@ -44,7 +46,7 @@ class TakenVersions:
         self._taken = taken
         self._by_feed = {receivers[number].id: records for number, records in taken.feeds.items()}
         self.refused = [versions[number] for number in taken.refused]
-        self._indexes: dict[FeedId, tuple[list[OutputRecord], Mapping[int, Sequence[int]]]] = {}
+        self._firsts: dict[FeedId, Mapping[int, int]] = {}
         refused = frozenset(taken.refused)
         self._numbers = {
             id(version): number for number, version in enumerate(versions) if number not in refused
@@ -70,28 +72,53 @@ class TakenVersions:
         whole = self._by_feed.get(feed.id)
         if whole is None:
             return FeedRecords([], [], [])
-        written, places = self._indexed(feed.id, whole)
-        given = FeedRecords(records := [], [], [])
+        firsts, of = self._firsts_of(feed.id, whole), self._numbers
+        numbers, records, unframed = whole.numbers, whole.records, whole.unframed
+        chosen: list[int] = []
+        places: list[int] = []
         for place, version in enumerate(versions):
-            for at in places.get(self._numbers.get(id(version), _NOT_TAKEN), ()):
-                records += written[at : at + 1]
-                given.unframed.extend(whole.unframed[at : at + 1])
-                given.numbers.append(place)
-        return given
+            number = of.get(id(version), _NOT_TAKEN)
+            at = firsts.get(number, _NOT_TAKEN)
+            while 0 <= at < len(numbers) and numbers[at] == number:
+                chosen.append(at)
+                places.append(place)
+                at += 1
+        return FeedRecords(
+            some_of(records, chosen) if records else [],
+            [unframed[at] for at in chosen] if unframed else [],
+            places,
+        )
 
-    def _indexed(
-        self, feed_id: FeedId, whole: FeedRecords
-    ) -> tuple[list[OutputRecord], Mapping[int, Sequence[int]]]:
-        """Return a receiver's records, and where those of each version stand among them.
+    def _firsts_of(self, feed_id: FeedId, whole: FeedRecords) -> Mapping[int, int]:
+        """Return where the records of each version begin among those of a receiver.
 
-        A feed may have many deliveries of one batch: each record is made once for all of them.
+        A feed may have many deliveries of one batch.
         """
-        if feed_id not in self._indexes:
-            places: dict[int, list[int]] = {}
-            for at, of in enumerate(whole.numbers):
-                places.setdefault(of, []).append(at)
-            self._indexes[feed_id] = list(whole.records), places
-        return self._indexes[feed_id]
+        if feed_id not in self._firsts:
+            last = len(whole.numbers) - 1
+            self._firsts[feed_id] = dict(zip(reversed(whole.numbers), range(last, -1, -1), strict=True))
+        return self._firsts[feed_id]
+
+
+def joined_taken(parts: Sequence[tuple[int, Taken]]) -> Taken:
+    """Return what was taken of parts of a batch as what was taken of the batch.
+
+    Each part comes with the place of its first version in the batch.
+    """
+    feeds: dict[int, FeedRecords] = {}
+    refused: list[int] = []
+    highs: dict[int, Timestamp] = {}
+    for first, part in parts:
+        for feed, (records, unframed, numbers) in part.feeds.items():
+            before = feeds.get(feed) or FeedRecords([], [], [])
+            ours = [first + number for number in numbers]
+            feeds[feed] = FeedRecords(
+                joined(before.records, records), [*before.unframed, *unframed], before.numbers + ours
+            )
+        refused += [first + number for number in part.refused]
+        for table_id, high in part.highs.items():
+            highs[table_id] = max(highs.get(table_id, ZERO), high)
+    return Taken(feeds, refused, highs)
 
 
 def merged(

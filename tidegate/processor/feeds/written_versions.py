@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import LogRecord
@@ -10,6 +11,18 @@ from tidegate.processor.feeds.row_kernel import Taken
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, CommitIntent, Entry, WriteValue
 from tidegate.ranges.version import Version
+
+
+class WrittenRows(NamedTuple):
+    """Rows that a kernel has written for shared versions, by the plan with that number.
+
+    The versions are those from ``first`` on, up to ``end``.
+    """
+
+    first: int
+    end: int
+    rows: Taken
+    plan: int
 
 
 class WrittenVersions:

@@ -18,12 +18,11 @@ This module puts the parts together. They are in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
-from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import RangeCheckpoint, StateChange
 from tidegate.processor.bounds import BOUNDS, RecordBounds
-from tidegate.processor.catchup.committed import CommittedVersions, Delivery
+from tidegate.processor.catchup.committed import Committed, CommittedVersions
 from tidegate.processor.catchup.detached import DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps
 from tidegate.processor.catchup.gap_scans import CatchUpLimits, GapScans
@@ -47,7 +46,6 @@ from tidegate.ranges.backlog import Backlog, QueueFactory, RawEntry
 from tidegate.ranges.intent_budget import PartitionSpill
 from tidegate.ranges.mutated_keys import MutatedKeys
 from tidegate.ranges.range_state import RangeState, RangeStatus
-from tidegate.ranges.version import Version
 from tidegate.rows.table_key import prefix_end
 from tidegate.spans import Span
 
@@ -201,7 +199,7 @@ class PartitionRanges:
         self.catch_ups.give_up(feed.id)
         return certain
 
-    def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
+    def take_committed(self) -> Committed:
         """Return the versions since the last call: the shared ones, and the deliveries of single feeds."""
         return self.committed.take_out(self.lagging.feeds)
 

@@ -47,6 +47,9 @@ class _OddKernel:
     def follow(self, state: LogState) -> Followed | None:
         return None
 
+    def versions(self) -> Sequence[Version] | None:
+        return None
+
 
 class _Absent(_OddKernel):
     def take(self, versions: Sequence[Version]) -> Taken | None:
