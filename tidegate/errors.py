@@ -81,11 +81,9 @@ from typing import ClassVar, Final
 _SENTENCE_CHARACTERS: Final = 1_000
 
 
-def brief(sentence: str) -> str:
+def brief(sentence: str, most: int = _SENTENCE_CHARACTERS) -> str:
     """Return a sentence that may quote keys of any length, short enough to be stored."""
-    if len(sentence) <= _SENTENCE_CHARACTERS:
-        return sentence
-    return f"{sentence[: _SENTENCE_CHARACTERS - 3]}..."
+    return sentence if len(sentence) <= most else f"{sentence[: most - 3]}..."
 
 
 class TidegateError(Exception):

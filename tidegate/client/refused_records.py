@@ -162,7 +162,15 @@ def read_kept(files: RefusedFiles, name: str) -> KeptRecord:
         stored = json.loads(files.read(name))
         place = str(stored["topic"]), int(stored["partition"]), str(stored["tidegate"])
         return KeptRecord(RefusedRecord.from_json(stored), *place, int(stored["left_out_bytes"]))
-    except (OSError, ValueError, TypeError, LookupError, RecursionError, InputError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        RecursionError,
+        InputError,
+    ) as error:
         raise InputError(f"{name} cannot be read: {brief(str(error))}") from None
 
 

@@ -86,7 +86,7 @@ class RefusedRecord(NamedTuple):
         """
         try:
             return _read(stored)
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise InputError(f"This is no record that was kept aside: {error!r}.") from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -18,9 +18,12 @@ from tests.fuzz.mutators import damaged, reworded, text_bytes
 from tests.fuzz.target import Target
 from tidegate.access.destinations_file import read_destinations
 from tidegate.changefeed.definition.options import Format
-from tidegate.errors import SettingsError, StateError
+from tidegate.client.refused_records import read_kept
+from tidegate.client.why.worker_status import worker_url
+from tidegate.errors import InputError, SettingsError, StateError
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import StateTable
+from tidegate.processor.refused import RefusedRecord, RefusedRow, Source
 from tidegate.spark.changefeed.checkpoint import _read_identity
 from tidegate.spark.changefeed.ledger import _account
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told, read_round
@@ -168,6 +171,46 @@ def _take_entries(data: bytes) -> None:
     read_destinations(path)
 
 
+# ---- a worker's ----
+
+_ROW: Final = RefusedRow("feed", "1.0000000002", b"before", b"descriptor")
+_KEPT: Final = tuple(
+    json.dumps(
+        {"topic": "raftlog", "partition": 3, "tidegate": "0.1.0", "left_out_bytes": 0, **record.to_json()}
+    ).encode()
+    for record in (
+        RefusedRecord(Source.LOG, 7, 1_700_000_000_000, b"key", b"value", "KeyError", "a cause"),
+        RefusedRecord(Source.ROW, 7, 0, b"key", None, "KeyError", "a cause", _ROW),
+    )
+)
+
+
+class _OneFile:
+    """A directory with one file, in memory."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def sizes(self) -> Mapping[str, int]:
+        return {_WHERE: len(self._content)}
+
+    def read(self, _: str) -> bytes:
+        return self._content
+
+    def write(self, name: str, content: bytes) -> None:
+        raise NotImplementedError
+
+    def remove(self, name: str) -> None:
+        raise NotImplementedError
+
+
+def _take_worker_file(data: bytes) -> None:
+    home = _directory() / "app"
+    home.mkdir(exist_ok=True)
+    (home / "worker.json").write_bytes(data)
+    worker_url(_directory(), "app")
+
+
 TARGETS: Final = (
     Target("rounds", _json_drawn(_ROUND), lambda data: read_round(data, _WHERE), (StateError,)),
     Target("accounts", _json_drawn(_ACCOUNT), lambda data: _account(data, _WHERE), (StateError,)),
@@ -176,6 +219,18 @@ TARGETS: Final = (
     Target("manifests", lambda chance: altered_json(chance, _HEAD), _read_with(_head_from), (StateError,)),
     Target(
         "manifest-pages", lambda chance: altered_json(chance, _PAGE), _read_with(_files_from), (StateError,)
+    ),
+    Target(
+        "kept-records",
+        lambda chance: altered_json(chance, chance.choice(_KEPT)),
+        lambda data: read_kept(_OneFile(data), _WHERE).record.to_json(),
+        (InputError,),
+    ),
+    Target(
+        "worker-files",
+        lambda chance: altered_json(chance, b'{"pid": 7, "url": "http://127.0.0.1:6066"}'),
+        _take_worker_file,
+        (InputError,),
     ),
     Target("destinations", _draw_entries, _take_entries, (SettingsError,)),
 )

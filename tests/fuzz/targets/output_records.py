@@ -25,8 +25,6 @@ from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder, off
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
-#: Whoever reads a record is shown all of it: readers store no sentence.
-_UNBOUNDED: Final = 1 << 40
 _AT: Final = Timestamp(1_700_000_000_000_000_000, 1)
 _KEY_SCHEMA, _VALUE_SCHEMA = 1, 2
 _FEEDS: Final = (
@@ -114,7 +112,7 @@ _MARKER: Final = offset_marker_value(ResolvedTimestamp(_AT), {"t": 5})
 
 
 def _target(name: str, draw: Callable[[Random], bytes], take: Callable[[bytes], object] = _take) -> Target:
-    return Target(name, draw, take, (MalformedRecord,), sentence_bytes=_UNBOUNDED)
+    return Target(name, draw, take, (MalformedRecord,))
 
 
 TARGETS: Final = (

@@ -7,6 +7,7 @@ from typing import Any, Final
 from tidegate.changefeed.definition.options import FeedOptions, OnOversize
 from tidegate.changefeed.encoding.avro.decode import AvroReader
 from tidegate.changefeed.encoding.envelopes.registry import form_of
+from tidegate.changefeed.encoding.quoted import quoted_error, quoted_record
 from tidegate.changefeed.encoding.record import (
     Headers,
     MarkerRecord,
@@ -55,8 +56,8 @@ class AvroDecoder:
             return self._row(values, value)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise MalformedRecord(
-                f"not an Avro record of the {self._envelope.value} envelope ({error!r}): "
-                f"key {key!r}, value {value!r}"
+                f"not an Avro record of the {self._envelope.value} envelope ({quoted_error(error)}): "
+                f"{quoted_record(key, value)}"
             ) from None
 
     def _marker(self, value: bytes | None) -> MarkerRecord:

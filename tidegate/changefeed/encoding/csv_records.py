@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import public_columns, shown_columns
+from tidegate.changefeed.encoding.quoted import quoted_error, quoted_record
 from tidegate.changefeed.encoding.record import Headers, RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.text import datum_text
@@ -165,11 +166,15 @@ class CsvDecoder:
     def decode(self, key: bytes | None, value: bytes | None, _: Headers = ()) -> RowRecord:
         """Read one record. Raises ``MalformedRecord`` for bytes that no CSV feed can have written."""
         if key != KEY or value is None:
-            raise MalformedRecord(f"not a CSV record, with an empty key and a value: {key!r}, {value!r}")
+            raise MalformedRecord(
+                f"not a CSV record, with an empty key and a value: {quoted_record(key, value)}"
+            )
         try:
             (fields,) = csv.reader([value.decode()], strict=True) if value else [[""]]
         except (ValueError, csv.Error) as error:
-            raise MalformedRecord(f"not a CSV record ({error}): {value!r}") from None
+            raise MalformedRecord(
+                f"not a CSV record ({quoted_error(error)}): {quoted_record(key, value)}"
+            ) from None
         return RowRecord(
             (), {str(number): text for number, text in enumerate(fields, start=1)}, deleted=False
         )

@@ -11,6 +11,7 @@ from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm
 from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.changefeed.encoding.json.metadata import METADATA_MEMBER
 from tidegate.changefeed.encoding.json.parsing import parse
+from tidegate.changefeed.encoding.quoted import quoted_error, quoted_record
 from tidegate.changefeed.encoding.record import Headers, MarkerRecord, Record, Value, oversize_record
 from tidegate.changefeed.encoding.record_members import expect
 from tidegate.changefeed.encoding.value_members import ValueMembers
@@ -59,8 +60,8 @@ class JsonDecoder:
             return form.json.read(values, value, self)
         except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
             raise MalformedRecord(
-                f"not a JSON record of the {self.envelope.value} envelope ({error!r}): "
-                f"key {key!r}, value {value!r}"
+                f"not a JSON record of the {self.envelope.value} envelope ({quoted_error(error)}): "
+                f"{quoted_record(key, value)}"
             ) from None
 
     def fields(self, value: bytes | None) -> dict[str, Value]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.changefeed.definition.names import TOPIC_NAME_LIMIT, is_topic_name
+from tidegate.changefeed.encoding.quoted import quoted_error, quoted_record
 from tidegate.changefeed.encoding.record import Headers, MarkerRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, parse_decimal
@@ -70,7 +71,7 @@ class OffsetMarkerDecoder:
             return _decoded(key, value)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MalformedRecord(
-                f"not a marker with offsets ({error!r}): key {key!r}, value {value!r}"
+                f"not a marker with offsets ({quoted_error(error)}): {quoted_record(key, value)}"
             ) from None
 
 

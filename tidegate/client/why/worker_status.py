@@ -13,7 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from tidegate.errors import InputError, RetryError
+from tidegate.errors import InputError, RetryError, brief
 from tidegate.processor.status import RangesIn
 from tidegate.spans import Span
 
@@ -46,8 +46,8 @@ def worker_url(data_dir: Path, app_id: str) -> str:
             f"No worker runs with the data directory {data_dir} and the application id {app_id}; name the"
             " worker by --url."
         ) from None
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{file} cannot be read ({error}); name the worker by --url.") from None
+    except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
+        raise InputError(f"{file} cannot be read ({brief(str(error))}); name the worker by --url.") from None
 
 
 def worker_urls(data_dirs: Iterable[Path], app_id: str) -> tuple[list[str], list[str]]:
@@ -97,7 +97,7 @@ def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
         raise _refused(url, error) from None
     except (URLError, TimeoutError, HTTPException, ConnectionError) as error:
         raise RetryError(f"The worker at {url} does not answer ({error}); check that it runs.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"What answers at {where} is not a worker: it did not send JSON.") from None
     if not isinstance(status, dict):
         raise InputError(f"What answers at {where} is not a worker: it did not send an object.")

@@ -58,7 +58,7 @@ class DataDirectory:
         """
         try:
             names = json.loads((self.home / _MEMBERS).read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return ()
         return tuple(map(str, names)) if isinstance(names, list) else ()
 

@@ -18,6 +18,7 @@ from tidegate.changefeed.definition.names import sql_name
 from tidegate.changefeed.encoding.avro.envelope import AFTER, BEFORE, RECORD
 from tidegate.changefeed.encoding.avro.schema_bounds import schema_fault
 from tidegate.changefeed.encoding.confluent import unframe
+from tidegate.changefeed.encoding.quoted import quoted_error, quoted_schema
 from tidegate.changefeed.encoding.record import SchemaText
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import Timestamp, parse_decimal
@@ -105,9 +106,11 @@ def _parsed(schema_id: int, text: str) -> _WriterSchema:
         parsed = _WriterSchema(parse_schema(schema), parse_schema(_in_numbers(schema)))
         fault = schema_fault(parsed.parsed)
     except Exception as error:  # fastavro has no error of its own for text that is no schema
-        raise MalformedRecord(f"schema {schema_id} is not an Avro schema ({error!r}): {text}") from None
+        raise MalformedRecord(
+            f"schema {schema_id} is not an Avro schema ({quoted_error(error)}): {quoted_schema(text)}"
+        ) from None
     if fault:
-        raise MalformedRecord(f"schema {schema_id} is of no feed: {fault}: {text}")
+        raise MalformedRecord(f"schema {schema_id} is of no feed: {fault}: {quoted_schema(text)}")
     return parsed
 
 
