@@ -173,21 +173,25 @@ def _place(row: KeyValue) -> tuple[bytes, Timestamp]:
 
 def fault_of(chunk: ScanChunk) -> str:
     """Return what is wrong with the rows of a chunk, which may come in any order; empty when nothing is."""
+    start, end = chunk.span
     after = chunk.after or ZERO
     before: KeyValue | None = None
     for row in sorted(chunk.rows, key=_place):
-        where = f"its row {row.key.hex()} at {row.timestamp}"
-        if not chunk.span.contains(row.key):
-            return f"{where} is outside its span, {chunk.span.start.hex()} to {chunk.span.end.hex()}"
+        if not start <= row.key < end:
+            return f"{_shown(row)} is outside its span, {start.hex()} to {end.hex()}"
         if not after < row.timestamp <= chunk.upto:
-            return f"{where} is not above {after} and at or below {chunk.upto}, as was asked"
+            return f"{_shown(row)} is not above {after} and at or below {chunk.upto}, as was asked"
         if before is not None and before.key == row.key:
             if before.timestamp == row.timestamp:
-                return f"{where} comes twice"
+                return f"{_shown(row)} comes twice"
             if not chunk.all_versions:
-                return f"{where} is a second version of its key, where the newest was asked for"
+                return f"{_shown(row)} is a second version of its key, where the newest was asked for"
         before = row
     return ""
+
+
+def _shown(row: KeyValue) -> str:
+    return f"its row {row.key.hex()} at {row.timestamp}"
 
 
 def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | None) -> list[ScanPart]:
