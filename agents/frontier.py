@@ -16,8 +16,9 @@ from typing import Any
 import structlog
 from faust.types import TP
 
-from tidegate.changefeed.definition.feed import LIVE, Engine, FeedId, FeedState
-from tidegate.client.feed_faults import FeedFaults
+from tidegate.changefeed.definition.feed import LIVE, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.errors import RetryError, SettingsError
 from tidegate.processor.checkpoint import PartitionProgress, read_report_record
 from tidegate.processor.range_claims import Overlap
 from tidegate.worker.kafka.fetched import FetchedBatch
@@ -25,9 +26,9 @@ from tidegate.worker.kafka.foreign_records import own_records
 from tidegate.worker.kafka.intake import Intake
 from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
 from tidegate.worker.markers.feed_publisher import FeedPublisher
-from tidegate.worker.markers.marker_records import ends_of, marker_records
-from tidegate.worker.operations.metrics import INCIDENTS
+from tidegate.worker.markers.marker_records import MarkerRecords, UnmadeMarkers, ends_of, marker_records
 from tidegate.worker.operations.report import FeedReport, OverlapReport
+from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.shell import Shell
 
@@ -44,7 +45,6 @@ class FrontierPartition:
         self.intake = Intake(self._tp, app.batches, self._take)
         self._routes: CheckpointRoutes[FeedPublisher] = CheckpointRoutes(self._is_unknown)
         self._told: Sequence[Overlap] = ()  # the overlaps that log lines have told of
-        self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self._leaving: set[asyncio.Task[None]] = set()
         self._released = False
         self._opening = guarded_task(self._open(), f"frontier {partition}")
@@ -86,7 +86,7 @@ class FrontierPartition:
             self._leave(self._routes.end(feed_id))
             publisher = None
         if live and publisher is None:
-            self._begin_contained(feed_id)
+            self._begin(feed_id)
         elif not live and (feed.status is not FeedState.PENDING or (feed.defined and not here)):
             self._routes.forget(feed_id)
 
@@ -95,23 +95,12 @@ class FrontierPartition:
         feed = self._app.follower.view[feed_id]
         return feed.current_state is None and (feed.defined is None or feed.runs_on(Engine.WORKERS))
 
-    def _begin_contained(self, feed_id: FeedId) -> None:
-        """Begin the publisher of a feed. One that cannot be made is reported, and made with the next record
-        of the feed (U9).
-        """
-        try:
-            self._begin(feed_id)
-        except Exception as error:
-            self._faults.reported(feed_id, error)
-
     def _begin(self, feed_id: FeedId) -> None:
         feed = self._app.follower.view[feed_id]
         assert feed.definition is not None
         assert feed.current_state is not None
         runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
-        sink = runtime.sinks.of(definition, state.sink_cluster)
-        ends = ends_of(sink, state)
-        markers = marker_records(definition, state.targets, runtime.schema_ids, ends, sink.threads)
+        sink, markers = self._markers_of(definition, state)
         publisher = FeedPublisher(
             self._app.settings,
             definition,
@@ -123,6 +112,23 @@ class FrontierPartition:
             sink,
         )
         self._routes.begin(publisher)
+
+    def _markers_of(
+        self, definition: FeedDefinition, state: StateRecord
+    ) -> tuple[SinkCluster | None, MarkerRecords]:
+        """Return the cluster that the feed writes to, and what makes its markers.
+
+        After an exception the publisher gets markers that raise it, and so has the feed fail (U9).
+        """
+        runtime = self._app.runtime
+        try:
+            sink = runtime.sinks.of(definition, state.sink_cluster)
+            ends = ends_of(sink, state)
+            return sink, marker_records(definition, state.targets, runtime.schema_ids, ends, sink.threads)
+        except (SettingsError, RetryError):
+            raise
+        except Exception as error:
+            return None, UnmadeMarkers(error)
 
     def _leave(self, publisher: FeedPublisher) -> None:
         leaving = guarded_task(publisher.close(), f"leave {publisher.definition.id}")

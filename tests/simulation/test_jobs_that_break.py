@@ -17,7 +17,9 @@ from tidegate.changefeed.lifecycle.control import Activate, Register
 from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Announce
 from tidegate.client.kafka.topics import Topics
+from tidegate.errors import RetryError
 
 _ODD: Final = FeedId("feed0")
 #: Virtual, for what never comes to rest: the odd feed is tried again and again.
@@ -98,3 +100,27 @@ def test_a_feed_that_cannot_even_fail_holds_nobody(monkeypatch: pytest.MonkeyPat
     others = [feed.current_state for feed_id, feed in view.feeds() if feed_id != _ODD]
     assert others
     assert {state.state for state in others if state is not None} <= LIVE | {FeedState.SUCCEEDED}
+
+
+@pytest.mark.slow
+def test_a_step_for_which_a_server_does_not_answer_is_taken_again_and_fails_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agents.jobs.AGAIN_S", 2.0)
+    announce = JobsOwner._announce
+    calls: list[Announce] = []
+
+    async def away(self: JobsOwner, feed_id: FeedId, step: Announce) -> None:
+        if feed_id == _ODD and isinstance(step.message, Activate) and not calls:
+            calls.append(step)
+            raise RetryError("a broker is away")
+        await announce(self, feed_id, step)
+
+    monkeypatch.setattr(JobsOwner, "_announce", away)
+    run = Run(_plan())
+    outcome = run.run()
+    assert calls
+    assert not outcome.faults
+    view = read_jobs(run.broker, Topics.of(run.settings).jobs)
+    states = [feed.current_state for _, feed in view.feeds()]
+    assert {state.state for state in states if state is not None} <= LIVE | {FeedState.SUCCEEDED}

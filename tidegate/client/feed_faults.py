@@ -12,7 +12,7 @@ from typing import Final
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import NO_PARTITION, Failed
 from tidegate.errors import FeedError, RetryError, SettingsError
-from tidegate.processor.containment import feed_error
+from tidegate.processor.containment import unforeseen
 
 #: After so many seconds a feed is looked at again that could not even be failed.
 AGAIN_S: Final = 60.0
@@ -52,7 +52,7 @@ class FeedFaults:
 
         Raises ``error`` where the process is at fault.
         """
-        reason = feed_error(error)
+        reason = error if isinstance(error, FeedError) else FeedError(unforeseen(error, keeps=False))
         self._count()
         _log.error("an exception fails feed %s: %s", feed_id, reason, exc_info=error)
         return reason

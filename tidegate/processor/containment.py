@@ -133,17 +133,18 @@ class Unforeseen(str):
         return told
 
 
-def unforeseen(error: Exception) -> Unforeseen:
+def unforeseen(error: Exception, *, keeps: bool = True) -> Unforeseen:
     """Return a sentence about an exception that nobody foresaw.
 
-    Raises the exception itself if it is the process's own, such as a full disk, and no fault of the data.
+    ``keeps`` says whether the record is kept aside that brought it about. Raises the exception itself if it
+    is the process's own, such as a full disk, and no fault of the data.
     """
     if isinstance(error, _OWN_GROUND):
         raise error
     exception = f"{type(error).__name__}{_where(error)}"
     return Unforeseen(
         f"tidegate cannot deal with it, which is a defect: {exception}: {brief(str(error))}. Please report "
-        "it, with the record (`tidegate debug refused`)",
+        f"it, with the {'record (`tidegate debug refused`)' if keeps else 'lines of the log'}",
         exception,
     )
 

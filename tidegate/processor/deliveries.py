@@ -42,12 +42,11 @@ class Deliveries:
         shared, parted, rows = self._ranges.take_committed()
         if shared:
             self._state.raise_high(max(version.timestamp for version in shared))
+        if self._kernel is not None:
+            self._kernel.of_feeds.keep(parted)
         if parted:
             self._emit_parted(shared, parted, rows, result)
-            return
-        if self._kernel is not None:
-            self._kernel.of_feeds.release()
-        if shared:
+        elif shared:
             self._emit_shared(shared, result)
 
     def _emit_shared(self, versions: list[Version], result: StepResult) -> None:

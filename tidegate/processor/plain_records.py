@@ -189,6 +189,7 @@ class PlainRecords:
 
         Raises ``StateError`` for any difference: the process ends, and what differs is not written.
         """
+        told = kernel.versions()
         shared, states = len(self._committed.shared), self._table.states
         before = {
             each.number: states[named.range_ids[each.number]].closed_regressions for each in followed.ranges
@@ -208,6 +209,7 @@ class PlainRecords:
         _require_equal("the horizon", self._horizon.believed, followed.believed)
         versions = self._committed.shared[shared:]
         _require_equal("versions", len(versions), len(followed.places))
+        _require_equal("versions as told", versions, versions if told is None else told)
         if versions:
             _require_equal("rows", kernel.take(versions), followed.rows)
 

@@ -30,7 +30,7 @@ def test_an_entry_that_no_client_can_be_opened_with_fails_no_feed() -> None:
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "ssl.ca.location failed"))
 
     with pytest.raises(
-        SettingsError, match=r"sink at a:1 cannot be opened .*: ssl.ca.location failed"
+        SettingsError, match=r"client for a:1 cannot be opened .*: ssl.ca.location failed"
     ) as met:
         opened(client, "a:1")
     assert FeedFaults().failure(_FEED, met.value) is None

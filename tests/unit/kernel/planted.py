@@ -371,6 +371,15 @@ def _at_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_rows, "joined_taken", joined)
 
 
+def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def behind(one: FeedRecords, other: FeedRecords) -> FeedRecords:
+        return FeedRecords(
+            [*one.records, *other.records], one.unframed + other.unframed, one.numbers + other.numbers
+        )
+
+    monkeypatch.setattr(kernel_rows, "woven", behind)
+
+
 PLANTED_AMID_GAPS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "when a range was heard": _moved(lambda moved: moved._replace(heard_ms=moved.heard_ms + 1)),
     "the highest times of a parted feed's tables": lambda patch: patch.setattr(
@@ -380,6 +389,7 @@ PLANTED_AMID_GAPS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "the order of a parted feed's rows": _other_order,
     "the times of versions that were followed": _told_later,
     "where rows that are written already stand": _at_the_beginning,
+    "where a scan's rows stand among live ones": _behind,
 }
 
 #: In what kernels of single feeds write.

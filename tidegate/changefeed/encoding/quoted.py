@@ -1,4 +1,4 @@
-"""Shows bytes and errors of foreign records in sentences, which may come a million times."""
+"""Shows records of output topics that cannot be read, in sentences. There may be a million of them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class DatumPlace(NamedTuple):
 class Stamp(enum.Enum):
     """A time of a row in a body of Avro, without the branch of a union.
 
-    The first two are that of its commit, or of the scan that found it; the last one is its version's own.
+    ``DECIMAL`` and ``WALL_NS`` are the time of the commit, or of the scan that found the row. ``MVCC`` is the
+    time of the version.
     """
 
     DECIMAL = "a string"

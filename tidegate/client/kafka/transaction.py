@@ -97,8 +97,7 @@ class TransactionalProducer:
         topic refuses a record for good, and can go on. First it aborts a transaction that an exception left
         open.
         """
-        if self.is_amid:
-            self._abort()
+        self.abort_left()
         for attempt in range(_ATTEMPTS_MAX):
             try:
                 ends = self._write(records)
@@ -115,6 +114,11 @@ class TransactionalProducer:
             f"The transaction coordinator aborted {_ATTEMPTS_MAX} transactions of {self._id} in a row; "
             "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
         )
+
+    def abort_left(self) -> None:
+        """Abort a transaction that an exception of the caller's data left open. Raises ``DeliveryError``."""
+        if self.is_amid:
+            self._abort()
 
     def commit_once(self, records: Sequence[Record]) -> None:
         """Write ``records`` and commit them as ``commit`` does, but neither abort nor repeat (step M3c).

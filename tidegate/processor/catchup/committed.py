@@ -26,7 +26,7 @@ class Delivery(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What ``CommittedVersions.take_out`` returns: the three lists there."""
+    """What ``CommittedVersions.take_out`` returns, each as it is there."""
 
     shared: list[Version]
     parted: Mapping[FeedId, Sequence[Delivery]]
@@ -39,8 +39,9 @@ class CommittedVersions:
     ``written`` come before ``shared``.
 
     ``shared`` are for every feed that is not in ``parted``. ``parted`` has the feeds that miss versions, or
-    missed some at any time since the last ``take_out``: each has its own deliveries. While feeds are parted
-    versions are shared as versions, and a kernel may have written ``rows`` of some of these already.
+    missed some at any time since the last ``take_out``: each has its own deliveries. Versions are ``written``
+    only while no feed is parted. While one is, they are shared, and ``rows`` has what a kernel has written of
+    them already.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,6 @@ class CommittedVersions:
         """Turn the written versions back into shared ones."""
         if not self.written:
             return
-        self.rows = []  # shared versions get other places
         written, self.written = self.written, []
         parts = [part for each in written for part in (each.before, each.versions())]
         self.shared = [*chain.from_iterable(parts), *self.shared]

@@ -7,7 +7,7 @@ So a feed that catches up has a kernel of its own meanwhile, with a plan for thi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
@@ -22,9 +22,9 @@ from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.ranges.version import Version
 from tidegate.rows import TableDescriptor
 
-#: The most feeds that have a kernel at a time. One that catches up later takes that of the feed whose
-#: versions came longest ago.
-_FEEDS_MAX: Final = 4
+#: The most kernels of a partition. For one more, the one is given up whose versions came longest ago. A feed
+#: may have two: for its initial scan, and for what was held meanwhile.
+_KERNELS_MAX: Final = 4
 #: Fewer versions than that are Python's: a kernel costs about a millisecond before its first row.
 _FEW: Final = 32
 #: A time before all versions.
@@ -71,9 +71,10 @@ class FeedKernels:
             ]
         return planned.kernel.take(versions)
 
-    def release(self) -> None:
-        """Give up all kernels, and their memory: no feed catches up."""
-        self._planned.clear()
+    def keep(self, feeds: Container[FeedId]) -> None:
+        """Give up the kernels of all other feeds, and their memory: these miss no versions any more."""
+        for key in [key for key in self._planned if key[0] not in feeds]:
+            del self._planned[key]
 
     def _ready(self, feed: PartitionFeed, scanned_at: Timestamp | None) -> _Planned | None:
         """Return a kernel with a plan for the feed; ``None`` where this process has none."""
@@ -81,7 +82,7 @@ class FeedKernels:
         known = self._planned.pop(key, None)
         versions, active = self._rows.versions, self._feeds.active
         if known is None or known.versions != versions or known.active is not active:
-            while len(self._planned) >= _FEEDS_MAX:
+            while len(self._planned) >= _KERNELS_MAX:
                 self._planned.popitem(last=False)
             kernel = self._kernels.open() if known is None else known.kernel
             if kernel is None:

@@ -26,6 +26,7 @@ from tidegate.processor.feeds.taken_versions import (
     TakenVersions,
     joined_taken,
     merged,
+    woven,
 )
 from tidegate.processor.feeds.version_rows import Decoded, PartitionRows, table_of
 from tidegate.processor.feeds.written_versions import WrittenRows, WrittenVersions
@@ -133,18 +134,28 @@ class KernelRows:
         ``is_first``: nobody was given the taken versions before, so their highs are not told yet: those of
         the feed's own tables. ``None``: Python has to take all versions.
         """
-        if taken is None:
-            return self._emit_alone(feed, versions)
-        others = [(place, version) for place, version in enumerate(versions) if not taken.has(version)]
-        if len(others) == len(versions):
-            return self._emit_alone(feed, versions)
+        others = [
+            (place, version)
+            for place, version in enumerate(versions)
+            if taken is None or not taken.has(version)
+        ]
+        ours = self.of_feeds.take(feed, [version for _, version in others]) if others else None
+        if taken is None and ours is None:
+            return None
+        given = FeedRecords([], [], []) if taken is None else taken.given(feed, versions)
+        highs = self._highs(feed, filter(taken.has, versions)) if taken is not None and is_first else {}
+        if ours is not None:
+            records, unframed, numbers = ours.feeds.get(0) or FeedRecords([], [], [])
+            given = woven(given, FeedRecords(records, unframed, [others[number][0] for number in numbers]))
+            for table_id, high in ours.highs.items():
+                highs[table_id] = max(highs.get(table_id, ZERO), high)
+            others = [others[number] for number in ours.refused]
         previous = feed.table_ids if feed.shows_previous else frozenset[int]()
         rows = self._rows.decode(
             [version for _, version in others], feed.table_ids, previous, self._feeds.starts
         )
         refused = [RowByPython(*other, row) for other, row in zip(others, rows, strict=True)]
-        emitted = merged(feed, taken.given(feed, versions), refused)
-        return BatchEmission([emitted], self._highs(feed, filter(taken.has, versions)) if is_first else {})
+        return BatchEmission([merged(feed, given, refused)], highs)
 
     def emit_scanned(
         self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp
@@ -153,23 +164,15 @@ class KernelRows:
 
         ``None`` is as for `emit`.
         """
-        return self._emit_alone(feed, versions, scanned_at)
-
-    def _emit_alone(
-        self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp | None = None
-    ) -> BatchEmission | None:
-        """Return what versions give to the only feed that is given them."""
         taken = self.of_feeds.take(feed, versions, scanned_at)
         if taken is None:
             return None
-        previous = feed.table_ids if feed.shows_previous else frozenset[int]()
         refused = [versions[place] for place in taken.refused]
-        rows = self._rows.decode(refused, feed.table_ids, previous, self._feeds.starts, scanned_at)
+        rows = self._rows.decode(refused, feed.table_ids, scanned_at=scanned_at)
         by_python = list(map(RowByPython, taken.refused, refused, rows))
         given = taken.feeds.get(0) or FeedRecords([], [], [])
-        emitted = merged(feed, given, by_python, scanned=scanned_at is not None)
-        highs = taken.highs if scanned_at is None else dict.fromkeys(taken.highs, scanned_at)
-        return BatchEmission([emitted], highs)
+        emitted = merged(feed, given, by_python, scanned=True)
+        return BatchEmission([emitted], dict.fromkeys(taken.highs, scanned_at))
 
     def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
         """Return, for each table of the feed, the highest timestamp of the ``versions`` that any feed wants.

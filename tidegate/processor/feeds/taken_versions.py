@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -119,6 +120,29 @@ def joined_taken(parts: Sequence[tuple[int, Taken]]) -> Taken:
         for table_id, high in part.highs.items():
             highs[table_id] = max(highs.get(table_id, ZERO), high)
     return Taken(feeds, refused, highs)
+
+
+def woven(one: FeedRecords, other: FeedRecords) -> FeedRecords:
+    """Return the records of both in the order of their numbers. No number is in both, and each list rises."""
+    both = FeedRecords([], [], [])
+    at = past = 0
+    while at < len(one.numbers) or past < len(other.numbers):
+        is_last = past == len(other.numbers)
+        end = len(one.numbers) if is_last else bisect_left(one.numbers, other.numbers[past], at)
+        both = _with(both, one, range(at, end))
+        one, other, at, past = other, one, past, end  # a run of the one, then a run of the other
+    return both
+
+
+def _with(before: FeedRecords, more: FeedRecords, places: range) -> FeedRecords:
+    """Return records, and behind them those of ``more`` at some places."""
+    begin, end = places.start, places.stop
+    records = some_of(more.records, places) if more.records else []
+    return FeedRecords(
+        joined(before.records, records),
+        before.unframed + more.unframed[begin:end],
+        before.numbers + more.numbers[begin:end],
+    )
 
 
 def merged(

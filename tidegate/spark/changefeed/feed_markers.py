@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
@@ -20,7 +21,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.transaction import Record, TransactionalProducer, sent
 from tidegate.delivery.back_off import BackOff
 from tidegate.delivery.marker_records import SCHEMA_REFUSED, MarkersAmongRows, MarkersAside
-from tidegate.errors import FeedError, RetryError
+from tidegate.errors import DeliveryError, FeedError, RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.marker_producers import MarkerProducer, Marking
@@ -83,7 +84,7 @@ class FeedMarkers:
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> FeedEpoch:
         """The epoch of the feed's definition."""
         return self._definition.epoch
 
@@ -116,6 +117,11 @@ class FeedMarkers:
             writer.prove()
             self._write(marker, due)
         return progress
+
+    def abort(self) -> None:
+        """Abort the transaction that an exception has left open: others would wait for it."""
+        with suppress(DeliveryError):  # whoever fenced this owner has aborted it
+            self._producers.home.abort_left()
 
     def close(self) -> None:
         """Close the producers."""

@@ -26,7 +26,7 @@ from tidegate.changefeed.lifecycle.control import (
     read_ack,
 )
 from tidegate.changefeed.lifecycle.feed_answers import FeedAnswers
-from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import (
     Announce,
@@ -208,7 +208,14 @@ class QueryFeeds:
     def _postpone(self, feed_id: FeedId, away: RetryError) -> None:
         """Postpone a feed whose sink does not answer. Raises ``away`` if partitions wait for the feed."""
         feed = self._jobs.view[feed_id]
-        if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
+        if feed.definition is None:
+            raise away
+        try:
+            may_wait = _may_wait(self._step(feed, feed.definition))
+        except Exception as error:
+            self._fail(feed_id, error)
+            return
+        if not may_wait:
             raise away
         self._tell_waiting(feed, feed.definition, str(away))
         again_s = self._postponed.begin(feed_id)
@@ -410,8 +417,14 @@ class QueryFeeds:
             for definition in definitions:
                 self._postpone(definition.id, away)
             return []
-        due = [due_takeover(self._jobs.view[each.id], each) for each in definitions]
-        taken = [each for each in due if each is not None]
+        taken: list[TakeoverRecord] = []
+        for definition in definitions:
+            try:
+                due = due_takeover(self._jobs.view[definition.id], definition)
+            except Exception as error:
+                self._fail(definition.id, error)
+            else:
+                taken += [due] if due is not None else []
         self._jobs.store(*taken)
         for each in taken:
             _log.info("feed %s is taken over at %s", each.feed_id, each.high_water or each.start)

@@ -11,7 +11,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tidegate.changefeed.definition.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.definition.feed import (
+    ENDED,
+    LIVE,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+)
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -25,7 +33,7 @@ from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held, held_backfill, require_marker_cluster
-from tidegate.errors import DeliveryError, FatalError, FeedError, RecordRefused, RetryError
+from tidegate.errors import DeliveryError, FatalError, FeedError, RecordRefused, RetryError, SettingsError
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
@@ -88,10 +96,10 @@ class QueryMarkers:
         for feed_id, call in opening.items():
             try:
                 call.result()
-            except (FatalError, RetryError):
+            except (FatalError, RetryError, SettingsError):
                 raise
             except Exception as error:
-                self._fail(feed_id, self._faults.reported(feed_id, error))
+                self._fail(feed_id, due[feed_id].epoch, self._faults.reported(feed_id, error))
 
     def feeds(self) -> tuple[FeedId, ...]:
         """Return the feeds that have markers here."""
@@ -157,7 +165,7 @@ class QueryMarkers:
         try:
             progress = call.result()
         except (FeedError, RecordRefused) as error:
-            self._fail(feed_id, error)
+            self._fail(feed_id, markers.epoch, error)
         except DeliveryError as error:
             self._jobs.read_to_end()
             feed = self._jobs.view[feed_id]
@@ -165,19 +173,24 @@ class QueryMarkers:
                 raise
             _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
             self._close(feed_id)
-        except RetryError:
+        except (RetryError, SettingsError):
             raise
         except Exception as error:
-            self._fail(feed_id, self._faults.reported(feed_id, error))
+            self._fail(feed_id, markers.epoch, self._faults.reported(feed_id, error))
+            markers.abort()
         else:
             if progress is not None:
                 self._jobs.view.apply(progress.key, progress.to_bytes())
             self._tell_held(feed_id, markers.held)
 
-    def _fail(self, feed_id: FeedId, error: FeedError | RecordRefused) -> None:
-        """Store that the feed has failed. The next ``begin`` closes its markers."""
-        state = self._jobs.view[feed_id].current_state
-        if state is not None:
+    def _fail(self, feed_id: FeedId, epoch: FeedEpoch | None, error: FeedError | RecordRefused) -> None:
+        """Store that the feed has failed, unless it is in another epoch by now, or another engine's.
+
+        The next ``begin`` closes its markers.
+        """
+        feed = self._jobs.view[feed_id]
+        state = feed.current_state
+        if state is not None and feed.epoch == epoch and self._marks(feed):
             self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
 
     def close(self) -> None:
@@ -203,6 +216,7 @@ class QueryMarkers:
         A fenced predecessor's open transaction would hide from a reader what another one has persisted.
         """
         self._jobs.read_to_end()
+        stops: list[Exception] = []
         for feed_id, producers in opened.items():
             feed = self._jobs.view[feed_id]
             if feed.definition is None or not self._marks(feed):
@@ -211,12 +225,14 @@ class QueryMarkers:
             try:
                 ends = self._ends(feed.definition, feed.current_state)
                 self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
-            except RetryError:
+            except (FatalError, RetryError, SettingsError) as error:
                 producers.close()
-                raise
+                stops.append(error)
             except Exception as error:
                 producers.close()
-                self._fail(feed_id, self._faults.reported(feed_id, error))
+                self._fail(feed_id, feed.epoch, self._faults.reported(feed_id, error))
+        for stop in stops:  # all others have begun, and their producers are kept
+            raise stop
 
     def _open(self, feed: FeedView) -> FeedProducers:
         definition = feed.definition

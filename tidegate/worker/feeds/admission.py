@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.client.feed_faults import FeedFaults
+from tidegate.errors import SettingsError
 from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.process.ending import guarded_task
 
@@ -127,6 +128,8 @@ class Questions:
     async def _answer(self, feed_id: FeedId, question: _Question, ask: Ask) -> None:
         try:
             verdict = await ask(question.tell)
+        except SettingsError as error:
+            verdict = WaitingVerdict(f"{question.waits_for} {error}.")
         except Exception as error:
             verdict = WaitingVerdict(f"{question.waits_for} {self._faults.reported(feed_id, error)}.")
         if isinstance(verdict, WaitingVerdict):

@@ -20,7 +20,6 @@ from tidegate.client.kafka.transaction import GivenUpError
 from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
-from tidegate.worker.kafka.clients import opened
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.shell import Shell
@@ -111,10 +110,7 @@ class FeedFences:
             ) from None
 
     def _producer(self, transactional_id: str, cluster: SinkCluster) -> WorkerTransactionalProducer:
-        machine = self._app.runtime.machine
-        return opened(
-            lambda: WorkerTransactionalProducer(cluster.settings, transactional_id, machine), cluster.servers
-        )
+        return WorkerTransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
 
 
 def _do_and_close(work: Callable[[], None], fence: WorkerTransactionalProducer) -> None:

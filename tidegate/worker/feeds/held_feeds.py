@@ -16,7 +16,7 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.feed_faults import FeedFaults
 from tidegate.delivery.sink_identity import held
-from tidegate.errors import RetryError, SinkNotAllowed
+from tidegate.errors import RetryError, SettingsError, SinkNotAllowed
 from tidegate.worker.feeds.admission import LookAt
 from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.output.worker_sinks import WorkerSinks
@@ -61,6 +61,8 @@ class HeldFeeds:
         """Ask about a feed. After an exception that nobody foresaw its sentence stays as it is (U7)."""
         try:
             await self._ask(feed)
+        except SettingsError:  # its rows and markers tell of it
+            return
         except Exception as error:
             if feed.definition is None:
                 raise

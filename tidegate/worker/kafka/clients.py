@@ -77,7 +77,7 @@ def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]
 
 
 def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
-    """Open a client of the cluster of a sink, which ``client`` makes.
+    """Open a client of a Kafka cluster, which ``client`` makes.
 
     Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot read.
     """
@@ -85,8 +85,8 @@ def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
         return client()
     except KafkaException as failure:
         raise SettingsError(
-            f"A Kafka client of the sink at {servers} cannot be opened with the login of the operator's "
-            f"entry: {failure.args[0].str()}. Mend the entry, and start the worker again"
+            f"A Kafka client for {servers} cannot be opened with the operator's settings or entry for it: "
+            f"{failure.args[0].str()}. Mend these, and start the worker again"
         ) from None
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from tidegate.client.kafka import transaction
 from tidegate.client.kafka.cluster_watch import ClusterWatch
-from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config
+from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config, opened
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
 
 class WorkerTransactionalProducer(transaction.TransactionalProducer):
-    """A ``TransactionalProducer`` with the settings of a worker: its own, or those for a sink's cluster."""
+    """A ``TransactionalProducer`` with the settings of a worker: its own, or those for a sink's cluster.
+
+    Raises ``SettingsError`` where no client can be opened with these.
+    """
 
     def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
         limit = settings.max_record_bytes
@@ -21,4 +24,5 @@ class WorkerTransactionalProducer(transaction.TransactionalProducer):
             **transaction.transactional(transactional_id, limit),
             "compression.type": settings.compression,
         }
-        super().__init__(machine.producer(config), transactional_id, limit, watch)
+        producer = opened(lambda: machine.producer(config), settings.bootstrap_servers)
+        super().__init__(producer, transactional_id, limit, watch)

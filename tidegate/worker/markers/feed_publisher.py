@@ -32,7 +32,7 @@ from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.back_off import BackOff
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
-from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
+from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SettingsError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
@@ -169,9 +169,9 @@ class FeedPublisher:
             await self._break(error)
 
     async def _break(self, error: Exception) -> None:
-        """Have the feed fail after an exception that nobody foresaw, and write nothing more of it (U9).
+        """Have the feed fail after an exception that nobody foresaw, and begin nothing more of it (U9).
 
-        Raises ``error`` where the process is at fault.
+        Raises ``error`` where the process or its operator is at fault.
         """
         self._refuse(error)
         while not self._closing.is_set():
@@ -252,7 +252,7 @@ class FeedPublisher:
         await self._tell_refusal()
         if self._now() >= self._markers_rest_until:
             self._markers_rest_until = 0.0
-        if self._marks and not self._writer.is_open and self._may_begin:
+        if self._marks and self._refusal is None and not self._writer.is_open and self._may_begin:
             self._begin_beside(self._open_writer())
         if self._owed is not None and self._may_mark:
             await self._hand_over(self._owed, frontier)
@@ -286,7 +286,7 @@ class FeedPublisher:
         self._proved = False
         try:
             await self._writer.open()
-        except RetryError as error:
+        except (RetryError, SettingsError) as error:
             self._rest(error)
 
     def _begin_beside(self, work: Coroutine[Any, Any, None]) -> None:
@@ -359,7 +359,7 @@ class FeedPublisher:
             await self._writer.check()
             records = await self._markers.of(marker)
             await self._writer.write(records)
-        except RetryError as error:
+        except (RetryError, SettingsError) as error:
             self._rest(error)
             return False
         except RecordRefused as error:
@@ -376,7 +376,7 @@ class FeedPublisher:
         MARKERS.labels(self.definition.id).inc()
         return True
 
-    def _rest(self, error: RetryError) -> None:
+    def _rest(self, error: RetryError | SettingsError) -> None:
         pause_s = self._markers_failed.failed()
         self._markers_rest_until = self._now() + pause_s
         self._markers_wait = str(error)
@@ -385,9 +385,9 @@ class FeedPublisher:
     def _refuse(self, error: Exception) -> None:
         """Write no marker any more, after an exception that nobody foresaw. The feed fails with it (U9).
 
-        Raises ``error`` where the process is at fault, as for a full disk.
+        Raises ``error`` where the process or its operator is at fault, as for a full disk.
         """
-        if isinstance(error, DeliveryError):
+        if isinstance(error, DeliveryError | SettingsError):
             raise error
         self._refusal = self._faults.reported(self.definition.id, error)
         self._markers_wait = str(self._refusal)

@@ -132,3 +132,20 @@ class WorkerMarkersAside:
         loop = asyncio.get_running_loop()
         ends = await loop.run_in_executor(self._threads, self._ask, self._markers.places)
         return sent(self._markers.records(marker, ends))
+
+
+class UnmadeMarkers:
+    """Stands for the markers of a feed for which none can be made: ``prepare`` raises ``error``."""
+
+    ready: Final = False
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def prepare(self) -> None:
+        """Raise the error."""
+        raise self._error
+
+    async def of(self, marker: ResolvedTimestamp) -> list[Record]:  # noqa: ARG002 - there is none
+        """Raise the error: nobody asks, since these are never ready."""
+        raise self._error

@@ -103,9 +103,15 @@ class OtherMarkers:
 
     async def open(self) -> None:
         """See ``MarkerWriter``."""
-        if not self._is_former_out:
-            await self._shut_former_out()
-        await self._open(self._new_producer(self._ids.present))
+        try:
+            if not self._is_former_out:
+                await self._shut_former_out()
+            await self._open(self._new_producer(self._ids.present))
+        except (RetryError, GivenUpError):
+            raise
+        except Exception:
+            await self._let_go()
+            raise
         self.is_open = True
 
     async def check(self) -> None:

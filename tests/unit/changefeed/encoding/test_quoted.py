@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.encoding.avro.decode import _parsed
+from tidegate.changefeed.encoding.confluent import frame_prefix
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.quoted import quoted_record
 from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
@@ -21,10 +22,11 @@ def test_small_records_are_shown_whole() -> None:
 
 @pytest.mark.parametrize("form", Format)
 def test_a_large_record_is_shown_up_to_a_bound(form: Format) -> None:
-    decoder = decoder_for(FeedOptions(format=form), lambda _: "")
+    decoder = decoder_for(FeedOptions(format=form), lambda _: '"int"')
+    framed = frame_prefix(7) if form is Format.AVRO else b""
     with pytest.raises(MalformedRecord) as malformed:
-        decoder.decode(_LARGE, _LARGE)
-    assert "(1000000 bytes)" in str(malformed.value) or form is Format.AVRO
+        decoder.decode(framed + _LARGE, framed + _LARGE)
+    assert f"({len(framed) + len(_LARGE)} bytes)" in str(malformed.value)
     assert len(str(malformed.value)) < _MOST
 
 

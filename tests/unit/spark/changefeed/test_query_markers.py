@@ -14,7 +14,14 @@ from stack.kafka import KafkaBroker
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.definition.feed import (
+    FIRST_EPOCH,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+)
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -195,3 +202,21 @@ def test_markers_that_cannot_begin_fail_their_feed_and_no_other(
     markers.begin([feed.feed_id for feed in running])
     assert set(markers.feeds()) == {FeedId("second"), FeedId("third")}
     assert _state(broker, topics, "first").state is FeedState.FAILED
+
+
+def test_an_exception_fails_no_feed_that_another_engine_has_taken_over(
+    broker: KafkaBroker, topics: Topics, markers: QueryMarkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = FeedId("first")
+
+    def odd(self: FeedMarkers) -> ProgressRecord | None:
+        if self._definition.id != first:
+            return None
+        moved = replace(self._definition, epoch=FeedEpoch(2), engine=Engine.WORKERS)
+        started = replace(self._state, epoch=FeedEpoch(2), state=FeedState.STARTING)
+        markers._jobs.store(DefinitionRecord(moved), started)
+        raise ArithmeticError("an odd target")
+
+    monkeypatch.setattr(FeedMarkers, "publish", odd)
+    markers.publish()
+    assert _state(broker, topics, "first").state is FeedState.STARTING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,9 +18,12 @@ from tidegate.client.control_acks import read_acks
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
+from tidegate.delivery import back_off
+from tidegate.errors import SettingsError, StatementError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers import feed_publisher
+from tidegate.worker.markers.marker_records import UnmadeMarkers
 from tidegate.worker.process import ending
 
 pytestmark = pytest.mark.broker
@@ -75,6 +78,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process may end in these tests."""
     ends: list[BaseException] = []
     monkeypatch.setattr(ending, "end_process", ends.append)
+    monkeypatch.setattr(back_off, "_FIRST_S", 0.01)
     yield
     assert ends == []
 
@@ -143,3 +147,76 @@ def test_a_failure_that_cannot_be_told_is_told_again(
     asyncio.run(main())
     assert "an odd commit" in publishing.failure().reason
     assert len(calls) == 3
+
+
+class OddWriter:
+    """A writer on another cluster that cannot be opened, for a reason that nobody foresaw."""
+
+    beside = True
+    is_open = False
+    opened = 0
+
+    async def open(self) -> None:
+        self.opened += 1
+        raise ArithmeticError("an odd cluster")
+
+    async def check(self) -> None:
+        raise NotImplementedError
+
+    async def write(self, records: Sequence[Record]) -> None:
+        raise NotImplementedError
+
+    def give_up(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def test_a_writer_that_cannot_be_opened_fails_its_feed_and_is_not_opened_again(publishing: Answered) -> None:
+    writer, held = OddWriter(), Held(publishing.topic)
+    held.prepared.set()
+
+    async def main() -> None:
+        async with publishing.publisher(held) as (publisher, follower):
+            publisher._writer = writer
+            publisher.apply(checkpoint(10))
+            await until(lambda: bool(publishing.answers()))
+            for wall in (20, 30):
+                publisher.apply(checkpoint(wall))
+                await until(lambda: follower.view[FEED.feed_id].high_water == Timestamp(wall))  # noqa: B023
+
+    asyncio.run(main())
+    assert "ArithmeticError (test_publishers_that_break.py" in publishing.failure().reason
+    assert writer.opened == 1
+
+
+def test_markers_that_cannot_even_be_begun_fail_their_feed(publishing: Answered) -> None:
+    async def main() -> None:
+        async with publishing.publisher(UnmadeMarkers(StatementError("no sink"))):
+            await until(lambda: bool(publishing.answers()))
+
+    asyncio.run(main())
+    assert "StatementError" in publishing.failure().reason
+
+
+def test_settings_that_open_no_client_fail_no_feed(publishing: Answered) -> None:
+    """A certificate may be exchanged at just that moment."""
+
+    class Unreadable(Held):
+        tries = 0
+
+        async def of(self, marker: ResolvedTimestamp) -> list[Record]:
+            self.tries += 1
+            if self.tries < 3:
+                raise SettingsError("the certificate cannot be read")
+            return await super().of(marker)
+
+    held = Unreadable(publishing.topic)
+    held.prepared.set()
+
+    async def main() -> None:
+        async with publishing.publisher(held) as (publisher, _):
+            publisher.apply(checkpoint(10))
+            await until(lambda: publishing.written() == [10])
+
+    asyncio.run(main())
+    assert publishing.answers() == []
