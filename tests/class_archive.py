@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -33,11 +32,13 @@ class ClassArchive:
 
     Attributes:
         file: where it stands once it is whole; nothing stands there before.
+        fault: why it could not be made, once that is known; empty before.
     """
 
     def __init__(self, home: Path) -> None:
         """Prepare one in ``home``, a directory that nobody else may write to."""
         self.file = home / "kafka-classes.jsa"
+        self.fault = ""
         self._home = home / "archived"
         self._unwanted = Event()
         self._making = Thread(target=self._make, daemon=True)
@@ -54,9 +55,13 @@ class ClassArchive:
 
     def _make(self) -> None:
         unfinished = self._home / "classes.jsa"
-        with suppress(StackError, OSError):  # brokers start without it
+        try:
             if self._written(unfinished):
                 unfinished.rename(self.file)
+            elif not self._unwanted.is_set():
+                self.fault = "its broker ended in another way than by SIGTERM, or left no archive behind"
+        except (StackError, OSError) as error:  # brokers start without it
+            self.fault = str(error)
 
     def _written(self, file: Path) -> bool:
         """Whether a broker has started, ended and left all of ``file`` behind."""

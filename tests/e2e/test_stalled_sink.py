@@ -93,7 +93,7 @@ def test_a_sink_that_stands_still_for_a_while_holds_back_its_own_feed_only(
         other.resume()
         feeds.until_live(worker)
         feeds.finish(worker)
-        assert "the sink has followed" in worker.text
+        assert "the sink keeps up again" in worker.text
         assert "the spool is given up" not in worker.text
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from tests.hostile.write_batches import batch, delete_range, set_version
+from tidegate.access.destinations import fits
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.encoding.partition import partition_of
@@ -49,7 +50,11 @@ from tidegate.rows import (
 from tidegate.rows.pretty import pretty_key
 from tidegate.rows.value_frame import seal
 from tidegate.rows.valueside.varints import encode_length
+from tidegate.serve.postgres.commands import read_command
+from tidegate.serve.postgres.sql_words import statements
 from tidegate.spans import Span
+from tidegate.subscribe.query.patterns import is_like
+from tidegate.subscribe.statement.parser import parse_subscribe
 
 Work: TypeAlias = Callable[[], object]
 
@@ -233,6 +238,14 @@ def _cursor(text: str) -> Work:
     return lambda: read_cursor(text, _NOW)
 
 
+def _subscribe(rest: str) -> Work:
+    return lambda: parse_subscribe(f"SUBSCRIBE t {rest}")
+
+
+def _commands(text: str) -> Work:
+    return lambda: [read_command(each) for each in statements(text)]
+
+
 _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a line of colons": lambda n: _caret("INTO '" + "a:" * (n // 2) + "'"),
     "a line of colons and ats": lambda n: _caret("INTO '" + ":@" * (n // 2) + "'"),
@@ -267,6 +280,16 @@ _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a key for people": lambda n: lambda: pretty_key(b"\xf0\x89" + b"\x12a\x00\x01" * (n // 4)),
     "a descending key for people": lambda n: lambda: pretty_key(b"\xf0\x89" + b"\x13\x9e\xff\xfe" * (n // 4)),
     "a key of noise for people": lambda n: lambda: pretty_key(b"\xf0\x89\x1a" + b"\x60" * n),
+    "a subscription with comments between words": lambda n: _subscribe(f"within{'/**/' * (n // 4)}x"),
+    "a subscription of comments without an end": lambda n: _subscribe("/*" * (n // 2)),
+    "a subscription of stars": lambda n: _subscribe(f"within /*{'*' * n}"),
+    "a command of commas": lambda n: _commands(f"BEGIN {',' * n}"),
+    "a command of values": lambda n: _commands(f"SELECT {'1,' * (n // 2)}"),
+    "a command of a setting": lambda n: _commands(f"SET a={',' * n}"),
+    "a command of parentheses": lambda n: _commands(f"COPY {'(' * n}"),
+    "a command of comments": lambda n: _commands("/*" * (n // 2)),
+    "an address against a pattern of stars": lambda n: lambda: fits("*-*-*-*.b:9092", "-" * n + ".b:9092x"),
+    "a text against a pattern": lambda n: lambda: is_like("a" * n, f"%{'a' * (n // 2)}b%"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from decimal import Decimal
@@ -15,6 +16,7 @@ from tests.hostile.write_batches import batch, delete_range, set_version
 from tests.unit.changefeed.feeds import FEED, TARGET
 from tidegate.changefeed.definition.definition_size import record_bytes
 from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.changefeed.definition.extra_headers import read_extra_headers
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions, OnOversize
 from tidegate.changefeed.encoding.partition import partition_of
@@ -292,3 +294,20 @@ def test_topics_of_a_feed_have_a_bounded_number_of_partitions_together(
         return
     with pytest.raises(ForeignRecord, match="more than 1048576 partitions"):
         read_job_record(record.key, record.to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_taken"),
+    [
+        ({f"h{number}": "x" for number in range(100)}, True),
+        ({f"h{number}": "x" for number in range(101)}, False),
+        ({"h" * 16_383: "x"}, True),
+        ({"h" * 16_384: "x"}, False),
+    ],
+)
+def test_headers_have_bounds_since_every_row_carries_them(headers: dict[str, str], is_taken: bool) -> None:
+    if is_taken:
+        assert read_extra_headers(json.dumps(headers))
+        return
+    with pytest.raises(StatementError, match="which every row would carry"):
+        read_extra_headers(json.dumps(headers))

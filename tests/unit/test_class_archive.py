@@ -29,6 +29,7 @@ def test_a_broker_starts_with_it_and_with_a_damaged_one(
     archive.begin()
     deadline = time.monotonic() + _MADE_S
     while not archive.file.exists():
+        assert not archive.fault
         assert time.monotonic() < deadline
         time.sleep(0.1)
     archive.close()

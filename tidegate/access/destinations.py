@@ -22,6 +22,7 @@ from tidegate.errors import RegistryNotAllowed, SinkNotAllowed
 _PAGE: Final = "docs/security.md#other-clusters"
 _REGISTRIES_PAGE: Final = "docs/security.md#schema-registries"
 _ANY: Final = "*"
+_STANDS_FOR: Final = re.compile("[A-Za-z0-9_-]*")
 
 
 class OwnSecrets(Protocol):
@@ -166,7 +167,20 @@ def fits(pattern: str, text: str) -> bool:
     """Return whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``.
 
     For example, ``kafka-*:9092`` fits ``kafka-3:9092`` and not ``kafka-3.other:9092``, since a ``*`` stands
-    for no dot.
+    for no dot. The pieces between the ``*`` are found one after the other, so the time is linear: if a piece
+    is found too early to go on, no later one would do, since a ``*`` would have to pass what stopped it.
     """
-    expression = "[A-Za-z0-9_-]*".join(map(re.escape, pattern.split(_ANY)))
-    return re.fullmatch(expression, text) is not None
+    first, *others = pattern.split(_ANY)
+    if not others:
+        return text == first
+    *between, last = others
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for piece in between:
+        found = text.find(piece, at)
+        if found < 0 or not _STANDS_FOR.fullmatch(text, at, found):
+            return False
+        at = found + len(piece)
+    end = len(text) - len(last)
+    return end >= at and text.endswith(last) and _STANDS_FOR.fullmatch(text, at, end) is not None

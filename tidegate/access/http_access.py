@@ -64,7 +64,9 @@ class HttpAccess:
 
     def _is_token(self, authorization: str) -> bool:
         given = authorization.removeprefix(_BEARER)
-        return given != authorization and hmac.compare_digest(given.encode(), self.token.encode())
+        return given != authorization and hmac.compare_digest(
+            given.encode("utf-8", "surrogateescape"), self.token.encode()
+        )
 
 
 def allowed_hosts(text: str) -> frozenset[str]:

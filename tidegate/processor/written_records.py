@@ -17,8 +17,14 @@ from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic
 
 #: A record's version, its lane, the ends of key, value and header in the text, and its partition.
 PLACES: Final = Struct("<6I")
+_LANE: Final = 1
 _HEADER_END: Final = 4
 _new: Final = tuple.__new__
+
+
+def headers_size(headers: Sequence[tuple[str, bytes]]) -> int:
+    """Return about how many bytes headers have: a name counts by its characters."""
+    return sum(len(name) + len(value) for name, value in headers)
 
 
 class LaneOf(NamedTuple):
@@ -63,10 +69,15 @@ class WrittenPart(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """How many bytes the texts of its records have, without those of other feeds."""
+        """How many bytes its records have in key, value and headers, without those of other feeds."""
+        if not self.own:
+            return 0
+        lane = PLACES.unpack_from(self.places, self.own[0] * PLACES.size)[_LANE]
+        # A feed's lanes have the same headers.
+        constants = len(self.own) * headers_size(self.lanes[lane].headers)
         if len(self.own) * PLACES.size == len(self.places):
-            return len(self.text)
-        return sum(place[_HEADER_END] - begin for begin, place in self.own_places())
+            return len(self.text) + constants
+        return constants + sum(place[_HEADER_END] - begin for begin, place in self.own_places())
 
     def own_places(self, first: int = 0) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield where each record begins in the text, and its place, from index ``first`` on."""

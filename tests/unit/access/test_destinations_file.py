@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.cli.running import NOBODY, run
-from tidegate.access.destinations import ClusterEntry
+from tidegate.access.destinations import ClusterEntry, fits
 from tidegate.access.destinations_file import read_destinations
 from tidegate.access.secret_store import SecretStore
 from tidegate.errors import SettingsError, SinkNotAllowed
@@ -141,3 +145,10 @@ def test_feed_create_refuses_a_sink_that_no_entry_names(tmp_path: Path) -> None:
     named = _STATEMENT.replace("elsewhere", "there")
     result = run("feed", "create", named, *NOBODY, TIDEGATE_DESTINATIONS_FILE=str(file))
     assert "gave no answer" in result.stderr, "an entry may be told to admit the feed once it has an id"
+
+
+@given(pattern=st.text("ab-.*", max_size=8), text=st.text("ab-.", max_size=10))
+@examples(500)
+def test_a_pattern_fits_what_an_expression_of_it_matches(pattern: str, text: str) -> None:
+    expression = "[A-Za-z0-9_-]*".join(map(re.escape, pattern.split("*")))
+    assert fits(pattern, text) == (re.fullmatch(expression, text) is not None)

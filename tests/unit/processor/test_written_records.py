@@ -108,7 +108,7 @@ def test_joined_to_a_list_they_are_a_list_and_stay_as_they_were(before: _Answer)
     assert len(listed) == len(before)
 
 
-def test_bytes_are_those_of_its_texts_and_not_of_other_feeds() -> None:
+def test_bytes_are_those_of_its_texts_and_headers_and_not_of_other_feeds() -> None:
     answer: _Answer = [(0, b"key", b"value", b"s", 1), (1, b"other", b"", b"", 0), (0, b"k", b"", b"", 1)]
     assert _written(answer[::2], 0).bytes == 10
-    assert (_written(answer, 0).bytes, _written(answer, 1).bytes) == (10, 5)
+    assert (_written(answer, 0).bytes, _written(answer, 1).bytes) == (10, 5 + len("extra") + len("y"))

@@ -22,6 +22,9 @@ from tidegate.changefeed.text.json_text import json_value, utf8
 from tidegate.errors import StatementError
 
 _OPTION: Final = "extra_headers"
+#: The most headers, and the most bytes of their names and values together: every row carries them.
+HEADERS_MAX: Final = 100
+HEADER_BYTES_MAX: Final = 16_384
 #: The names of tidegate's own headers begin with this.
 _OWN_PREFIX: Final = "tidegate-"
 
@@ -37,6 +40,12 @@ def read_extra_headers(text: str) -> str:
     """
     given = _parse(text)
     named = {_checked_name(name): _text(value) for name, value in given.items() if value is not None}
+    size = sum(len(utf8(name)) + len(utf8(text)) for name, text in named.items())
+    if len(named) > HEADERS_MAX or size > HEADER_BYTES_MAX:
+        raise StatementError(
+            f"{_OPTION} has {len(named)} headers of {size} bytes together, which every row would carry: "
+            f"{HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes are the most"
+        )
     return _standard_form(named)
 
 

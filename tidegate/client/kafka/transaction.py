@@ -116,8 +116,13 @@ class TransactionalProducer:
         )
 
     def abort_left(self) -> None:
-        """Abort a transaction that an exception of the caller's data left open. Raises ``DeliveryError``."""
+        """Abort a transaction that an exception of the caller's data left open. Raises ``DeliveryError``.
+
+        Records that were given to the client go out first. If the client aborted while it still tells the
+        coordinator which partitions take part, the coordinator would know of no transaction, and refuse.
+        """
         if self.is_amid:
+            self._insist("flush", self._flush)
             self._abort()
 
     def commit_once(self, records: Sequence[Record]) -> None:

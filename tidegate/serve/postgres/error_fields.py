@@ -16,6 +16,7 @@ import logging
 from typing import Final
 
 from tidegate.errors import TidegateError
+from tidegate.redaction import redacted
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_CHARACTERS: Final = 4_000
@@ -40,7 +41,7 @@ def error_fields(error: BaseException, *, position: int = 0, fatal: bool = False
         "S": severity,
         "V": severity,
         "C": str(getattr(error, "sqlstate", "XX000")),
-        "M": str(error)[:_MOST_CHARACTERS],
+        "M": redacted(str(error))[:_MOST_CHARACTERS],
         "D": f"code: {getattr(error, 'code', 'error')}",
     }
     topic, partition, offset = (getattr(error, name, None) for name in ("topic", "partition", "offset"))
@@ -48,7 +49,7 @@ def error_fields(error: BaseException, *, position: int = 0, fatal: bool = False
         fields["D"] += f"; record: {topic}[{partition}], offset {offset}"
     hint = getattr(error, "hint", "")
     if hint:
-        fields["H"] = str(hint)
+        fields["H"] = redacted(str(hint))
     at = getattr(error, "position", -1)
     if isinstance(at, int) and at >= 0:
         fields["P"] = str(position + at + 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 from tidegate.errors import RequestRefused
 
 _PIECE: Final = re.compile(
-    r"(?P<space>\s+|--[^\n]*|/\*.*?\*/)"
+    r"(?P<space>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))"  # a comment that does not end is looked for once
     r"|(?P<string>'[^']*'(?:'[^']*')*)"
     r'|(?P<quoted>"[^"]*"(?:"[^"]*")*)'
     r"|(?P<number>\d+(?:\.\d+)?)"
@@ -66,6 +66,28 @@ def statements(text: str) -> list[Statement]:
     return [Statement(tuple(words), text) for words in found if words]
 
 
+class _Left(Sequence[Word]):
+    """The words of a statement from one on."""
+
+    __slots__ = ("_first", "_words")
+
+    def __init__(self, words: tuple[Word, ...], first: int) -> None:
+        self._words = words
+        self._first = first
+
+    def __len__(self) -> int:
+        return len(self._words) - self._first
+
+    @overload
+    def __getitem__(self, at: int) -> Word: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Word]: ...
+    def __getitem__(self, at: int | slice) -> Word | Sequence[Word]:
+        if isinstance(at, slice):
+            return self._words[self._first :][at]
+        return self._words[self._first + at]
+
+
 class WordReader:
     """Reads a statement's words one after the other."""
 
@@ -77,8 +99,8 @@ class WordReader:
 
     @property
     def words(self) -> Sequence[Word]:
-        """The words that are left."""
-        return self._statement.words[self.at :]
+        """The words that are left. They are not copied: a command may have 100,000."""
+        return _Left(self._statement.words, self.at)
 
     def take(self, *keywords: str) -> bool:
         """Pass over these keywords, one after the other, if they stand here."""

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, Final
 
 from tidegate.errors import TidegateError
+from tidegate.redaction import redacted
 from tidegate.serve.encoded_batches import CHUNK_ROWS, EncodedBatches
 from tidegate.serve.json_values import json_value
 from tidegate.serve.stream_source import StreamColumns
@@ -83,7 +84,7 @@ def error_message(error: BaseException) -> dict[str, Any]:
     found = {
         "code": getattr(error, "code", "error"),
         "sqlstate": getattr(error, "sqlstate", "XX000"),
-        "message": str(error)[:_MOST_CHARACTERS],
+        "message": redacted(str(error))[:_MOST_CHARACTERS],
     }
     for name in ("hint", "token", "topic"):
         if getattr(error, name, ""):

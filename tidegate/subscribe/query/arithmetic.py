@@ -60,15 +60,23 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
         raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
     if operator in "/%" and right == 0:
         raise EvaluationError("division by zero")
-    left, right = _alike(left, right)
-    by_decimal = _DECIMAL.get(operator) if isinstance(left, Decimal) else None
     try:
+        left, right = _alike(left, right)
+        by_decimal = _DECIMAL.get(operator) if isinstance(left, Decimal) else None
         result: Number = (by_decimal or _PLAIN[operator])(left, right)
     except (DecimalException, OverflowError, ValueError) as error:
-        raise EvaluationError(f"{left} {operator} {right} has no value: {type(error).__name__}") from None
+        shown = f"{_shown(left)} {operator} {_shown(right)}"
+        raise EvaluationError(f"{shown} has no value: {type(error).__name__}") from None
     if isinstance(result, int) and result.bit_length() > _MOST_BITS:
         raise EvaluationError(f"the result of {operator} is out of range")
     return result
+
+
+def _shown(value: Any) -> str:
+    """Return a number as text. Python prints no integer of more than 4,300 digits."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return str(value)
 
 
 def is_number(value: Any) -> bool:

@@ -115,7 +115,7 @@ STRING: /'([^']|'')*'/
 QUOTED: /"([^"]|"")+"/
 
 WITHIN.2: /within@timestamp@order@by(?![\w$])/i
-_REST: /(.|\n)+/
+_REST: /[\s\S]+/
 _COMMA: ","
 _DOT: "."
 _DOUBLE_COLON: "::"
@@ -126,13 +126,13 @@ _RPAR: ")"
 _SEMICOLON: ";"
 
 LINE_COMMENT: /--[^\n]*/
-BLOCK_COMMENT: /\/\*(.|\n)*?\*\//
+BLOCK_COMMENT: /\/\*[^*]*\*+([^\/*][^*]*\*+)*\//
 %ignore /\s+/
 %ignore LINE_COMMENT
 %ignore BLOCK_COMMENT
 """
-#: What may stand between two words.
-_GAP: Final = r"(?:\s|--[^\n]*\n|\/\*(?:.|\n)*?\*\/)+"
+#: What may stand between two words. No two ways lead to one text, so that a mismatch costs linear time.
+_GAP: Final = r"(?:\s|--[^\n]*\n|\/\*[^*]*\*+(?:[^\/*][^*]*\*+)*\/)+"
 #: Words that cannot be a name without AS before it, so that an error tells what is not supported.
 UNSUPPORTED: Final = (
     *("CROSS", "EXCEPT", "FULL", "GROUP", "HAVING", "INNER", "INTERSECT", "JOIN", "LEFT", "NATURAL", "ON"),

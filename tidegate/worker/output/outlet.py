@@ -21,7 +21,7 @@ import structlog
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RowRefused, SpoolLost
 from tidegate.processor.batch import OutputRecord
-from tidegate.processor.written_records import WrittenRecords
+from tidegate.processor.written_records import WrittenRecords, headers_size
 from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.resume_pause import ResumePause
 from tidegate.worker.output.row_writer import OpenRowWriter
@@ -319,7 +319,7 @@ class Outlet:
             return None
         try:
             rows = self._spool.take(_AT_ONCE_BYTES)
-        except SpoolLost as error:
+        except Exception as error:
             self._lose(error)
             return None
         parcel = _Parcel(rows, self.barrier(len(rows)), _size(rows))
@@ -329,14 +329,16 @@ class Outlet:
     def _put_by(self, rows: Sequence[OutputRecord]) -> None:
         try:
             self._spool.append(rows)
-        except SpoolLost as error:
+        except Exception as error:
             self._lose(error)
 
-    def _lose(self, error: SpoolLost) -> None:
+    def _lose(self, error: Exception) -> None:
+        """Give up the spool, which is a cache: also after an exception that nobody foresaw (U10)."""
         _log.warning(
             "rows that wait for their sink are thrown away, and a scan brings them again",
             feed_id=self.feed_id,
             cause=str(error),
+            exc_info=None if isinstance(error, SpoolLost) else error,
         )
         self._lost = True
         self.forget()
@@ -345,4 +347,4 @@ class Outlet:
 def _size(rows: Sequence[OutputRecord]) -> int:
     if isinstance(rows, WrittenRecords):
         return rows.bytes
-    return sum(len(row.key) + len(row.value or b"") for row in rows)
+    return sum(len(row.key) + len(row.value or b"") + headers_size(row.headers) for row in rows)

@@ -17,8 +17,8 @@ from tidegate.errors import SpoolLost
 from tidegate.processor.batch import OutputRecord
 
 #: Partition, record time in ms, lengths in bytes of topic, key and value (-1: no value), number of headers.
-_HEAD: Final = struct.Struct("<iqHiiH")
-_HEADER: Final = struct.Struct("<HI")  # lengths in bytes of name and value
+_HEAD: Final = struct.Struct("<iqHiiI")
+_HEADER: Final = struct.Struct("<II")  # lengths in bytes of name and value
 _PIECE_MAX_BYTES: Final = 16 << 20
 _PIECES: Final = 8  # a full spool has so many files at least: each one read gives its room back
 

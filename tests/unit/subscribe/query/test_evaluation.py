@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.subscribe.statement.statements import expressions
 from tidegate.errors import EvaluationError, SubscribeStatementError
+from tidegate.subscribe.query.arithmetic import calculate
 from tidegate.subscribe.query.evaluation import compile_expression
 from tidegate.subscribe.query.patterns import is_like
 from tidegate.subscribe.query.scope import Scope, references
@@ -149,3 +151,23 @@ def test_a_pattern_means_what_its_regular_expression_means(text: str, pattern: s
 
 def test_a_hostile_pattern_takes_no_power_of_the_text() -> None:
     assert not is_like("a" * 20_000, "%a" * 50 + "b")
+
+
+def test_a_number_that_no_float_has_is_out_of_range() -> None:
+    with pytest.raises(EvaluationError, match="a number of 33220 bits"):
+        calculate("+", 10**10_000, 1.0)
+
+
+@given(
+    text=st.text("ab%_", max_size=12),
+    pattern=st.text("ab%_\\", max_size=8),
+    fold=st.booleans(),
+)
+@examples(500)
+def test_like_is_what_one_expression_of_the_pattern_matches(text: str, pattern: str, fold: bool) -> None:
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    expression = "".join(
+        {"%": ".*", "_": "."}.get(each, re.escape(each[-1] if len(each) > 1 else each)) for each in parts
+    )
+    flags = re.DOTALL | (re.IGNORECASE if fold else re.NOFLAG)
+    assert is_like(text, pattern, fold=fold) == (re.fullmatch(expression, text, flags) is not None)

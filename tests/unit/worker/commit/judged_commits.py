@@ -47,6 +47,8 @@ FAST: Final = FeedId("fast")
 SLOW: Final = FeedId("slow")
 _KEYS: Final = 3
 VALUE_BYTES: Final = 100
+#: Of a row: its key of one byte, its value, and its header.
+ROW_BYTES: Final = 1 + VALUE_BYTES + len("source") + len("here")
 STALL_S: Final = 8.0
 DRAIN_S: Final = 10.0
 POSITION: Final = b"position"

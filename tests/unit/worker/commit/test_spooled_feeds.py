@@ -14,6 +14,7 @@ import tidegate.worker.commit.commit_loop
 import tidegate.worker.output.spool
 from tests.unit.worker.commit.judged_commits import (
     FAST,
+    ROW_BYTES,
     SLOW,
     STALL_S,
     VALUE_BYTES,
@@ -85,7 +86,7 @@ def test_a_full_spool_stalls_the_feed(tmp_path: Path) -> None:
     async def scenario() -> None:
         owner = await detached(tmp_path, spool_bytes=5 * VALUE_BYTES)
         await owner.offer(10)
-        assert owner.report(SLOW) == OutletReport(SLOW, OutletState.STALLED, 3 * (VALUE_BYTES + 1), 0)
+        assert owner.report(SLOW) == OutletReport(SLOW, OutletState.STALLED, 3 * ROW_BYTES, 0)
         assert owner.kafka.position == 12
         await owner.comes_back(SLOW)
         assert owner.kafka.sinks[SLOW].offsets == [0, 1, 2, *range(13)], "scanned for, from the gap on"
@@ -104,7 +105,7 @@ def test_what_a_stalled_feed_has_thrown_away_waits_no_more(tmp_path: Path) -> No
         await owner.offer(3)
         await owner.passes(STALL_S + 2)
         await owner.offer(10)
-        assert owner.report(SLOW) == OutletReport(SLOW, OutletState.STALLED, VALUE_BYTES + 1, 0)
+        assert owner.report(SLOW) == OutletReport(SLOW, OutletState.STALLED, ROW_BYTES, 0)
         await owner.pipeline.drain()
 
     in_a_loop(scenario)

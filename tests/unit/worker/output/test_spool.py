@@ -96,3 +96,15 @@ def test_a_full_disk_is_told_when_it_is_written(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(tidegate.worker.output.spool, "_nameless", lambda _: Path("/dev/full").open("r+b"))  # noqa: SIM115 - the spool closes it
     with pytest.raises(SpoolLost, match="No space left on device"):
         Spool(tmp_path, 1 << 20).append([_ROW])
+
+
+@pytest.mark.parametrize(
+    "headers", [[("h" * 70_000, b"x" * 70_000)], [("h", b"")] * 70_000], ids=["a long name", "many"]
+)
+def test_headers_of_any_size_come_back(headers: list[tuple[str, bytes]], tmp_path: Path) -> None:
+    """A length of two bytes ended the worker."""
+    spool = Spool(tmp_path, 1 << 30)
+    spool.append([_ROW._replace(headers=headers)])
+    (row,) = spool.take(1)
+    assert row.headers == headers
+    spool.close()
