@@ -9,6 +9,7 @@ import click
 from tidegate.cli.debug import debug
 from tidegate.cli.failure import Commands
 from tidegate.cli.feed import feed
+from tidegate.cli.logs import configure_logs
 from tidegate.cli.sim import sim
 from tidegate.cli.spark import spark
 from tidegate.cli.stack import stack
@@ -38,4 +39,5 @@ for command in (feed, subscribe_command, serve, tail, verify, status, why, debug
 
 def main() -> None:
     """Run the command line."""
+    configure_logs()
     cli(prog_name="tidegate")

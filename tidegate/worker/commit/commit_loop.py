@@ -27,7 +27,7 @@ from tidegate.worker.commit.framing import Answer, Framing, Wanted
 from tidegate.worker.commit.hold_clock import HoldClock
 from tidegate.worker.commit.in_flight import InFlight, InFlightBatches
 from tidegate.worker.commit.partition_input import PartitionInput
-from tidegate.worker.commit.stepper import Processor, Stepper
+from tidegate.worker.commit.stepper import Processor, RunningStep, Stepper
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.outlet import OutletChange, OutletLimits
 from tidegate.worker.output.partition_outlets import Outlets
@@ -133,6 +133,11 @@ class CommitLoop:
     def status(self) -> PartitionStatus:
         """What operators see of the partition's state: about a second older than the last step at most."""
         return self._stepper.status
+
+    @property
+    def running_step(self) -> RunningStep:
+        """The step that is under way now."""
+        return self._stepper.running
 
     # ---- input, called by the loop
 

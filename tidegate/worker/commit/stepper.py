@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Final, Protocol, TypeVar, TypeVarTuple
+from typing import Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RowRefused, StateError
@@ -52,6 +52,13 @@ class Processor(FeedProcessor, Protocol):
     def status(self) -> PartitionStatus: ...
 
 
+class RunningStep(NamedTuple):
+    """A step that is under way: for how many seconds, and of which records, as words. 0 if there is none."""
+
+    seconds: float = 0.0
+    records: str = ""
+
+
 class Stepper:
     """Runs the steps of one processor in ``thread``. One task calls it; ``clock`` is monotonic."""
 
@@ -67,6 +74,7 @@ class Stepper:
         self.abandoned = False
         self._status_behind = False
         self._status_due = 0.0
+        self._running: tuple[float, object] | None = None  # since when, and the argument of the step
         #: The status after some step: about a second old at most if ``look`` is called when it is due.
         self.status = processor.status()
 
@@ -81,6 +89,14 @@ class Stepper:
             raise StateError("a step was given up, and what the next one changes would be durable without it")
         told = partial(self._tell, self._committed, step)
         return await self.in_thread(self._run, told, argument)
+
+    @property
+    def running(self) -> RunningStep:
+        """The step that is under way now. All feeds of the partition wait for it."""
+        running = self._running  # the thread of the steps sets it
+        if running is None:
+            return RunningStep()
+        return RunningStep(self._clock() - running[0], _records_of(running[1]))
 
     async def settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
         """Put the ids of ``answers`` into the rows of ``result``, which is the last step's."""
@@ -127,8 +143,12 @@ class Stepper:
     def _run(
         self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT
     ) -> tuple[StepResult, list[Wanted]]:
-        result = step(argument)
-        wanted = self._framing.frame_known(result)
+        self._running = self._clock(), argument
+        try:
+            result = step(argument)
+            wanted = self._framing.frame_known(result)
+        finally:
+            self._running = None
         self._status_behind = True
         self._look()
         return result, wanted
@@ -145,3 +165,11 @@ class Stepper:
             self._status_behind = False
             taken_s = self._clock() - begun
             self._status_due = begun + max(_STATUS_S, 20 * taken_s)
+
+
+def _records_of(argument: object) -> str:
+    """Return which records a step is of: ``offsets 5 to 9``. Empty for a step of no records."""
+    if not isinstance(argument, Sequence) or isinstance(argument, str) or not argument:
+        return ""
+    first, last = (getattr(each, "offset", None) for each in (argument[0], argument[-1]))
+    return "" if first is None else f"offsets {first} to {last}"

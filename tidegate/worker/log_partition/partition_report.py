@@ -28,6 +28,7 @@ def running_report(
     pipeline: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
 ) -> PartitionReport:
     """Report on a partition that is restored. ``next_offset`` is the log position behind its last step."""
+    running = pipeline.running_step
     report = PartitionReport(
         pipeline.status.partition,
         _state(pipeline),
@@ -35,6 +36,8 @@ def running_report(
         lag_records=None if log_end is None else max(0, log_end - next_offset),
         inflight_rows=pipeline.in_flight.rows,
         oldest_unacknowledged_ms=int(pipeline.in_flight.oldest_s * 1000),
+        step_ms=int(running.seconds * 1000),
+        step_of=running.records,
         held_for=tuple(sorted(pipeline.processor.held_for)),
         restore_ms=restore_ms,
     )

@@ -125,6 +125,8 @@ class PartitionReport:
     * ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its live ranges; ``None``
       while it has no live range.
     * ``log_time_ms`` is the highest record time that was read; 0 before the first record.
+    * ``step_ms`` is how long the step that is under way has taken, and ``step_of`` tells its records; 0 and
+      empty while there is none.
     * ``held_for`` names the feeds for whose starts it is held.
     * ``backlog_entries`` is how many entries ranges have not applied: ``parked`` ranges, and ranges that work
       through their backlog.
@@ -148,6 +150,8 @@ class PartitionReport:
     restore_ms: int | None = None
     backlog_entries: int = 0
     log_time_ms: int = 0
+    step_ms: int = 0
+    step_of: str = ""
     held_for: tuple[str, ...] = ()
     slowest: tuple[RangeReport, ...] = ()
     quarantined: tuple[QuarantineReport, ...] = ()
@@ -294,8 +298,12 @@ class WorkerReport:
 
     @property
     def stuck(self) -> tuple[PartitionReport, ...]:
-        """The partitions with a row that has waited for its acknowledgement longer than the alarm allows."""
-        return tuple(p for p in self.partitions if p.oldest_unacknowledged_ms > self.stall_alarm_ms)
+        """The partitions with a row that has waited for its acknowledgement longer than the alarm allows.
+
+        So are those with a step that has taken as long.
+        """
+        alarm_ms = self.stall_alarm_ms
+        return tuple(p for p in self.partitions if max(p.oldest_unacknowledged_ms, p.step_ms) > alarm_ms)
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from tests.unit.worker.ended_process import Ended
 from tidegate.worker.operations import stall_alarm
-from tidegate.worker.operations.report import WorkerReport
+from tidegate.worker.operations.report import PartitionReport, WorkerReport
 
 
 def test_a_stall_alarm_that_cannot_look_ends_the_process(
@@ -25,3 +26,21 @@ def test_a_stall_alarm_that_cannot_look_ends_the_process(
 
     asyncio.run(main())
     assert [str(reason) for reason in reasons] == ["dictionary changed size during iteration"]
+
+
+def test_a_step_that_takes_long_is_told_of_with_its_records(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stall_alarm, "_LOOK_S", 0.0)
+    slow = PartitionReport(3, "running", step_ms=61_000, step_of="offsets 5 to 9")
+    report = WorkerReport("app", None, "raftlog", 4, stall_alarm_ms=60_000, partitions=(slow,))
+    assert report.stuck == (slow,)
+
+    async def main() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stall_alarm.watch_for_stalls(lambda: report), 0.2)
+
+    asyncio.run(main())
+    told = capsys.readouterr().out
+    assert told.count("a step takes long") == 1
+    assert "offsets 5 to 9" in told

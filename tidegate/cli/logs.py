@@ -1,0 +1,26 @@
+"""The log lines of commands: warnings and errors on standard error, searched for secrets once more.
+
+Workers and Spark queries configure lines of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from tidegate.redaction import redacted
+
+
+class _WithoutSecrets(logging.Formatter):
+    """Formats a line with its trace, without what this process has used as a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See ``logging.Formatter``."""
+        return redacted(super().format(record))
+
+
+def configure_logs() -> None:
+    """Send the lines of this process from WARNING on to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_WithoutSecrets("%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
