@@ -26,6 +26,7 @@ from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
 from tidegate.serve.shared.starts import resume_of, start_of
+from tidegate.serve.shared.table_rows import MemoryLimits
 from tidegate.serve.shown_types import stream_columns
 from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
 from tidegate.subscribe.client.resume_token import ResumeToken, parse_token, read_token
@@ -80,7 +81,8 @@ class FeedSubscriptions:
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._own_readers = 0
-        options = SharedOptions(limits.log_bytes, limits.table_rows, data, linger_s, spill)
+        memory = MemoryLimits(limits.table_rows, limits.table_bytes)
+        options = SharedOptions(limits.log_bytes, memory, data, linger_s, spill)
         self.tables = RunningTables(options, self._threads, self._begin_threads)
         self.counts = ServeCounts()
 

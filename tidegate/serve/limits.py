@@ -17,6 +17,8 @@ class ServeLimits:
         message_bytes: bytes of a message after it, and so of a statement.
         waiting_bytes: bytes that wait in the server for a client that does not read.
         names: prepared statements, portals and cursors of a connection, and settings that it sets.
+        kept_characters: characters of the statements that a connection keeps by name: of prepared ones, of
+            portals, and of cursors.
         close_s: seconds until a client that does not read its last message is dropped.
         request_bytes: bytes of an HTTP request's line and headers; a statement stands in the line.
         streams: subscriptions that are open at a time, of both fronts.
@@ -24,6 +26,7 @@ class ServeLimits:
         log_bytes: changes of each table that are held for subscribers that are slower than others.
         explained_feeds: feeds that the page of feeds explains at a look; the others are listed.
         table_rows: rows of a table that the server keeps in memory, where it has no directory for them.
+        table_bytes: about how many bytes these rows may take.
     """
 
     connections: int = 100
@@ -33,6 +36,7 @@ class ServeLimits:
     message_bytes: int = 256 * 1024
     waiting_bytes: int = 256 * 1024
     names: int = 64
+    kept_characters: int = 250_000
     close_s: float = 5.0
     request_bytes: int = 96 * 1024
     streams: int = 1_000
@@ -40,3 +44,4 @@ class ServeLimits:
     log_bytes: int = 32 * 1024 * 1024
     explained_feeds: int = 50
     table_rows: int = 2_000_000
+    table_bytes: int = 4 * 1024 * 1024 * 1024

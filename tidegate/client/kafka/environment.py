@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidegate.access.destinations_file import destinations_of_environment
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import SettingsError
 from tidegate.redaction import remember_secret
 
 #: What arguments may show, too.
@@ -25,12 +26,30 @@ _SECRET_FIELDS: Final = ("ssl_key_password", "sasl_password")
 def connection_of_environment(bootstrap_servers: str = "") -> KafkaConnection:
     """Return the connection of the variables that commands take: TIDEGATE_BOOTSTRAP_SERVERS and so on.
 
-    ``bootstrap_servers`` stands for its variable where it is not empty. Raises ``SettingsError``.
+    ``bootstrap_servers`` stands for its variable where it is not empty. Raises ``SettingsError``, also where
+    it names other brokers than the variable and the environment has a login: that is not theirs.
     """
     shown = _set_variables(SHOWN_FIELDS)
     if bootstrap_servers:
+        if shown.get("security_protocol", "").startswith("SASL"):
+            _require_own(bootstrap_servers, shown.get("bootstrap_servers", ""))
         shown["bootstrap_servers"] = bootstrap_servers
     return connection_with_secrets(**shown)
+
+
+def _require_own(asked: str, own: str) -> None:
+    """Raise ``SettingsError`` for brokers that are none of ``own``. Both are lists with commas."""
+    foreign = sorted(_brokers(asked) - _brokers(own))
+    if foreign:
+        raise SettingsError(
+            f"The login of the environment (TIDEGATE_SASL_USERNAME) is not sent to {', '.join(foreign)}: "
+            "TIDEGATE_BOOTSTRAP_SERVERS does not name it. Set that variable to the brokers that the login "
+            "is for"
+        )
+
+
+def _brokers(addresses: str) -> set[str]:
+    return {each.strip().lower() for each in addresses.split(",") if each.strip()}
 
 
 def connection_with_secrets(**shown: Any) -> KafkaConnection:

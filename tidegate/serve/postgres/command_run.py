@@ -133,7 +133,7 @@ class CommandRun:
 
     async def close_portal(self, name: str) -> None:
         """End a portal, if it is there."""
-        portal = self._prepared.portals.pop(name, None)
+        portal = self._prepared.portals.pop(name)
         if portal is not None and portal.cursor is not None:
             await portal.cursor.close()
 
@@ -141,7 +141,7 @@ class CommandRun:
         """End what a transaction has: its cursors, and all portals."""
         for cursor in self._transaction.end():
             await cursor.close()
-        for name in list(self._prepared.portals):
+        for name in self._prepared.portals.names():
             await self.close_portal(name)
 
     async def close(self) -> None:
@@ -221,9 +221,9 @@ class CommandRun:
                 await self.end_transaction()
                 tag = "COMMIT" if command.commit and not failed else "ROLLBACK"
             case Declare():
-                self._transaction.require_new_cursor(command.cursor)
+                self._transaction.require_new_cursor(command.cursor, len(command.text))
                 cursor = await self._open(command.text, command.position)
-                self._transaction.cursors[command.cursor] = cursor
+                self._transaction.cursors.put(command.cursor, cursor, len(command.text))
                 tag = "DECLARE CURSOR"
             case CloseCursor():
                 await self._close_cursors(command.cursor)
@@ -253,10 +253,10 @@ class CommandRun:
         await self._stream.write(wire.complete(tag))
 
     async def _close_cursors(self, name: str) -> None:
-        names = [name] if name else list(self._transaction.cursors)
+        names = [name] if name else self._transaction.cursors.names()
         for each in names:
             cursor = self._transaction.cursor(each)
-            del self._transaction.cursors[each]
+            self._transaction.cursors.pop(each)
             await cursor.close()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tidegate.errors import RequestRefused
 from tidegate.serve.postgres.sql_words import (
     Statement,
     Word,
@@ -31,6 +32,7 @@ _UNITS: Final = {
 }
 _MOST_ROWS: Final = 2**63 - 1
 _LONGEST_S: Final = 366 * 86400.0
+_MOST_CONSTANTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,10 +325,10 @@ def _show(reader: WordReader, _: Statement) -> Command:
 
 
 def _dotted(reader: WordReader) -> str:
-    name = reader.name()
+    names = [reader.name()]
     while reader.take("."):
-        name = f"{name}.{reader.name()}"
-    return name.lower()
+        names.append(reader.name())
+    return ".".join(names).lower()
 
 
 def _deallocate(reader: WordReader, _: Statement) -> Command:
@@ -354,6 +356,10 @@ def _select(reader: WordReader, _: Statement) -> Command:
             raise _no_tables()
         if reader.take("AS"):
             reader.name()
+        if len(items) > _MOST_CONSTANTS:
+            raise RequestRefused(
+                f"a SELECT of constants has up to {_MOST_CONSTANTS} columns", "too_many_columns", "54011"
+            )
         if not reader.words:
             return SelectConstants(tuple(items))
         if not reader.take(","):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.errors import RequestRefused
+from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres import wire
 from tidegate.serve.postgres.commands import Command, read_command
 from tidegate.serve.postgres.cursor import Cursor
+from tidegate.serve.postgres.kept_names import KeptNames
 from tidegate.serve.postgres.sql_words import not_supported, statements, syntax_error
 from tidegate.serve.stream_source import StreamColumns
 
@@ -32,14 +34,13 @@ class Portal:
 
 
 class PreparedStatements:
-    """The prepared statements and portals of a session, up to a number of each."""
+    """The prepared statements and portals of a session, both within the limits of a session."""
 
-    __slots__ = ("_most", "_statements", "portals")
+    __slots__ = ("_statements", "portals")
 
-    def __init__(self, most: int) -> None:
-        self._statements: dict[str, Command | None] = {}
-        self.portals: dict[str, Portal] = {}
-        self._most = most
+    def __init__(self, limits: ServeLimits) -> None:
+        self._statements: KeptNames[Command | None] = KeptNames("prepared statements", limits)
+        self.portals: KeptNames[Portal] = KeptNames("portals", limits)
 
     def parse(self, message: wire.Parse) -> Command | None:
         """Prepare a statement. Raises ``RequestRefused``."""
@@ -47,14 +48,14 @@ class PreparedStatements:
             raise RequestRefused(
                 f'prepared statement "{message.statement[:60]}" already exists', "name_taken", "42P05"
             )
+        self._statements.require_room(message.statement, len(message.query))
         found = statements(message.query)
         if len(found) > 1:
             raise syntax_error("cannot insert multiple commands into a prepared statement")
         if message.param_types or any(word.text == "$" for each in found for word in each.words):
             raise not_supported(_PARAMETERS)
         command = read_command(found[0]) if found else None
-        self._require_room(self._statements, message.statement, "prepared statements")
-        self._statements[message.statement] = command
+        self._statements.put(message.statement, command, len(message.query))
         return command
 
     def command(self, name: str) -> Command | None:
@@ -71,9 +72,8 @@ class PreparedStatements:
             raise not_supported("binary results are not supported: ask for text")
         if message.portal in self.portals:
             raise RequestRefused(f'portal "{message.portal[:60]}" already exists', "name_taken", "42P03")
-        self._require_room(self.portals, message.portal, "portals")
         portal = Portal(self.command(message.statement))
-        self.portals[message.portal] = portal
+        self.portals.put(message.portal, portal, self._statements.characters(message.statement))
         return portal
 
     def portal(self, name: str) -> Portal:
@@ -86,16 +86,10 @@ class PreparedStatements:
         """Drop a prepared statement, or all of them with an empty name."""
         if name:
             self.command(name)
-            del self._statements[name]
+            self._statements.pop(name)
         else:
             self._statements.clear()
 
     def close(self, name: str) -> None:
         """Drop a prepared statement, if it is there."""
-        self._statements.pop(name, None)
-
-    def _require_room(
-        self, kept: dict[str, Portal] | dict[str, Command | None], name: str, what: str
-    ) -> None:
-        if name not in kept and len(kept) >= self._most:
-            raise RequestRefused(f"A session has up to {self._most} {what}", "too_many_names", "54000")
+        self._statements.pop(name)

@@ -18,7 +18,7 @@ from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres import wire
 from tidegate.serve.postgres.client_stream import ClientStream
 from tidegate.serve.postgres.command_run import CommandRun
-from tidegate.serve.postgres.commands import EndBlock, read_command
+from tidegate.serve.postgres.commands import Command, EndBlock, read_command
 from tidegate.serve.postgres.error_fields import error_fields
 from tidegate.serve.postgres.login import Client
 from tidegate.serve.postgres.prepared import PreparedStatements
@@ -44,8 +44,8 @@ class Session:
     ) -> None:
         self._stream = stream
         self._limits = limits
-        self._prepared = PreparedStatements(limits.names)
-        self._transaction = SessionTransaction(limits.names)
+        self._prepared = PreparedStatements(limits)
+        self._transaction = SessionTransaction(limits)
         self._run = CommandRun(
             stream, client, subscriptions, limits, encoded, self._transaction, self._prepared
         )
@@ -130,11 +130,12 @@ class Session:
 
     async def _simple(self, text: str) -> None:
         self._run.position = 0
-        found = statements(text)
-        if not found:
+        commands = _commands(text)
+        if not commands:
             await self._stream.write(wire.EMPTY_QUERY)
-        for statement in found:
-            command = read_command(statement)
+        for command in commands:
+            if isinstance(command, RequestRefused):
+                raise command
             self._transaction.require_not_failed(ends=isinstance(command, EndBlock))
             await self._run.simple(command)
 
@@ -169,6 +170,20 @@ class Session:
                 raise RequestRefused(
                     f"unexpected message {type(message).__name__}", "unexpected_message", "08P01"
                 )
+
+
+def _commands(text: str) -> list[Command | RequestRefused]:
+    """Read the commands of a query up to the first one that is refused.
+
+    All are read before the first is run: it may run for days, and the words of the others take much memory.
+    """
+    found: list[Command | RequestRefused] = []
+    for statement in statements(text):
+        try:
+            found.append(read_command(statement))
+        except RequestRefused as refused:
+            return [*found, refused]
+    return found
 
 
 def _row_description(columns: Any) -> bytes:

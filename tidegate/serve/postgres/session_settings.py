@@ -80,7 +80,9 @@ class SessionSettings:
             raise _invalid(name, value, "write tidegate or materialize")
         if name == _ENCODING and value.lower() not in _ENCODINGS:
             raise _invalid(name, value, "this server speaks UTF8 alone")
-        if len(value) > _MOST_CHARACTERS or (name not in self._values and len(self._values) >= self._most):
+        if len(name) + len(value) > _MOST_CHARACTERS or (
+            name not in self._values and len(self._values) >= self._most
+        ):
             raise RequestRefused(
                 f"A session keeps {self._most} settings of up to {_MOST_CHARACTERS} characters",
                 "too_many_settings",

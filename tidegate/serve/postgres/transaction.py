@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tidegate.errors import RequestRefused
+from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres import wire
 from tidegate.serve.postgres.cursor import Cursor
+from tidegate.serve.postgres.kept_names import KeptNames
 from tidegate.subscribe.statement.transaction_reads import TransactionReads
 
 
@@ -17,13 +19,12 @@ class SessionTransaction:
         cursors: the cursors that were declared in it, by name.
     """
 
-    __slots__ = ("_most", "cursors", "reads", "status")
+    __slots__ = ("cursors", "reads", "status")
 
-    def __init__(self, most_cursors: int) -> None:
+    def __init__(self, limits: ServeLimits) -> None:
         self.status = wire.IDLE
         self.reads = TransactionReads()
-        self.cursors: dict[str, Cursor] = {}
-        self._most = most_cursors
+        self.cursors: KeptNames[Cursor] = KeptNames("cursors", limits)
 
     def begin(self) -> None:
         """Open a block; within one nothing changes."""
@@ -32,7 +33,7 @@ class SessionTransaction:
 
     def end(self) -> list[Cursor]:
         """Leave the block. Returns its cursors, which are to be closed."""
-        cursors = list(self.cursors.values())
+        cursors = [self.cursors[name] for name in self.cursors.names()]
         self.cursors.clear()
         self.status, self.reads = wire.IDLE, TransactionReads()
         return cursors
@@ -51,8 +52,8 @@ class SessionTransaction:
                 "25P02",
             )
 
-    def require_new_cursor(self, name: str) -> None:
-        """Raise ``RequestRefused`` where no cursor of this name can be declared."""
+    def require_new_cursor(self, name: str, characters: int) -> None:
+        """Raise ``RequestRefused`` where no cursor of this name and size can be declared."""
         if self.status is wire.IDLE:
             raise RequestRefused(
                 "DECLARE CURSOR can only be used in transaction blocks",
@@ -62,8 +63,7 @@ class SessionTransaction:
             )
         if name in self.cursors:
             raise RequestRefused(f'cursor "{name[:60]}" already exists', "name_taken", "42P03")
-        if len(self.cursors) >= self._most:
-            raise RequestRefused(f"A session has up to {self._most} cursors", "too_many_names", "54000")
+        self.cursors.require_room(name, characters)
 
     def cursor(self, name: str) -> Cursor:
         """Return a cursor. Raises ``RequestRefused`` for an unknown one."""

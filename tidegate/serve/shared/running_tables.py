@@ -21,7 +21,7 @@ from tidegate.errors import HistoryLost
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.serve.shared.shared_table import SharedTable
 from tidegate.serve.shared.table_reader import TableReader
-from tidegate.serve.shared.table_rows import TableRows, open_table_rows
+from tidegate.serve.shared.table_rows import MemoryLimits, TableRows, open_table_rows
 from tidegate.subscribe.changes.table_changes import TableFollower
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.gate.feed_record import FeedPartition
@@ -40,14 +40,14 @@ class SharedOptions:
 
     Attributes:
         log_bytes: changes of each table that slower subscribers still find.
-        table_rows: rows of a table in memory.
+        memory: what rows of a table in memory may take.
         data: a directory for rows by key; ``None`` for memory.
         linger_s: how long a table is read on without subscribers.
         spill: what a reader keeps of rows that wait.
     """
 
     log_bytes: int
-    table_rows: int
+    memory: MemoryLimits
     data: Path | None = None
     linger_s: float = 60.0
     spill: SpillSettings | None = None
@@ -203,7 +203,7 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
     if plan.as_of is not None and plan.as_of < present:
         as_of = history.choose_as_of(plan, from_beginning=True)
     starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
-    rows = open_table_rows(options.data, source, table.relation, options.table_rows)
+    rows = open_table_rows(options.data, source, table.relation, options.memory)
     try:
         start = GateStart(ZERO, starts, parts_up_to=as_of)
         gate = FeedGate(table.connection, [history], ids, start, options.spill)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -15,6 +17,9 @@ from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues
 
 _NAME_DIGITS: Final = 32
+#: What a row takes beside its values: its key, its tuple, and its place in the table.
+_ROW_BYTES: Final = 200
+_CONTAINERS: Final = frozenset({list, tuple, dict})
 
 
 class FrozenRows(NamedTuple):
@@ -34,26 +39,35 @@ class TableRows(KeyRows, Protocol):
         """Let them go."""
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """How many rows of a table are kept in memory, and about how many bytes they may take."""
+
+    rows: int
+    bytes: int
+
+
 class MemoryTableRows(MemoryKeyRows):
-    """Rows in memory, up to ``most_rows``."""
+    """Rows in memory, within limits."""
 
-    __slots__ = ("_most_rows", "_table")
+    __slots__ = ("_held_bytes", "_limits", "_table")
 
-    def __init__(self, table: str, most_rows: int) -> None:
+    def __init__(self, table: str, limits: MemoryLimits) -> None:
         super().__init__()
         self._table = table
-        self._most_rows = most_rows
+        self._limits = limits
+        self._held_bytes = 0
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
-        """See ``KeyRows``. Raises ``RequestRefused`` for a table with too many rows."""
+        """See ``KeyRows``. Raises ``RequestRefused`` for a table that is too large."""
+        changes = list(changes)
         before = super().replace_all(changes)
-        if len(self._rows) > self._most_rows:
-            raise RequestRefused(
-                f"{self._table} has more than {self._most_rows:,} rows: no more are kept in memory",
-                "table_too_large",
-                "54000",
-                "start the server with --data-dir",
-            )
+        for (_, row), row_before in zip(changes, before, strict=True):
+            self._held_bytes += memory_bytes(row) - memory_bytes(row_before)
+        if len(self._rows) > self._limits.rows:
+            raise self._too_large(f"has more than {self._limits.rows:,} rows")
+        if self._held_bytes > self._limits.bytes:
+            raise self._too_large(f"takes more than {self._limits.bytes >> 20:,} MiB")
         return before
 
     def frozen(self) -> FrozenRows:
@@ -63,6 +77,36 @@ class MemoryTableRows(MemoryKeyRows):
     def close(self) -> None:
         """See ``TableRows``."""
         self._rows.clear()
+        self._held_bytes = 0
+
+    def _too_large(self, what: str) -> RequestRefused:
+        return RequestRefused(
+            f"{self._table} {what}: no more is kept in memory",
+            "table_too_large",
+            "54000",
+            "start the server with --data-dir",
+        )
+
+
+def memory_bytes(row: RowValues | None) -> int:
+    """Return about how many bytes of memory a row takes with its key."""
+    if row is None:
+        return 0
+    nested = sum(_nested_bytes(value) for value in row if type(value) in _CONTAINERS)
+    return _ROW_BYTES + sum(map(sys.getsizeof, row)) + nested
+
+
+def _nested_bytes(value: object) -> int:
+    """Return about how many bytes the members of a value take, without the value itself."""
+    total, waiting = 0, [value]
+    while waiting:
+        container = waiting.pop()
+        members = [*container.keys(), *container.values()] if isinstance(container, dict) else container
+        for member in members:  # type: ignore[attr-defined] # a list or a tuple
+            total += sys.getsizeof(member)
+            if type(member) in _CONTAINERS:
+                waiting.append(member)
+    return total
 
 
 class DirectoryTableRows:
@@ -111,14 +155,14 @@ class DirectoryTableRows:
             self._rows.close()
 
 
-def open_table_rows(data: Path | None, source: str, relation: Relation, most_rows: int) -> TableRows:
+def open_table_rows(data: Path | None, source: str, relation: Relation, limits: MemoryLimits) -> TableRows:
     """Open the rows of a table: in a directory of its own below ``data``, or in memory if ``data`` is
     ``None``.
 
     Raises ``SettingsError`` without the extra, ``StateError`` where another process has the directory.
     """
     if data is None:
-        return MemoryTableRows(str(relation.name), most_rows)
+        return MemoryTableRows(str(relation.name), limits)
     shape = (relation.columns, relation.primary_key, sorted(relation.added), sorted(relation.removed))
     about = repr((source, str(relation.name), *shape))  # readers that run side by side have one each
     name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]

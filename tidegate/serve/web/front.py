@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tidegate.changefeed.definition.sql_identifier import quoted_identifier
 from tidegate.serve.addresses import ListenAddress
@@ -24,6 +23,7 @@ from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import CONTENT_TYPE
 from tidegate.serve.stream_source import Subscriptions
+from tidegate.serve.web.bounded_http import bounded_http
 from tidegate.serve.web.guard import GuardedApp, WebAccess
 from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
 from tidegate.serve.web.watched_feeds import WatchedFeeds
@@ -86,12 +86,18 @@ class WebFront:
         host, port, *_ = self._socket.getsockname()
         return host, port
 
+    @property
+    def connections(self) -> int:
+        """How many HTTP connections there are, without WebSockets."""
+        assert self._server is not None
+        return len(self._server.server_state.connections)
+
     async def start(self) -> None:
         """Listen. Raises ``OSError``."""
         self._socket = _listening(self._access.address)
         config = uvicorn.Config(
             GuardedApp(self._app(), self._access, self._subscriptions.counts),
-            http=_bounded_http(self._limits),
+            http=bounded_http(self._limits.startup_s),
             ws="websockets-sansio",
             ws_max_size=_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # it would cost memory for each client
@@ -190,22 +196,6 @@ def _listening(address: ListenAddress) -> socket.socket:
         found.close()
         raise
     return found
-
-
-def _bounded_http(limits: ServeLimits) -> type[H11Protocol]:
-    class BoundedHttp(H11Protocol):
-        """Ends a connection whose first request does not come to its end in time."""
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as there
-            super().connection_made(transport)
-            self.loop.call_later(limits.startup_s, self._end_if_silent)
-
-        def _end_if_silent(self) -> None:
-            cycle: object = self.cycle  # it is annotated as never None
-            if cycle is None and self.transport.get_protocol() is self:
-                self.transport.abort()
-
-    return BoundedHttp
 
 
 class _Server(uvicorn.Server):

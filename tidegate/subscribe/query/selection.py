@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Any
+from typing import Any, Final
 
 from tidegate.subscribe.query.evaluation import compile_expression, is_true
 from tidegate.subscribe.query.scope import Scope
@@ -17,6 +17,9 @@ from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, Sort
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import SortKey, ValueOrder, values_key
+
+#: PostgreSQL's own bound. A table with more columns can still be shown whole.
+_MOST_COLUMNS: Final = 1_664
 
 
 @total_ordering
@@ -101,6 +104,7 @@ class Selection:
 def _items(items: Iterable[SelectItem], scope: Scope) -> tuple[tuple[str, ...], list[Evaluate]]:
     names: list[str] = []
     functions: list[Evaluate] = []
+    most = max(_MOST_COLUMNS, len(scope.columns))
     for item in items:
         if item.expression is None:
             names += scope.columns
@@ -108,6 +112,8 @@ def _items(items: Iterable[SelectItem], scope: Scope) -> tuple[tuple[str, ...], 
         else:
             names.append(item.name or _name_of(item.expression))
             functions.append(compile_expression(item.expression, scope))
+        if len(names) > most:
+            raise StatementFault.TOO_MANY_COLUMNS.error(f"a query has up to {most:,} columns")
     return tuple(names), functions
 
 

@@ -34,6 +34,7 @@ class StatementFault(enum.Enum):
     NOT_ALONE = ("not_the_only_read", "25001")
     SWITCHED_OFF = ("output_switched_off", "0A000")
     TOO_LARGE = ("statement_too_large", "54001")
+    TOO_MANY_COLUMNS = ("too_many_columns", "54011")
 
     def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:
         """Make the error of this kind; ``position`` is the 0-based offset of the fault in the statement."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Any
 
 from aiohttp import web
@@ -17,7 +18,8 @@ _FULL_S = 0.1
 class BoundedServer(web.Server):
     """A server that ends each connection after ``connection_s`` seconds, even within its headers.
 
-    A connection beyond ``most`` is closed after a tenth of a second.
+    A handshake of TLS stands before the connection, and has as many seconds of its own. A connection beyond
+    ``most`` is closed after a tenth of a second.
     """
 
     def __init__(
@@ -34,14 +36,15 @@ class BoundedServer(web.Server):
         self._connection_s = connection_s
         self._most = most
 
-    def __call__(self) -> Any:
-        """Make the protocol of a connection that was accepted, and set the time of its end."""
-        protocol = super().__call__()
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> asyncio.Server:
+        """Begin to serve on an address. Raises ``OSError``."""
+        handshake_s = None if tls is None else self._connection_s
+        return await asyncio.get_running_loop().create_server(
+            self, host, port, ssl=tls, ssl_handshake_timeout=handshake_s
+        )
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        """Count a connection, behind its handshake where it has one, and set the time of its end."""
         full = len(self.connections) >= self._most
-        asyncio.get_running_loop().call_later(_FULL_S if full else self._connection_s, _end, protocol)
-        return protocol
-
-
-def _end(protocol: Any) -> None:
-    if protocol.transport is not None:
-        protocol.transport.abort()
+        super().connection_made(handler, transport)
+        asyncio.get_running_loop().call_later(_FULL_S if full else self._connection_s, transport.abort)

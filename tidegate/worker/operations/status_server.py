@@ -6,6 +6,7 @@ It serves /metrics for Prometheus, /health for probes, /status for people and co
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from aiohttp import web
@@ -51,6 +52,7 @@ class StatusServer:
             "/ranges": self._ranges,
         }
         self._runner: web.ServerRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     async def start(self) -> str:
         """Begin to serve. Returns the URL.
@@ -65,19 +67,23 @@ class StatusServer:
             ("metrics_tls_certificate", "metrics_tls_key"),
         )
         REGISTRY.register(self._collector)
-        self._runner = web.ServerRunner(BoundedServer(self._answer, connection_s=self._connection_s))
+        server = BoundedServer(self._answer, connection_s=self._connection_s)
+        self._runner = web.ServerRunner(server)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, port, ssl_context=tls).start()
+            self._listening = await server.listen(host, port, tls)
         except OSError as error:
             raise TopologyError(
                 f"The status server cannot listen on {host}:{port} ({error.strerror}); set "
                 "TIDEGATE_METRICS_PORT to a free port, or to 0"
             ) from None
-        return url_of(host, self._runner.addresses[0][1], tls=tls is not None)
+        return url_of(host, self._listening.sockets[0].getsockname()[1], tls=tls is not None)
 
     async def stop(self) -> None:
         """Serve no more."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
         if self._runner is not None:
             REGISTRY.unregister(self._collector)
             await self._runner.cleanup()

@@ -101,6 +101,7 @@ def test_a_command_is_read(text: str, expected: Command) -> None:
         ("CREATE TABLE t ()", "0A000", "CREATE is not supported"),
         ("SELECT 1 FROM t", "0A000", "for constants"),
         ("SELECT a(1)", "0A000", "for constants"),
+        ("SELECT " + ", ".join(["1"] * 101), "54011", "up to 100 columns"),
         ("SET x", "42601", "end of input"),
         ("hello", "42601", 'near "hello"'),
         ("'text'", "42601", "near"),

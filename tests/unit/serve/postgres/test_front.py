@@ -260,6 +260,54 @@ def test_names_of_a_session_have_a_bound() -> None:
     run(test)
 
 
+def test_statements_that_a_session_keeps_have_a_bound_in_characters() -> None:
+    statement = "SUBSCRIBE accounts WHERE " + "x" * 400
+
+    async def test() -> None:
+        async with serving(limits=ServeLimits(kept_characters=1_000)) as served:
+            client = await served.raw()
+            await client.login()
+            parse = b"".join(frame(b"P", b"s%d\0%s\0\0\0" % (n, statement.encode())) for n in range(3))
+            await client.send(parse + frame(b"S", b""))
+            found = await client.until(b"Z")
+            assert [kind for kind, _ in found] == [b"1", b"1", b"E", b"Z"]
+            assert "up to 1,000 characters in all" in error_of(found[2][1])["M"]
+            bind = b"".join(frame(b"B", b"p%d\0s%d\0\0\0\0\0\0\0" % (n, n % 2)) for n in range(3))
+            await client.send(bind + frame(b"S", b""))
+            assert [kind for kind, _ in await client.until(b"Z")] == [b"2", b"2", b"E", b"Z"]
+            # What is deallocated makes room; the unnamed statement takes the place of the one before.
+            await client.query("DEALLOCATE s0")
+            await client.until(b"Z")
+            parse = frame(b"P", b"\0%s\0\0\0" % statement.encode())
+            await client.send(parse * 3 + frame(b"S", b""))
+            assert [kind for kind, _ in await client.until(b"Z")] == [b"1", b"1", b"1", b"Z"]
+            await client.query(f"SET {'a' * 1_000} = 1")
+            assert error_of((await client.until(b"Z"))[0][1])["C"] == "54000"
+            client.close()
+
+    run(test)
+
+
+def test_cursors_of_a_session_have_a_bound_in_characters() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        source.commit(5, (1, 1, "a"))
+        async with serving(source, limits=ServeLimits(kept_characters=100)) as served:
+            client = await served.raw()
+            await client.login()
+            await client.query("BEGIN; DECLARE c CURSOR FOR SUBSCRIBE accounts")
+            assert (await client.until(b"Z"))[-1] == (b"Z", b"T")
+            await client.query(f"ROLLBACK; BEGIN; DECLARE d CURSOR FOR SUBSCRIBE accounts{' ' * 100};")
+            # What is behind its last word does not count.
+            assert (await client.until(b"Z"))[-1] == (b"Z", b"T")
+            await client.query(f"ROLLBACK; BEGIN; DECLARE {'d' * 100} CURSOR FOR SUBSCRIBE accounts")
+            found = await client.until(b"Z")
+            assert "cursors of a session have up to 100 characters" in error_of(found[-2][1])["M"]
+            client.close()
+
+    run(test)
+
+
 def test_a_client_that_sends_without_reading_fills_no_memory() -> None:
     """Answers wait in the sockets, then queries do: the server keeps both within its bounds."""
 

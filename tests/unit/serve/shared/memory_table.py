@@ -18,7 +18,7 @@ from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
 from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
 from tidegate.serve.shared.table_reader import TableReader
-from tidegate.serve.shared.table_rows import open_table_rows
+from tidegate.serve.shared.table_rows import MemoryLimits, open_table_rows
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.changes.table_changes import TableFollower
 from tidegate.subscribe.client.consumer_state import ConsumerState
@@ -115,6 +115,9 @@ class MemorySource:
         self.closed = True
 
 
+MUCH = MemoryLimits(1_000, 1 << 30)
+
+
 class MemoryTable:
     """A shared table of a history, its source, and streams of it."""
 
@@ -123,7 +126,7 @@ class MemoryTable:
         history: TopicHistory,
         as_of: Timestamp,
         log_bytes: int,
-        most_rows: int,
+        most: MemoryLimits,
         memory_bytes: int | None = None,
         sizes: SnapshotSizes | None = None,
         data: Path | None = None,
@@ -132,7 +135,7 @@ class MemoryTable:
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
         self.shared = SharedTable("feed", as_of, log_bytes, self.threads, sizes)
-        rows = open_table_rows(data, "feed", RELATION, most_rows)
+        rows = open_table_rows(data, "feed", RELATION, most)
         follower = TableFollower(RELATION, rows, as_of, spill)
         self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)
         self.shared.read(self.reader)
@@ -153,7 +156,7 @@ async def memory_table(
     history: TopicHistory,
     as_of: Timestamp = ZERO,
     log_bytes: int = 10_000_000,
-    most_rows: int = 1_000,
+    most: MemoryLimits = MUCH,
     memory_bytes: int | None = None,
     sizes: SnapshotSizes | None = None,
     data: Path | None = None,
@@ -163,7 +166,7 @@ async def memory_table(
     With ``memory_bytes`` its first snapshot comes in parts, and what has no room waits in a store. ``sizes``
     say which snapshots of streams come in chunks. ``data`` is a directory for its rows.
     """
-    table = MemoryTable(history, as_of, log_bytes, most_rows, memory_bytes, sizes, data)
+    table = MemoryTable(history, as_of, log_bytes, most, memory_bytes, sizes, data)
     try:
         yield table
     finally:

@@ -21,8 +21,9 @@ from tests.unit.subscribe.topic_histories import RELATION
 from tidegate.hlc import ZERO
 from tidegate.serve.shared import running_tables
 from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
-from tidegate.serve.shared.table_rows import MemoryTableRows, TableRows, open_table_rows
+from tidegate.serve.shared.table_rows import MemoryLimits, MemoryTableRows, TableRows, open_table_rows
 
+MEMORY = MemoryLimits(9, 1 << 30)
 PLAN = plan_of("SUBSCRIBE accounts")
 TABLE: Any = SimpleNamespace(relation=RELATION, feed=SimpleNamespace(feed_id="feed"), target="accounts")
 
@@ -44,11 +45,11 @@ def with_source(
 
 def test_a_reader_whose_subscribers_went_while_it_began_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
-    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", 9), begun)
+    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", MEMORY), begun)
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, 9, linger_s=0.02), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, linger_s=0.02), threads)
             first = asyncio.ensure_future(tables.acquire(TABLE, PLAN))
             await asyncio.sleep(0.01)
             first.cancel()
@@ -66,12 +67,12 @@ def test_a_subscriber_that_comes_while_a_reader_ends_waits_for_its_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("rocksdict")
-    source = with_source(monkeypatch, lambda: open_table_rows(tmp_path, "feed", RELATION, 9))
+    source = with_source(monkeypatch, lambda: open_table_rows(tmp_path, "feed", RELATION, MEMORY))
     monkeypatch.setattr(source, "close", lambda: time.sleep(0.2))
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, 9, tmp_path, linger_s=0.05), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, tmp_path, linger_s=0.05), threads)
             for _ in range(2):
                 shared = await tables.acquire(TABLE, PLAN)
                 assert shared is not None
@@ -86,11 +87,11 @@ def test_a_subscriber_that_comes_while_a_reader_ends_waits_for_its_directory(
 def test_a_table_lingers_from_its_last_subscriber_on_and_has_one_timer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", 9))
+    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", MEMORY))
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, 9, linger_s=3_600), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, linger_s=3_600), threads)
             for _ in range(5):
                 shared = await tables.acquire(TABLE, PLAN)
                 assert shared is not None
@@ -107,8 +108,8 @@ def test_a_table_lingers_from_its_last_subscriber_on_and_has_one_timer(
 
 def test_readers_that_differ_in_the_primary_key_alone_have_a_directory_each(tmp_path: Path) -> None:
     pytest.importorskip("rocksdict")
-    first = open_table_rows(tmp_path, "feed", RELATION, 9)
-    second = open_table_rows(tmp_path, "feed", replace(RELATION, primary_key=RELATION.columns[:2]), 9)
+    first = open_table_rows(tmp_path, "feed", RELATION, MEMORY)
+    second = open_table_rows(tmp_path, "feed", replace(RELATION, primary_key=RELATION.columns[:2]), MEMORY)
     first.close()
     second.close()
     assert len([*tmp_path.iterdir()]) == 2

@@ -35,6 +35,7 @@ from tidegate.hlc import Timestamp
 from tidegate.serve.postgres.error_fields import error_fields
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
+from tidegate.serve.shared.table_rows import MemoryLimits
 from tidegate.serve.stream_source import ShownType, SubscriptionStream
 from tidegate.serve.web.batch_messages import error_message
 from tidegate.subscribe.client.resume_token import ResumeToken
@@ -479,15 +480,22 @@ def test_an_error_of_one_statement_ends_its_streams_alone() -> None:
     run(test)
 
 
-def test_a_table_with_too_many_rows_ends_with_a_sentence() -> None:
+@pytest.mark.parametrize(
+    ("most", "sentence"),
+    [
+        (MemoryLimits(3, 1 << 30), "has more than 3 rows"),
+        (MemoryLimits(1_000, 1 << 10), "takes more than 0 MiB"),
+    ],
+)
+def test_a_table_that_is_too_large_ends_with_a_sentence(most: MemoryLimits, sentence: str) -> None:
     commits = [Commit(Timestamp(1), key, (key, 1, ""), None) for key in range(4)]
     records = [(PLACE, FeedRecord(at, *record_bytes(each))) for at, each in enumerate(commits)]
     history = TopicHistory(tuple(commits), (PLACE,), (*records, (PLACE, marker_record(4, Timestamp(2)))))
 
     async def test() -> None:
-        async with memory_table(history, most_rows=3) as table:
+        async with memory_table(history, most=most) as table:
             table.source.let(10)
-            with pytest.raises(RequestRefused, match="more than 3 rows") as caught:
+            with pytest.raises(RequestRefused, match=sentence) as caught:
                 await table.stream("SUBSCRIBE accounts").next()
             assert caught.value.code == "table_too_large"
 

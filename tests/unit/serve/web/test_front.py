@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
 import itertools
 import json
 import shutil
 import ssl
+import time
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +154,79 @@ def test_connections_and_requests_have_bounds() -> None:
             writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
             assert await reader.read() == b""
             writer.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", id="its second request"),
+        pytest.param(
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n\r\n", id="a body"
+        ),
+        pytest.param(b"", id="its first request"),
+    ],
+)
+def test_a_client_that_sends_a_byte_now_and_then_is_ended(head: bytes) -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=0.3)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            writer.write(head)
+            if head:
+                assert (await reader.readline()).split()[1] == b"200"
+            reading = asyncio.ensure_future(reader.read())
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+                while not reading.done():
+                    writer.write(b"x")
+                    await asyncio.wait({reading}, timeout=0.05)
+                await reading
+            writer.close()
+
+    run(test)
+
+
+def test_requests_on_one_connection_go_on_beyond_the_bound_of_each() -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=0.3)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            begun = time.monotonic()
+            while time.monotonic() < begun + 1:
+                writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+            writer.close()
+
+    run(test)
+
+
+class LargePage(WatchedFeeds):
+    """A page of feeds that has more bytes than sockets hold."""
+
+    BYTES = 8 << 20
+
+    def __init__(self) -> None:
+        pass
+
+    async def now(self) -> tuple[HTTPStatus, bytes]:
+        return HTTPStatus.OK, b"x" * self.BYTES
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_not() -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=0.2), feeds=LargePage()) as served:
+            silent, slow = await served.get("/feeds"), await served.get("/feeds")
+            for _ in range(8):
+                await slow.reader.readexactly(LargePage.BYTES // 8)
+                await asyncio.sleep(0.1)  # in all four times the bound
+            slow.close()
+            await until(lambda: served.front.connections == 0, "the silent one is ended")
+            with contextlib.suppress(ConnectionError):
+                assert len(await silent.reader.read()) < LargePage.BYTES
+            silent.close()
 
     run(test)
 

@@ -62,6 +62,18 @@ def serve(
     asyncio.run(scenario())
 
 
+def https(directory: Path) -> tuple[ssl.SSLContext, dict[str, Any]]:
+    """Write a certificate. Returns what trusts it, and the settings that have it served."""
+    authority = Authority()
+    pair = authority.pair("worker")
+    (directory / "cert.pem").write_bytes(pair.cert)
+    (directory / "key.pem").write_bytes(pair.key)
+    return ssl.create_default_context(cadata=authority.cert.decode()), {
+        "metrics_tls_certificate": directory / "cert.pem",
+        "metrics_tls_key": directory / "key.pem",
+    }
+
+
 @pytest.mark.parametrize(("oldest_ms", "status"), [(1_000, 200), (1_001, 503)])
 def test_health_is_lost_when_rows_wait_for_longer_than_the_alarm(oldest_ms: int, status: int) -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
@@ -195,6 +207,34 @@ def test_a_request_that_never_ends_is_ended(sent: bytes) -> None:
     serve(ask, report(0), connection_s=0.2)
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: y"])
+def test_a_request_over_tls_that_never_ends_is_ended(sent: bytes, tmp_path: Path) -> None:
+    trusted, files = https(tmp_path)
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert session._base_url is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port, ssl=trusted)
+        writer.write(sent)
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+
+    serve(ask, report(0), connection_s=0.5, **files)
+
+
+def test_a_handshake_of_tls_that_never_ends_is_ended(tmp_path: Path) -> None:
+    _, files = https(tmp_path)
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert session._base_url is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port)
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+
+    serve(ask, report(0), connection_s=0.2, **files)
+
+
 def test_connections_beyond_the_bound_are_closed_and_the_rest_is_served() -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
         assert session._base_url is not None
@@ -221,21 +261,13 @@ def test_too_many_headers_are_refused() -> None:
 
 
 def test_a_certificate_makes_it_https(tmp_path: Path) -> None:
-    authority = Authority()
-    pair = authority.pair("worker")
-    (tmp_path / "cert.pem").write_bytes(pair.cert)
-    (tmp_path / "key.pem").write_bytes(pair.key)
+    trusted, files = https(tmp_path)
 
     async def ask(session: aiohttp.ClientSession) -> None:
         assert str(session._base_url).startswith("https://127.0.0.1:")
-        trusted = ssl.create_default_context(cadata=authority.cert.decode())
         assert (await session.get("/health", ssl=trusted)).status == 200
 
-    files: dict[str, Any] = {
-        "metrics_tls_certificate": tmp_path / "cert.pem",
-        "metrics_tls_key": tmp_path / "key.pem",
-    }
     serve(ask, report(0), **files)
-    (tmp_path / "key.pem").write_bytes(authority.pair("other").key)
+    (tmp_path / "key.pem").write_bytes(Authority().pair("other").key)
     with pytest.raises(SettingsError, match="certificate and key of one pair"):
         serve(ask, report(0), **files)
