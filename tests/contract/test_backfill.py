@@ -28,6 +28,7 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, OutputPartition
 from tidegate.rows import Catalog
 from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
+from tidegate.spark.changefeed.feed_markers import FeedMarkers
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
@@ -133,6 +134,22 @@ def test_a_feed_that_is_dropped_meanwhile_is_left_alone(past: Past) -> None:
             past.jobs.drop(feed_id)
             with pytest.raises(InputError, match=f"Feed {feed_id} is dropped: the backfill ends"):
                 job._begin(definition, Timestamp(1), (), job._log(None))
+
+
+@pytest.mark.parametrize("broken", ["__init__", "publish"])
+def test_a_feed_whose_markers_fail_fails_and_does_not_go_on(
+    past: Past, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(FeedMarkers, broken, fail)
+    with _prefixed(past, f"marks-{broken.strip('_')}-"):
+        with pytest.raises(InputError, match="is failed: the backfill ends"):
+            past.backfill("initial_scan='only'")
+        assert past.feed.status is FeedState.FAILED
+        assert past.feed.current_state is not None
+        assert "ZeroDivisionError" in past.feed.current_state.error
 
 
 def test_a_log_that_retention_has_shortened_is_refused(past: Past) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
@@ -117,11 +118,8 @@ def test_a_defect_in_the_planning_leaves_the_step_to_python(
     assert traps.is_off == broken.endswith("write_plan")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("call", ["read", "follow", "rows"])
-def test_traps_between_batches_that_go_well_change_no_step(
-    call: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _trapping_every_other(call: str, monkeypatch: pytest.MonkeyPatch) -> Traps:
+    """Have every other call of this kind trap. Returns what counts the traps."""
     traps = Traps()
     monkeypatch.setattr(partition_kernel, "TRAPS", traps)
     original, calls = getattr(Instance, call), count()
@@ -132,6 +130,15 @@ def test_traps_between_batches_that_go_well_change_no_step(
         return original(*arguments)
 
     monkeypatch.setattr(Instance, call, trapping)
+    return traps
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("call", ["read", "follow", "rows"])
+def test_traps_between_batches_that_go_well_change_no_step(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traps = _trapping_every_other(call, monkeypatch)
     for seed in range(_TRAPPING_SEEDS):
         Lockstep().run(log_history(seed))
         Lockstep().run(history(seed))
@@ -141,16 +148,7 @@ def test_traps_between_batches_that_go_well_change_no_step(
 
 @pytest.mark.parametrize("call", ["follow", "rows", "versions"])
 def test_traps_while_feeds_miss_versions_change_no_step(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    traps = Traps()
-    monkeypatch.setattr(partition_kernel, "TRAPS", traps)
-    original, calls = getattr(Instance, call), count()
-
-    def trapping(*arguments: Any) -> Any:
-        if next(calls) % 2:
-            raise RuntimeError("wasm trap: unreachable")
-        return original(*arguments)
-
-    monkeypatch.setattr(Instance, call, trapping)
+    traps = _trapping_every_other(call, monkeypatch)
     for seed in range(4):
         GapLockstep().run_seed(seed)
     assert traps.count
@@ -160,32 +158,27 @@ def test_traps_while_feeds_miss_versions_change_no_step(call: str, monkeypatch: 
 # ---- planted differences: each must be found by the seeds above ----
 
 
+def _is_found(run: Callable[[int], None], seeds: int) -> bool:
+    """Whether the run of any of the seeds sees a difference."""
+    for seed in range(seeds):
+        try:
+            run(seed)
+        except AssertionError:
+            return True
+    return False
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("stage", PLANTED_IN_ROWS)
 def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED_IN_ROWS[stage](monkeypatch)
-    found = False
-    for seed in range(_SEEDS):
-        try:
-            Lockstep().run(history(seed))
-        except AssertionError:
-            found = True
-            break
-    assert found
+    assert _is_found(lambda seed: Lockstep().run(history(seed)), _SEEDS)
 
 
 @pytest.mark.parametrize("stage", [*PLANTED_IN_DECODING, *PLANTED_IN_LOGS])
 def test_a_difference_planted_in_following_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (PLANTED_IN_DECODING | PLANTED_IN_LOGS)[stage](monkeypatch)
-    assert any(_differs(seed) for seed in range(_SEEDS))
-
-
-def _differs(seed: int) -> bool:
-    try:
-        Lockstep().run(log_history(seed))
-    except AssertionError:
-        return True
-    return False
+    assert _is_found(lambda seed: Lockstep().run(log_history(seed)), _SEEDS)
 
 
 @pytest.mark.parametrize("stage", PLANTED_AMID_GAPS)
@@ -193,27 +186,13 @@ def test_a_difference_planted_where_feeds_miss_versions_is_found(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     PLANTED_AMID_GAPS[stage](monkeypatch)
-    found = False
-    for seed in range(_SEEDS):
-        try:
-            GapLockstep().run_seed(seed)
-        except AssertionError:
-            found = True
-            break
-    assert found
+    assert _is_found(lambda seed: GapLockstep().run_seed(seed), _SEEDS)
 
 
 @pytest.mark.parametrize("stage", PLANTED_IN_SCANS)
 def test_a_difference_planted_in_scans_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED_IN_SCANS[stage](monkeypatch)
-    found = False
-    for seed in range(_SCAN_SEEDS):
-        try:
-            GapLockstep().run_scans(seed)
-        except AssertionError:
-            found = True
-            break
-    assert found
+    assert _is_found(lambda seed: GapLockstep().run_scans(seed), _SCAN_SEEDS)
 
 
 def _check_all() -> None:

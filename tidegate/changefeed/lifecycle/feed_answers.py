@@ -25,7 +25,8 @@ class FeedAnswers:
 
     def of(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
         """Return the last answer of each log partition about an epoch of a feed."""
-        return self.by_epoch(feed_id).get(epoch, {})
+        answers = self._feeds.get(feed_id, {}).get(epoch)
+        return {} if answers is None else answers.by_partition()
 
     def by_epoch(self, feed_id: FeedId) -> Mapping[FeedEpoch, Answers]:
         """Return the same for each epoch of the feed that has answers."""

@@ -130,14 +130,14 @@ class GapScans:
                 self._committed.give(feed_id, versions)
                 continue
             spans = [gap.span for gap in gaps]
-            holds = scan is not None and scan.feed.id == feed_id
+            holding = scan if scan is not None and scan.feed.id == feed_id else None
             passed = []
             for version in versions:
                 key = version.key
                 for start, end in spans:
                     if start <= key < end:
-                        if holds and scan is not None:
-                            scan.hold(version)
+                        if holding is not None:
+                            holding.hold(version)
                         break
                 else:
                     passed.append(version)
@@ -154,7 +154,7 @@ class GapScans:
         begun = scan.scan.next_key
         rows = scan.scan.take(chunk, self._clock.elapsed_ms)
         covered = Span(begun, scan.scan.next_key)
-        if covered.start == covered.end or self._is_overtaken(scan.feed, state, scan.gap):
+        if covered.start == covered.end or self._note_if_overtaken(scan.feed, state, scan.gap):
             return True
         scan.went_on_ms = self._clock.elapsed_ms
         scanned_at = scan.scan.upto if scan.scan.newest else None
@@ -229,7 +229,7 @@ class GapScans:
             gaps = (other for other in state.lags[feed.id] if other is not gap)
             self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # no version is above it
             return
-        if not self._is_overtaken(feed, state, gap):
+        if not self._note_if_overtaken(feed, state, gap):
             self._scans[state.range_id] = CatchUpScan(feed, state, gap, self._clock.elapsed_ms)
 
     def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
@@ -237,10 +237,15 @@ class GapScans:
             for feed_id, lagging in self._lagging.feeds.items():
                 if self._detached.is_spooling(feed_id):
                     continue  # it still has its rows, in the spool or in the producer
-                any(self._is_overtaken(lagging.feed, state, gap) for gap in state.lags.get(feed_id, ()))
+                for gap in state.lags.get(feed_id, ()):
+                    if self._note_if_overtaken(lagging.feed, state, gap):
+                        break
 
-    def _is_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
-        """Whether the source may have removed missing versions of a gap. The feed is noted then, to fail."""
+    def _note_if_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
+        """Note the feed, to fail, if the source may have removed missing versions of the gap.
+
+        Returns whether it may.
+        """
         lowest = feed.start if gap.complete_to is None else gap.complete_to
         if lowest >= state.gc_threshold or self._is_empty(gap, state):
             return False

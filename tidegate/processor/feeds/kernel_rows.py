@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
@@ -104,18 +105,16 @@ class KernelRows:
         kernel = self.ready(receivers)
         if kernel is None or not self._is_useful:
             return None
-        parts: list[tuple[int, Taken]] = []
-        place = 0
-        valid = (each for each in written if each.plan == self.plan_number)
-        for each in (*valid, WrittenRows(len(versions), len(versions), Taken({}, [], {}), self.plan_number)):
-            if each.first > place:
-                taken = kernel.take(versions[place : each.first])
+        valid = [each for each in written if each.plan == self.plan_number]
+        parts = [(each.first, each.rows) for each in valid]
+        begins, ends = [0, *(each.end for each in valid)], [*(each.first for each in valid), len(versions)]
+        for begin, end in zip(begins, ends, strict=True):
+            if begin < end:
+                taken = kernel.take(versions[begin:end])
                 if taken is None:
                     return None
-                parts.append((place, taken))
-            parts.append((each.first, each.rows))
-            place = each.end
-        return TakenVersions(receivers, versions, joined_taken(parts))
+                parts.append((begin, taken))
+        return TakenVersions(receivers, versions, joined_taken(sorted(parts, key=itemgetter(0))))
 
     def emit_all(self, feeds: Sequence[PartitionFeed], taken: TakenVersions) -> BatchEmission:
         """Return what all of the versions give to some of their receivers."""
