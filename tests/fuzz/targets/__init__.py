@@ -14,6 +14,7 @@ from tests.fuzz.targets import (
     serve,
     statements,
     stored_rows,
+    subscriptions,
     tokens,
     whole_step,
 )
@@ -27,6 +28,7 @@ _MODULES: Final = (
     output_records,
     files,
     serve,
+    subscriptions,
     tokens,
     whole_step,
 )

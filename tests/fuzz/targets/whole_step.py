@@ -23,8 +23,12 @@ from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.lifecycle.control import Failed
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import ZERO
+from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.entry import BROADCAST, Snapshot
@@ -48,6 +52,9 @@ _TABLE_ID, _RANGE_ID = 3_105, 3_002
 _CAUSE_CHARACTERS: Final = 1_100
 _ROW_BYTES: Final = 1_000_000
 _ONE_BY_ONE: Final = 0x80
+#: Half of the inputs: the kernel takes them as well, and every step compares what both make of it.
+_BY_KERNEL: Final = 0x40
+_CHECKED: Final = kernels_for(KernelMode.CHECK)
 
 
 def _draw(chance: Random) -> bytes:
@@ -106,7 +113,8 @@ def _claims_its_keys(record: LogBytes) -> bool:
 
 
 def _driven(number: int, hostile: Iterable[LogBytes | None]) -> Driven:
-    driven = Driven()
+    kernel = _CHECKED if number & _BY_KERNEL else None
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(kernel=kernel)))
     driven.control(
         activation([TABLE.descriptor], _options(number), start=ZERO, feed_id=_HOSTILE),
         activation([_HEALTHY_TABLE.descriptor], start=ZERO, feed_id=_HEALTHY),

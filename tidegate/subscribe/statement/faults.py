@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 
-from tidegate.errors import SubscribeStatementError
+from tidegate.errors import SubscribeStatementError, brief
 
 
 class StatementFault(enum.Enum):
@@ -37,6 +37,9 @@ class StatementFault(enum.Enum):
     TOO_MANY_COLUMNS = ("too_many_columns", "54011")
 
     def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:
-        """Make the error of this kind; ``position`` is the 0-based offset of the fault in the statement."""
+        """Make the error of this kind; ``position`` is the 0-based offset of the fault in the statement.
+
+        What is told is bounded: names in a statement may be of any length.
+        """
         code, sqlstate = self.value
-        return SubscribeStatementError(message, code, sqlstate, position, hint)
+        return SubscribeStatementError(brief(message), code, sqlstate, position, brief(hint))

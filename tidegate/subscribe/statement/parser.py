@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -24,6 +25,7 @@ from tidegate.subscribe.statement.syntax_errors import found, syntax_error
 #: A statement takes 20 us a word to parse.
 MOST_CHARACTERS: Final = 64 * 1024
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "on", "yes", "1"), True),
     **dict.fromkeys(("false", "f", "off", "no", "0"), False),
@@ -40,6 +42,11 @@ def parse_subscribe(text: str) -> SubscribeStatement:
     if len(text) > MOST_CHARACTERS:
         raise StatementFault.TOO_LARGE.error(
             f"the statement has {len(text)} characters, and {MOST_CHARACTERS} are possible"
+        )
+    half = _SURROGATE.search(text)
+    if half is not None:
+        raise StatementFault.SYNTAX.error(
+            f"the statement has half of a surrogate pair, {half[0]!a}, which is no character", half.start()
         )
     try:
         tree: Tree[Token] = _PARSER.parse(text).children[0]

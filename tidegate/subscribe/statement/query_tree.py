@@ -13,6 +13,7 @@ from tidegate.subscribe.updates.value_order import ValueOrder
 
 _MOST_PARTS: Final = 3
 _MOST_ROWS: Final = 2**63 - 1
+_MOST_DIGITS: Final = len(str(_MOST_ROWS))
 
 
 def read_relation(tree: Tree[Token], alias: str = "") -> NamedRelation:
@@ -58,6 +59,6 @@ def read_sort_item(tree: Tree[Token]) -> SortItem:
 
 
 def _row_count(token: Token) -> int:
-    if not token.isdigit() or int(token) > _MOST_ROWS:
-        raise StatementFault.SYNTAX.error(f"Expected a number of rows, found {token}", token.start_pos)
+    if not token.isdigit() or len(token) > _MOST_DIGITS or int(token) > _MOST_ROWS:
+        raise StatementFault.SYNTAX.error(f"Expected a number of rows, found {token[:30]}", token.start_pos)
     return int(token)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.subscribe.consumer_run import plan_of
 from tests.unit.subscribe.statement.statements import UNRESERVED, bounded, statement_text, statements
 from tidegate.errors import SubscribeStatementError
 from tidegate.subscribe.statement.parser import MOST_CHARACTERS, parse_subscribe
@@ -101,6 +102,26 @@ def test_a_statement_beyond_all_measure_is_refused(text: str) -> None:
     with pytest.raises(SubscribeStatementError) as caught:
         parse_subscribe(text)
     assert caught.value.code == "statement_too_large"
+
+
+@pytest.mark.parametrize("text", ["SUBSCRIBE \ud800", "SUBSCRIBE (SELECT '\udcff' FROM t)"])
+def test_half_a_character_is_refused_by_name(text: str) -> None:
+    with pytest.raises(SubscribeStatementError, match="half of a surrogate pair") as caught:
+        parse_subscribe(text)
+    str(caught.value).encode()
+
+
+@pytest.mark.parametrize("digits", ["9" * 5_000, "9" * 30, "9" * 19])
+def test_a_limit_beyond_all_rows_is_refused_by_name(digits: str) -> None:
+    with pytest.raises(SubscribeStatementError, match=r"Expected a number of rows, found 9+$") as caught:
+        parse_subscribe(f"SUBSCRIBE (SELECT * FROM t LIMIT {digits})")
+    assert len(str(caught.value)) < 100
+
+
+def test_a_name_of_any_length_makes_no_long_sentence() -> None:
+    with pytest.raises(SubscribeStatementError, match=r'^column "x+') as caught:
+        plan_of(f"SUBSCRIBE (SELECT {'x' * 9_000} FROM accounts)")
+    assert len(str(caught.value)) < 1_100
 
 
 def test_a_long_chain_of_conditions_is_no_depth() -> None:
