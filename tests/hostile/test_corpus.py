@@ -20,7 +20,11 @@ from tidegate.changefeed.lifecycle.control import Failed, read_control
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.errors import ForeignRecord, StatementError
 from tidegate.hlc import ZERO
+from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import Incident
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import RangeId
 
 _CORPUS: Final = (*ROWS, *ENTRIES)
@@ -30,9 +34,9 @@ _HEALTHY: Final = FeedId("healthy")
 _SECONDS_MAX: Final = 10
 
 
-def _driven(case: Hostile) -> Driven:
+def _driven(case: Hostile, mode: KernelMode) -> Driven:
     stage = case.stage()
-    driven = Driven()
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(mode))))
     driven.control(
         activation([stage.table.descriptor], case.options, start=ZERO, feed_id=_HOSTILE),
         activation([stage.healthy.descriptor], start=ZERO, feed_id=_HEALTHY),
@@ -61,10 +65,10 @@ def case(request: pytest.FixtureRequest) -> Hostile:
     return hostile
 
 
-@pytest.fixture(scope="module")
-def driven(case: Hostile) -> Driven:
-    """The step behind the input. Tests look at it, and give it nothing more."""
-    return _driven(case)
+@pytest.fixture(scope="module", params=[KernelMode.OFF, KernelMode.ON], ids=["python", "kernel"])
+def driven(case: Hostile, request: pytest.FixtureRequest) -> Driven:
+    """The step behind the input, by Python and by the kernel. Tests look at it, and give it nothing more."""
+    return _driven(case, request.param)
 
 
 def test_an_input_that_broke_something_has_a_named_outcome(case: Hostile, driven: Driven) -> None:

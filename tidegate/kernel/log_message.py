@@ -176,7 +176,9 @@ def read_followed(
     read_output(followed.rows, unpack(f"<{count}q", followed.walls), 0, lanes, taken)
     pairs = iter(unpack(f"<{2 * count}I", followed.places))
     places = list(zip(pairs, pairs, strict=True))
-    return Followed(followed.taken, clock, believed, high, ranges, txns, places, taken)
+    return Followed(
+        followed.taken, clock, believed, high, ranges, txns, places, taken, len(followed.rows.text)
+    )
 
 
 def _read_clock(numbers: Iterator[int]) -> ClockReading:

@@ -29,6 +29,9 @@ from tidegate.ranges.version import Version
 #: The most bytes of keys and values in one call, times the lanes that write them, unless a single version has
 #: more.
 CALL_BYTES_MAX: Final = 16 << 20
+#: The most bytes of rows that the calls for one batch may give. Python makes the rows of a batch with more,
+#: one feed after the other, and each feed has a bound there.
+OUTPUT_BYTES_MAX: Final = 1 << 30
 #: A plan by which the kernel writes nothing.
 _NO_PLAN: Final = Plan(b"", (), previous=False, widest=0)
 
@@ -84,11 +87,14 @@ class PartitionKernel:
         """Make records of versions. ``None``: Python has to take the whole batch."""
         if not (versions and self._is_usable):
             return None
-        taken = Taken({}, [], {})
+        taken, size = Taken({}, [], {}), 0
         try:
             for first, part in _parts(versions, CALL_BYTES_MAX // max(1, self._plan.widest)):
                 message = write_versions(part, with_previous=self._plan.previous)
                 output = self._ready().rows(message, len(part))
+                size += len(output.text)
+                if size > OUTPUT_BYTES_MAX:
+                    return None
                 walls = [version.timestamp[0] for version in part]
                 read_output(output, walls, first, self._plan.lanes, taken)
         except Exception as error:  # a trap, or a kernel that does not do what its interface says

@@ -18,7 +18,7 @@ from tidegate.processor.feeds.taken_versions import TakenVersions
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.feeds.written_versions import WrittenRows
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.written_records import joined
+from tidegate.processor.written_records import joined, rows_size
 from tidegate.ranges.version import Version
 
 
@@ -118,7 +118,7 @@ class Deliveries:
         committed = self._ranges.committed
         assert self._kernel is not None
         emitted = self._kernel.emit_written(self.receivers(), committed.written, committed.shared)
-        if emitted is None:
+        if emitted is None or not self._have_room(sizes := _sizes(emitted), result):
             committed.unwrite()
             return
         for each in committed.written:
@@ -126,11 +126,12 @@ class Deliveries:
         for version in committed.shared:
             self._state.raise_high(version.timestamp)
         committed.written, committed.shared = [], []
-        self._put(emitted, result)
+        self._put(emitted, sizes, result)
 
-    def _put(self, emitted: BatchEmission, result: StepResult) -> None:
+    def _put(self, emitted: BatchEmission, sizes: Mapping[FeedId, int], result: StepResult) -> None:
         """Put what a kernel and Python have made together into ``result``."""
         for feed, records, unframed, error in emitted.feeds:
+            self._count(feed.id, sizes[feed.id], result)
             if records:
                 result.outputs[feed.id] = joined(result.outputs.get(feed.id, ()), records)
             if unframed:
@@ -141,13 +142,18 @@ class Deliveries:
     def _put_or_compare(
         self, emitted: BatchEmission, by_python: Callable[[], object], result: StepResult
     ) -> None:
-        """Put what a kernel has made into ``result``; or what Python makes, if both are compared."""
+        """Put what a kernel has made into ``result``; or what Python makes, if both are compared.
+
+        Python also makes rows that are too many bytes for a feed: it knows at which row the feed fails.
+        """
         assert self._kernel is not None
-        if self._kernel.checks:
+        if not self._have_room(sizes := _sizes(emitted), result):
+            by_python()
+        elif self._kernel.checks:
             with self._kernel.compared(emitted, result):
                 by_python()
         else:
-            self._put(emitted, result)
+            self._put(emitted, sizes, result)
 
     def _emit_by_python(
         self, receivers: Sequence[PartitionFeed], versions: list[Version], result: StepResult
@@ -217,12 +223,24 @@ class Deliveries:
     ) -> None:
         if feed.emitter is None:
             return
-        error = feed.emitter.emit(versions, rows, emitted := Emission([], []), scanned=scanned)
+        room = self._state.row_limits.feed_bytes - result.row_bytes.get(feed.id, 0)
+        error = feed.emitter.emit(versions, rows, emitted := Emission([], [], room), scanned=scanned)
+        self._count(feed.id, emitted.size, result)
         if emitted.records:
             result.records_of(feed.id).extend(emitted.records)
         if emitted.unframed:
             result.unframed.setdefault(feed.id, []).extend(emitted.unframed)
         self._fail_at_row(feed, error, result)
+
+    def _have_room(self, sizes: Mapping[FeedId, int], result: StepResult) -> bool:
+        """Whether each feed may have so many more bytes of rows."""
+        most, so_far = self._state.row_limits.feed_bytes, result.row_bytes
+        return all(so_far.get(feed_id, 0) + size <= most for feed_id, size in sizes.items())
+
+    @staticmethod
+    def _count(feed_id: FeedId, size: int, result: StepResult) -> None:
+        if size:
+            result.row_bytes[feed_id] = result.row_bytes.get(feed_id, 0) + size
 
     def _fail_at_row(self, feed: PartitionFeed, error: FeedError | None, result: StepResult) -> None:
         """Fail a feed that a row has failed; nothing without an error."""
@@ -230,3 +248,8 @@ class Deliveries:
             if isinstance(error, TableRowError):
                 result.keep_aside(refused_row(error, self._state.position.offset, feed.id, self._rows))
             self._feeds.fail(feed.id, error)
+
+
+def _sizes(emitted: BatchEmission) -> dict[FeedId, int]:
+    """Return how many bytes the rows of each feed have."""
+    return {each.feed.id: rows_size(each.records) + rows_size(each.unframed) for each in emitted.feeds}

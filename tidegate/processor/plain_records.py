@@ -55,6 +55,8 @@ class PlainRecords:
         self._table = state.ranges.table
         self._committed = state.ranges.committed
         self._horizon = state.ranges.entries.horizon
+        #: A batch whose rows have more is Python's from there on: a feed may have too many of them.
+        self._most_bytes = 2 * state.row_limits.feed_bytes
 
     def take(
         self,
@@ -66,7 +68,7 @@ class PlainRecords:
 
         Rows are for the ``receivers`` of the moment.
         """
-        rest, refusals, taken = records, 0, 0
+        rest, refusals, taken, size = records, 0, 0, 0
         while rest and refusals <= _REFUSALS_FREE + taken // _TAKEN_PER_REFUSAL and self._can_follow():
             kernel = self._rows.ready(receivers())
             if kernel is not None:
@@ -76,11 +78,14 @@ class PlainRecords:
                 named, followed = found
                 plain, rest = rest[: followed.taken], rest[followed.taken :]
                 taken += followed.taken
+                size += followed.size
                 if self._rows.checks:
                     with self._compared(kernel, named, followed):
                         by_python(plain)
                 else:
                     self._put_back(kernel, plain, named, followed)
+            if size > self._most_bytes:
+                break
             if rest:
                 by_python(rest[:1])
                 rest, refusals = rest[1:], refusals + 1

@@ -121,6 +121,11 @@ class PartitionProcessor:
         """The feeds that hold the partition until their starts are known. Any thread may read it."""
         return self._feeds.registered
 
+    @property
+    def step_bytes(self) -> int:
+        """How many bytes of log values a step should have at most, unless it has a single record."""
+        return self._state.step_size.log_bytes
+
     # ---- steps ----
 
     def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple, SupportsIndex, overload
 
 from tidegate.hlc import NANOS_PER_MS
-from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
 
 #: A record's version, its lane, the ends of key, value and header in the text, and its partition.
 PLACES: Final = Struct("<6I")
@@ -25,6 +25,23 @@ _new: Final = tuple.__new__
 def headers_size(headers: Sequence[tuple[str, bytes]]) -> int:
     """Return about how many bytes headers have: a name counts by its characters."""
     return sum(len(name) + len(value) for name, value in headers)
+
+
+def row_size(key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> int:
+    """Return the bytes of a record in key, value and headers, without the name of ``SOURCE_HEADER``."""
+    size = len(key) + (len(value) if value else 0)
+    if headers:
+        size += headers_size(headers)
+        if headers[0][0] == SOURCE_HEADER:
+            size -= len(SOURCE_HEADER)
+    return size
+
+
+def rows_size(rows: Sequence[OutputRecord] | Sequence[UnframedRecord]) -> int:
+    """Return the bytes of records, each counted by ``row_size``."""
+    if isinstance(rows, WrittenRecords):
+        return rows.bytes
+    return sum(row_size(row.key, row.value, row.headers) for row in rows)
 
 
 class LaneOf(NamedTuple):

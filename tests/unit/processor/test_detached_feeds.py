@@ -75,8 +75,10 @@ def test_a_resumed_feed_is_given_what_it_lacks_and_then_what_is_live() -> None:
     stuck.driven.note(stuck.driven.processor.stall(STUCK))
     stuck.range.apply(PLAIN.put(5, 1, "five"), close=4)
     stuck.run()
-    (scan,) = scans([stuck.driven.note(stuck.driven.processor.resume(STUCK))])
+    resumed = stuck.driven.note(stuck.driven.processor.resume(STUCK))
+    (scan,) = scans([resumed])
     assert (scan.after, scan.upto) == (at(2), at(5))
+    assert resumed.checkpoint is None, "no range has moved"
     stuck.range.apply(PLAIN.put(6, 1, "six"), close=4)
     stuck.range.scanned(scan, kv(3, 1, "three"), kv(5, 1, "five"))
     stuck.range.apply(PLAIN.put(7, 1, "seven"), close=7)

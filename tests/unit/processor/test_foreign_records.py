@@ -263,3 +263,11 @@ def test_a_view_of_the_jobs_is_as_it_was_after_a_foreign_record(
 def test_an_exchange_that_cannot_be_is_foreign(message: Claim | HandOff) -> None:
     with pytest.raises(ForeignRecord):
         read_exchange_record(*encode_exchange(message))
+
+
+def test_a_report_of_a_partition_that_has_read_nothing_is_one_and_of_less_than_nothing_is_none() -> None:
+    nothing = encode_checkpoint(replace(_CHECKPOINT, offset=Offset(-1)))
+    assert read_report_record(checkpoint_key(2), nothing, _PARTITIONS).offset == -1
+    less = encode_checkpoint(replace(_CHECKPOINT, offset=Offset(-2)))
+    with pytest.raises(ForeignRecord, match="a time or keys that cannot be"):
+        read_report_record(checkpoint_key(2), less, _PARTITIONS)

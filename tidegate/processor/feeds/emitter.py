@@ -6,7 +6,8 @@ It takes a batch and gives a batch, like the stages before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.encoder import compile_encoder
@@ -18,8 +19,11 @@ from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.containment import feed_error, unforeseen_in
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
+from tidegate.processor.written_records import row_size
 from tidegate.ranges.version import Version
 from tidegate.rows import Row, TableDescriptor
+
+_NO_LIMIT: Final = 2**63 - 1
 
 
 class Destination(NamedTuple):
@@ -29,11 +33,26 @@ class Destination(NamedTuple):
     partitions: int
 
 
-class Emission(NamedTuple):
-    """What a feed emits in a step: finished records, and ``unframed`` ones that still need schema ids."""
+@dataclass(slots=True)
+class Emission:
+    """What a feed emits: finished records, and ``unframed`` ones that still need schema ids.
+
+    Its rows may have up to ``most_bytes``; so far they have ``size``, in keys, values and headers.
+    """
 
     records: list[OutputRecord]
     unframed: list[UnframedRecord]
+    most_bytes: int = _NO_LIMIT
+    size: int = 0
+
+    def count(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> None:
+        """Count a record in. Raises ``RowError`` when there are too many bytes."""
+        self.size += row_size(key, value, headers)
+        if self.size > self.most_bytes:
+            raise RowError(
+                "one step of its log partition makes too many bytes of rows for the feed: rows are long "
+                "beside their entries. Shorter names of columns help, and fewer rows in one command"
+            )
 
 
 class Emitter:
@@ -117,10 +136,12 @@ class _TableEmitter:
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         """Append the row's record. Behind that of a deletion append a tombstone, if the encoder wants one."""
         key, value, headers = self._encoded(row, version)
+        into.count(key, value, headers)
         partition = partition_of(key, self._partitions)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
         into.records.append(OutputRecord(self._topic, partition, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
+            into.count(key, None, headers)
             into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
 
     def _encoded(self, row: Row, version: Version) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
@@ -149,9 +170,11 @@ class _SchemedTableEmitter(_TableEmitter):
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         key, value, headers = self._encoded(row, version)
+        into.count(key, value, headers)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
         into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
+            into.count(key, None, headers)
             into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))
 
 

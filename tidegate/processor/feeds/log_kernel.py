@@ -118,7 +118,8 @@ class Followed(NamedTuple):
     """What a kernel made of a batch: it took ``taken`` records.
 
     ``ranges`` are in the order in which they were touched, and new transactions in that in which they were
-    opened. ``places`` has record and ordinal of each version. The numbers in ``rows`` are places there.
+    opened. ``places`` has record and ordinal of each version. The numbers in ``rows`` are places there. The
+    text of all rows has ``size`` bytes.
     """
 
     taken: int
@@ -129,6 +130,7 @@ class Followed(NamedTuple):
     txns: Sequence[MovedTxn]
     places: Sequence[tuple[int, int]]
     rows: Taken
+    size: int
 
 
 class LogKernel(Protocol):

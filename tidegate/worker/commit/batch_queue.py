@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tidegate.processor.batch import LogRecord
+from tidegate.processor.step_size import fitting
 from tidegate.raftlog.entry import Offset
 from tidegate.worker.kafka.fetched import FetchedBatch
 
@@ -72,35 +74,43 @@ class BatchQueue:
         self._received = log_start
         self._waiting.append(Cut(Offset(log_start)))
 
-    def take(self) -> Batch | Cut:
+    def take(self, log_bytes: int = sys.maxsize) -> Batch | Cut:
         """Take the next cut, or the records for the next step.
 
-        Small batches are joined while they have at most ``batch_records`` records together.
+        Small batches are joined while they have at most ``batch_records`` records and ``log_bytes`` of values
+        together. A batch with more bytes is taken in several steps.
         """
-        taken = self._take()
+        taken = self._take(log_bytes)
         if len(self._waiting) <= self._queued_batches // 2:
             self._valve.proceed()
         return taken
 
-    def _take(self) -> Batch | Cut:
+    def _take(self, log_bytes: int) -> Batch | Cut:
         first = self._waiting.popleft()
         if isinstance(first, Cut):
             return first
         if first.start <= self._alone_to:
-            return self._take_one(first)
+            return self._take_some(first, 1)
+        count = fitting(first.records, log_bytes)
+        if count < len(first.records):
+            return self._take_some(first, count)
         records, end = first.records, first.end
-        while self._waiting and self._fits(self._waiting[0], len(records)):
+        while self._waiting and self._fits(self._waiting[0], records, log_bytes):
             batch = self._waiting.popleft()
             assert isinstance(batch, FetchedBatch)
             records, end = [*records, *batch.records], batch.end
         return Batch(records, end)
 
-    def _take_one(self, batch: FetchedBatch) -> Batch:
-        if len(batch.records) <= 1:
+    def _take_some(self, batch: FetchedBatch, count: int) -> Batch:
+        """Take the first records of a batch. The others come first in the queue."""
+        if len(batch.records) <= count:
             return Batch(batch.records, batch.end)
-        rest = batch.records[1:]
+        rest = batch.records[count:]
         self._waiting.appendleft(replace(batch, start=rest[0].offset, records=rest))
-        return Batch(batch.records[:1], rest[0].offset)
+        return Batch(batch.records[:count], rest[0].offset)
 
-    def _fits(self, waiting: FetchedBatch | Cut, taken: int) -> bool:
-        return isinstance(waiting, FetchedBatch) and taken + len(waiting.records) <= self._batch_records
+    def _fits(self, waiting: FetchedBatch | Cut, records: Sequence[LogRecord], log_bytes: int) -> bool:
+        if not isinstance(waiting, FetchedBatch):
+            return False
+        count = len(records) + len(waiting.records)
+        return count <= self._batch_records and fitting([*records, *waiting.records], log_bytes) == count

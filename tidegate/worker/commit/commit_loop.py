@@ -279,7 +279,7 @@ class CommitLoop:
         if self._clock() >= self._checkpoint_due:
             return await self._step_checkpoint()
         if self._input.batches and not self.processor.held:
-            return await self._step_next(self._input.batches.take())
+            return await self._step_next(self._input.batches.take(self.processor.step_bytes))
         if self.processor.ready:
             return await self._step(self.processor.step, ())
         await self._wait_for_input(self._checkpoint_due, self._hold.due)

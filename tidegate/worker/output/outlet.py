@@ -21,7 +21,7 @@ import structlog
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RowRefused, SpoolLost
 from tidegate.processor.batch import OutputRecord
-from tidegate.processor.written_records import WrittenRecords, headers_size
+from tidegate.processor.written_records import rows_size
 from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.resume_pause import ResumePause
 from tidegate.worker.output.row_writer import OpenRowWriter
@@ -147,7 +147,7 @@ class Outlet:
         away.
         """
         if barrier is not None:
-            self._parcels.append(_Parcel(rows, barrier, _size(rows)))
+            self._parcels.append(_Parcel(rows, barrier, rows_size(rows)))
         elif not self._lost and self.state is OutletState.SPOOLING:
             self._put_by(rows)
 
@@ -181,7 +181,7 @@ class Outlet:
         for parcel in self._parcels:
             parcel.barrier.forget(len(parcel.rows) - parcel.first)
             parcel.rows = parcel.rows[: parcel.first]
-            parcel.bytes = _size(parcel.rows)
+            parcel.bytes = rows_size(parcel.rows)
 
     # ---- state
 
@@ -322,7 +322,7 @@ class Outlet:
         except Exception as error:
             self._lose(error)
             return None
-        parcel = _Parcel(rows, self.barrier(len(rows)), _size(rows))
+        parcel = _Parcel(rows, self.barrier(len(rows)), rows_size(rows))
         self._parcels.append(parcel)
         return parcel
 
@@ -342,9 +342,3 @@ class Outlet:
         )
         self._lost = True
         self.forget()
-
-
-def _size(rows: Sequence[OutputRecord]) -> int:
-    if isinstance(rows, WrittenRecords):
-        return rows.bytes
-    return sum(len(row.key) + len(row.value or b"") + headers_size(row.headers) for row in rows)

@@ -6,6 +6,7 @@ The stand-in has one range and as many feeds as sinks.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -83,6 +84,7 @@ class _Processor:
 
     held = False
     held_for: frozenset[FeedId] = frozenset()
+    step_bytes = sys.maxsize
 
     def __init__(self, durable: dict[bytes, bytes]) -> None:
         self.position = int(durable.get(POSITION, b"-1"))

@@ -85,6 +85,26 @@ def test_batches_are_joined_up_to_the_limit_and_nothing_is_lost(sizes: list[int]
     assert offsets == list(range(end))
 
 
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12), st.integers(0, 30))
+def test_a_step_has_so_many_bytes_or_a_single_record(batches: list[list[int]], log_bytes: int) -> None:
+    queue = BatchQueue(Valve(), batch_records=100, queued_batches=100)
+    end = 0
+    for sizes in batches:
+        records = [Record(end + at, None, b"x" * size, 0) for at, size in enumerate(sizes)]
+        queue.put(FetchedBatch("log", 0, end, end + len(sizes), end + len(sizes), records))
+        end += len(sizes)
+    offsets: list[int] = []
+    while queue:
+        batch = queue.take(log_bytes)
+        assert isinstance(batch, Batch)
+        sizes = [len(record.value or b"") for record in batch.records]
+        assert len(sizes) <= 1 or sum(sizes) <= log_bytes
+        offsets += [record.offset for record in batch.records]
+        assert batch.end == len(offsets)
+        assert queue.position in (batch.end, end)
+    assert offsets == list(range(end))
+
+
 def test_the_valve_opens_behind_a_cut_that_was_the_last_to_wait() -> None:
     valve = Valve()
     queue = BatchQueue(valve, batch_records=1, queued_batches=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Processor:
     held: bool = False
     ready: bool = False
     held_for: frozenset[FeedId] = frozenset()
+    step_bytes: int = sys.maxsize
     stepped: list[int] = field(default_factory=list)
     failure: Exception | None = None
 

@@ -37,6 +37,7 @@ from tidegate.processor.containment import Caution, Input, feed_error
 from tidegate.processor.feeds.framing import frame, schemas_of
 from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.processor.status import PartitionStatus
+from tidegate.processor.step_size import fitting
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.gap import told_name
 from tidegate.spark.changefeed.query import Query
@@ -182,7 +183,13 @@ class PartitionTask:
 
     def _step(self, records: Sequence[LogRecord]) -> None:
         for some in self._caution.steps(Input.LOG, records):
-            self._take(self._processor.step(some))
+            rest = some
+            while True:
+                count = fitting(rest, self._processor.step_bytes)
+                self._take(self._processor.step(rest[:count]))
+                rest = rest[count:]
+                if not rest:
+                    break
 
     def _log_start(self) -> int:
         """Return the first offset that the partition has now."""
