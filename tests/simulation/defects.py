@@ -139,8 +139,8 @@ def abort_before_commits() -> Iterator[None]:
     """The end of an aborted transaction is taken as soon as it is read, not where it stands in the log."""
     take = BatchQueue._take
 
-    def patched(self: BatchQueue, log_bytes: int) -> Batch | Cut:
-        taken = take(self, log_bytes)
+    def patched(self: BatchQueue) -> Batch | Cut:
+        taken = take(self)
         if isinstance(taken, Cut):
             return taken
         coming = [

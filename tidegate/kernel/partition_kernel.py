@@ -94,6 +94,7 @@ class PartitionKernel:
                 output = self._ready().rows(message, len(part))
                 size += len(output.text)
                 if size > OUTPUT_BYTES_MAX:
+                    self._instance = None  # its memory has grown
                     return None
                 walls = [version.timestamp[0] for version in part]
                 read_output(output, walls, first, self._plan.lanes, taken)

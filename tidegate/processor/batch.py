@@ -163,8 +163,8 @@ class StepResult:
     in ``outputs``, or in ``unframed`` where its format has schemas; a feed without rows is in neither. An
     engine frames the unframed ones (``tidegate.processor.feeds.framing``) before it makes anything of the
     result durable. ``refused`` has records for the engine to keep aside; nothing depends on them. ``serial``
-    is the number of the step in its processor, from 1; 0 for a result of no step. ``row_bytes`` says how many
-    bytes the rows of each feed have.
+    is the number of the step in its processor, from 1; 0 for a result of no step. ``row_bytes`` says about
+    how many bytes its rows have, and ``taken`` how many records of the log it took.
     """
 
     offset: Offset | None
@@ -178,7 +178,8 @@ class StepResult:
     incidents: list[Incident] = field(default_factory=list)
     refused: list[RefusedRecord] = field(default_factory=list)
     serial: int = 0
-    row_bytes: dict[FeedId, int] = field(default_factory=dict)
+    row_bytes: int = field(default=0, compare=False)
+    taken: int = 0
 
     def records_of(self, feed_id: FeedId) -> list[OutputRecord]:
         """Return the list of a feed's rows in ``outputs``, to add others behind them."""

@@ -18,7 +18,7 @@ from tidegate.processor.feeds.taken_versions import TakenVersions
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.feeds.written_versions import WrittenRows
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.written_records import joined, rows_size
+from tidegate.processor.written_records import about_size, joined, rows_size
 from tidegate.ranges.version import Version
 
 
@@ -37,8 +37,7 @@ class Deliveries:
 
         This is done before anything takes effect that changes how rows are read or who is given them.
         """
-        if self._ranges.committed.written:
-            self._emit_written(result)
+        fits = not self._ranges.committed.written or self._emit_written(result)
         shared, parted, rows = self._ranges.take_committed()
         if shared:
             self._state.raise_high(max(version.timestamp for version in shared))
@@ -46,8 +45,10 @@ class Deliveries:
             self._kernel.of_feeds.keep(parted)
         if parted:
             self._emit_parted(shared, parted, rows, result)
-        elif shared:
+        elif shared and fits:
             self._emit_shared(shared, result)
+        elif shared:
+            self._emit_by_python(self.receivers(), shared, result)
 
     def _emit_shared(self, versions: list[Version], result: StepResult) -> None:
         """Emit versions for all feeds: none is parted."""
@@ -110,28 +111,31 @@ class Deliveries:
             return self._feeds.live
         return [feed for feed in self._feeds.live if feed.id not in parted]
 
-    def _emit_written(self, result: StepResult) -> None:
+    def _emit_written(self, result: StepResult) -> bool:
         """Emit versions whose rows are written, and the shared ones behind them.
 
-        If that cannot be they become shared ones again.
+        If that cannot be they become shared ones again. Returns whether a kernel may take these: not if their
+        rows may be too many bytes for a feed.
         """
         committed = self._ranges.committed
         assert self._kernel is not None
         emitted = self._kernel.emit_written(self.receivers(), committed.written, committed.shared)
-        if emitted is None or not self._have_room(sizes := _sizes(emitted), result):
+        sizes = {} if emitted is None else _sizes(emitted)
+        if emitted is None or not self._fit(sizes):
             committed.unwrite()
-            return
+            return emitted is None
         for each in committed.written:
             self._state.raise_high(max([each.high, *(version.timestamp for version in each.before)]))
         for version in committed.shared:
             self._state.raise_high(version.timestamp)
         committed.written, committed.shared = [], []
         self._put(emitted, sizes, result)
+        return True
 
     def _put(self, emitted: BatchEmission, sizes: Mapping[FeedId, int], result: StepResult) -> None:
         """Put what a kernel and Python have made together into ``result``."""
         for feed, records, unframed, error in emitted.feeds:
-            self._count(feed.id, sizes[feed.id], result)
+            result.row_bytes += sizes[feed.id]
             if records:
                 result.outputs[feed.id] = joined(result.outputs.get(feed.id, ()), records)
             if unframed:
@@ -144,10 +148,10 @@ class Deliveries:
     ) -> None:
         """Put what a kernel has made into ``result``; or what Python makes, if both are compared.
 
-        Python also makes rows that are too many bytes for a feed: it knows at which row the feed fails.
+        Python also makes rows that may be too many bytes for a feed: it knows at which row the feed fails.
         """
         assert self._kernel is not None
-        if not self._have_room(sizes := _sizes(emitted), result):
+        if not self._fit(sizes := _sizes(emitted)):
             by_python()
         elif self._kernel.checks:
             with self._kernel.compared(emitted, result):
@@ -223,24 +227,18 @@ class Deliveries:
     ) -> None:
         if feed.emitter is None:
             return
-        room = self._state.row_limits.feed_bytes - result.row_bytes.get(feed.id, 0)
-        error = feed.emitter.emit(versions, rows, emitted := Emission([], [], room), scanned=scanned)
-        self._count(feed.id, emitted.size, result)
+        emitted = Emission([], [], self._state.row_limits.entry_bytes)
+        error = feed.emitter.emit(versions, rows, emitted, scanned=scanned)
+        result.row_bytes += emitted.size
         if emitted.records:
             result.records_of(feed.id).extend(emitted.records)
         if emitted.unframed:
             result.unframed.setdefault(feed.id, []).extend(emitted.unframed)
         self._fail_at_row(feed, error, result)
 
-    def _have_room(self, sizes: Mapping[FeedId, int], result: StepResult) -> bool:
-        """Whether each feed may have so many more bytes of rows."""
-        most, so_far = self._state.row_limits.feed_bytes, result.row_bytes
-        return all(so_far.get(feed_id, 0) + size <= most for feed_id, size in sizes.items())
-
-    @staticmethod
-    def _count(feed_id: FeedId, size: int, result: StepResult) -> None:
-        if size:
-            result.row_bytes[feed_id] = result.row_bytes.get(feed_id, 0) + size
+    def _fit(self, sizes: Mapping[FeedId, int]) -> bool:
+        """Whether no entry can make too many bytes of rows for a feed: all entries together do not."""
+        return all(size <= self._state.row_limits.entry_bytes for size in sizes.values())
 
     def _fail_at_row(self, feed: PartitionFeed, error: FeedError | None, result: StepResult) -> None:
         """Fail a feed that a row has failed; nothing without an error."""
@@ -251,5 +249,5 @@ class Deliveries:
 
 
 def _sizes(emitted: BatchEmission) -> dict[FeedId, int]:
-    """Return how many bytes the rows of each feed have."""
-    return {each.feed.id: rows_size(each.records) + rows_size(each.unframed) for each in emitted.feeds}
+    """Return about how many bytes the rows of each feed have."""
+    return {each.feed.id: rows_size(each.records) + about_size(each.unframed) for each in emitted.feeds}

@@ -100,16 +100,31 @@ class LogStep:
             closed = max(closed, entry.closed)
         table.clock.hear(range_id, record.timestamp, closed.wall_ms, rose=closed > before)
 
-    def settle(self, result: StepResult) -> None:
-        """Answer claims, and apply entries of backlogs, ``_DRAIN_MAX`` at most."""
+    def settle(self, result: StepResult, row_bytes: int | None = None) -> None:
+        """Answer claims, and apply entries of backlogs, ``_DRAIN_MAX`` at most.
+
+        If the step may have only so many ``row_bytes``, entries are applied in portions until it has them.
+        """
         self.look_at_feeds()
         room = _DRAIN_MAX
         while True:
-            taken = self._entries.drain(room)
+            if row_bytes is None:
+                taken = self._entries.drain(room).entries
+            else:
+                taken = self._drain_portion(room, result) if result.row_bytes < row_bytes else 0
             self._fail_feeds(result)
             room -= taken
             if not self._parking.settle() and not (taken and room):
                 return
+
+    def _drain_portion(self, room: int, result: StepResult) -> int:
+        pace, before = self._state.backlog_pace, result.row_bytes
+        taken, log_bytes = self._entries.drain(room, pace.log_bytes)
+        if taken:
+            self._fail_feeds(result)
+            self._deliveries.emit(result)
+            pace.note(log_bytes, result.row_bytes - before)
+        return taken
 
     def look_at_feeds(self) -> None:
         """Take in that other feeds are active: nothing waits for feeds that are gone, and their gaps go."""

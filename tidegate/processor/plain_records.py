@@ -55,8 +55,8 @@ class PlainRecords:
         self._table = state.ranges.table
         self._committed = state.ranges.committed
         self._horizon = state.ranges.entries.horizon
-        #: A batch whose rows have more is Python's from there on: a feed may have too many of them.
-        self._most_bytes = 2 * state.row_limits.feed_bytes
+        #: Records whose rows have more are Python's from there on: an entry may make too many for a feed.
+        self._most_bytes = 2 * state.row_limits.entry_bytes
 
     def take(
         self,

@@ -39,6 +39,7 @@ from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.push_policy import Pusher
 from tidegate.processor.state.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
+from tidegate.processor.step_size import log_size
 from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
 from tidegate.ranges.handoff import Exchange, HandOff, receiver_of
 from tidegate.spans import Span
@@ -121,11 +122,6 @@ class PartitionProcessor:
         """The feeds that hold the partition until their starts are known. Any thread may read it."""
         return self._feeds.registered
 
-    @property
-    def step_bytes(self) -> int:
-        """How many bytes of log values a step should have at most, unless it has a single record."""
-        return self._state.step_size.log_bytes
-
     # ---- steps ----
 
     def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
@@ -138,19 +134,46 @@ class PartitionProcessor:
         Raises ``StateError`` while the processor is held. Raises ``StepBroke`` for an exception that nobody
         foresaw: the processor is of no use any more then.
         """
+        result, due = self._begin(records)
+        with _breaking(Input.LOG, due):
+            self._take(due, result)
+            return self._conclude(records, end, result)
+
+    def step_some(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
+        """Apply as many of the records as make about ``RowLimits.step_bytes`` of rows: one at least.
+
+        ``taken`` of the result says how many. The others are to be given to the next step, with the same
+        ``end``. Backlogs are applied as far as there is room for their rows. Raises as ``step`` does.
+        """
+        result, due = self._begin(records)
+        pace, limit, taken = self._state.pace, self._state.row_limits.step_bytes, 0
+        with _breaking(Input.LOG, due):
+            while taken < len(due) and result.row_bytes < limit:
+                rest = due[taken:]
+                portion = rest[: pace.portion(rest)]
+                before = result.row_bytes
+                self._take(portion, result)
+                self._step.emit(result)
+                pace.note(log_size(portion), result.row_bytes - before)
+                taken += len(portion)
+            if taken < len(due):
+                records, end = records[: records.index(due[taken])], None
+            return self._conclude(records, end, result, limit)
+
+    def _begin(self, records: Sequence[LogRecord]) -> tuple[StepResult, list[LogRecord]]:
+        """Return a new result, and those of the records that are to be applied."""
         if self.held:
             raise StateError(
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
         self._step.look_at_feeds()
-        due = [record for record in records if self._state.counts(record)]
-        result = StepResult(None)
-        with _breaking(Input.LOG, due):
-            if self._plain is None:
-                self._apply(due, result)
-            else:
-                self._plain.take(due, self._step.receivers, lambda records: self._apply(records, result))
-            return self._conclude(records, end, result)
+        return StepResult(None), [record for record in records if self._state.counts(record)]
+
+    def _take(self, due: Sequence[LogRecord], result: StepResult) -> None:
+        if self._plain is None:
+            self._apply(due, result)
+        else:
+            self._plain.take(due, self._step.receivers, lambda records: self._apply(records, result))
 
     def _apply(self, due: Sequence[LogRecord], result: StepResult) -> None:
         """Apply records to the state, one after the other, and tell the log clock of new ones."""
@@ -169,13 +192,23 @@ class PartitionProcessor:
             except Exception as error:
                 raise broke(error, Input.LOG, (record,)) from error
 
-    def _conclude(self, records: Sequence[LogRecord], end: int | None, result: StepResult) -> StepResult:
-        """Move the position on, apply backlogs, and collect the rows and the requests of the step."""
+    def _conclude(
+        self,
+        records: Sequence[LogRecord],
+        end: int | None,
+        result: StepResult,
+        row_bytes: int | None = None,
+    ) -> StepResult:
+        """Move the position on, apply backlogs, and collect the rows and the requests of the step.
+
+        Backlogs are applied while the step has fewer than ``row_bytes`` of rows.
+        """
+        result.taken = len(records)
         if records:
             self._state.advance(Offset(records[-1].offset))
         if end is not None:
             self._state.advance(Offset(end - 1))
-        self._step.settle(result)
+        self._step.settle(result, row_bytes)
         self._step.emit(result)
         self._step.ask(result)
         result.requests += self._pusher.due(self._ranges.touched, self._ranges.table.clock)

@@ -1,16 +1,20 @@
-"""Steps are as long as their rows have room, and a feed with too many bytes of rows in one fails by name."""
+"""A step takes as much of the log as its rows have room for, and nothing depends on where it ends."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.logs import Record
+from tests.unit.kernel.histories import History, history
+from tests.unit.kernel.log_histories import log_history
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
@@ -18,29 +22,38 @@ from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
-from tidegate.processor.batch import StepResult
+from tidegate.processor import step_size
+from tidegate.processor.batch import OutputRecord, StateChange, StateTable, StepResult, UnframedRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.step_size import RowLimits, fitting, fixed_bytes
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.step_size import RowLimits, StepPace, log_size
 from tidegate.processor.written_records import rows_size
 
 _COLUMNS: Final = 300
 _WIDE: Final = HandTable.of(
-    104,
-    "wide",
-    ", ".join(["id INT", *(f"a_column_with_a_name_{at} STRING" for at in range(_COLUMNS))]),
+    104, "wide", ", ".join(["id INT", *(f"a_column_with_a_name_{at} STRING" for at in range(_COLUMNS))])
 )
 _NARROW: Final = HandTable.of(105, "narrow")
 _WIDE_FEED: Final = FeedId("wide")
 _NARROW_FEED: Final = FeedId("narrow")
 _ENGINES: Final = pytest.mark.parametrize("mode", list(KernelMode))
+_AVRO: Final = FeedOptions(format=Format.AVRO, confluent_schema_registry="http://r")
+_OPTIONS: Final = (
+    FeedOptions(updated=True),
+    FeedOptions(envelope=Envelope.DEBEZIUM, connect_schema=True),
+    FeedOptions(envelope=Envelope.ENRICHED, enriched_properties="schema,source"),
+    FeedOptions(extra_headers='{"a": "' + "x" * 15_000 + '"}'),
+)
 
 
-def _driven(limits: RowLimits, mode: KernelMode = KernelMode.OFF) -> Driven:
+def _driven(
+    limits: RowLimits, mode: KernelMode = KernelMode.OFF, options: FeedOptions = _OPTIONS[0]
+) -> Driven:
     driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(rows=limits, kernel=kernels_for(mode))))
     driven.control(
-        activation([_WIDE.descriptor], start=ZERO, feed_id=_WIDE_FEED),
-        activation([_NARROW.descriptor], start=ZERO, feed_id=_NARROW_FEED),
+        activation([_WIDE.descriptor], options, start=ZERO, feed_id=_WIDE_FEED),
+        activation([_NARROW.descriptor], options, start=ZERO, feed_id=_NARROW_FEED),
     )
     return driven
 
@@ -53,60 +66,177 @@ def _log(rows: int, per_entry: int = 1) -> Sequence[Record]:
     wide, narrow = log.open_range(7, _WIDE.span), log.open_range(8, _NARROW.span)
     for first in range(0, rows, per_entry):
         seconds = 1 + first / 100
-        ids = range(first, first + per_entry)
-        rows_of_entry = (_WIDE.put(seconds, each, *[None] * _COLUMNS) for each in ids)
-        wide.apply(*(each._replace(prev_value=b"") for each in rows_of_entry), close=seconds - 0.001)
-        narrow.apply(_NARROW.put(seconds, first, "v"), close=seconds - 0.001)
+        puts = (_WIDE.put(seconds, each, *[None] * _COLUMNS) for each in range(first, first + per_entry))
+        wide.apply(*(each._replace(prev_value=b"") for each in puts), close=seconds - 0.001)
+        narrow.apply(_NARROW.put(seconds, first, "v")._replace(prev_value=b""), close=seconds - 0.001)
     return log.partitions[0]
 
 
 def _steps(driven: Driven, records: Sequence[Record]) -> Iterator[StepResult]:
-    while records:
-        count = fitting(records, driven.processor.step_bytes)
-        yield driven.step(records[:count])
-        records = records[count:]
+    """Step all records, as engines do."""
+    while True:
+        result = driven.note(driven.processor.step_some(records))
+        yield result
+        records = records[result.taken :]
+        if not records:
+            break
+    while driven.processor.ready:
+        yield driven.note(driven.processor.step_some(()))
 
 
-@_ENGINES
-def test_rows_that_are_far_longer_than_the_log_make_steps_shorter(mode: KernelMode) -> None:
-    limits = RowLimits(step_bytes=100_000)
-    driven = _driven(limits, mode)
-    descriptors, records = _log(400)[:2], _log(400)[2:]
-    driven.step(descriptors)
-    sizes = [sum(result.row_bytes.values()) for result in _steps(driven, records)]
-    assert sum(sizes) > 20 * limits.step_bytes
-    assert max(sizes) <= 2 * limits.step_bytes
-
-
-@_ENGINES
-def test_what_rows_have_is_counted_as_it_is(mode: KernelMode) -> None:
-    driven = _driven(RowLimits(), mode)
-    for result in _steps(driven, _log(20)):
+def _by_feed(driven: Driven) -> dict[FeedId, list[OutputRecord]]:
+    found: dict[FeedId, list[OutputRecord]] = {}
+    for result in driven.results:
         for feed_id, rows in result.outputs.items():
-            assert result.row_bytes[feed_id] == rows_size(rows) == rows_size([*rows])
+            found.setdefault(feed_id, []).extend(rows)
+    return found
 
 
 @_ENGINES
-def test_a_feed_with_too_many_bytes_of_rows_in_one_step_fails_alone(mode: KernelMode) -> None:
-    driven = _driven(RowLimits(feed_bytes=200_000), mode)
-    driven.run(_log(100, per_entry=100))
+@pytest.mark.parametrize("options", _OPTIONS)
+def test_rows_that_are_far_longer_than_the_log_make_steps_shorter(
+    options: FeedOptions, mode: KernelMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the first step, which has the descriptors."""
+    monkeypatch.setattr(step_size, "_FIRST", 2_000)
+    limits = RowLimits(step_bytes=500_000)
+    driven, whole = _driven(limits, mode, options), _driven(limits, mode, options)
+    results = [*_steps(driven, _log(400))]
+    sizes = [result.row_bytes for result in results]
+    assert sum(sizes) > 6 * limits.step_bytes
+    assert all(limits.step_bytes <= size <= 2.5 * limits.step_bytes for size in sizes[:-1])
+    whole.run(_log(400))
+    assert _by_feed(driven) == _by_feed(whole)
+    assert driven.state == whole.state
+
+
+@_ENGINES
+def test_a_backlog_of_long_rows_is_applied_in_several_steps(
+    mode: KernelMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A range whose parent was read behind it goes on at once, with all that it has put off."""
+    monkeypatch.setattr(step_size, "_FIRST", 2_000)
+    limits, count = RowLimits(step_bytes=200_000), 300
+    log = HandLog(partitions=1)
+    log.describe(_WIDE)
+    parent = log.open_range(2, _WIDE.span)
+    parent.apply(_WIDE.put(2, 150, *[None] * _COLUMNS), close=1)
+    child = parent.split(_WIDE.key(100), 3, close=3)
+    for number in range(count):
+        child.apply(_WIDE.put(5 + number / 1_000, 100 + number, *[None] * _COLUMNS), close=4)
+    records = [*log.partitions[0]]
+    described, begun, put, trigger, *left, born = records[: len(records) - count]
+    order = [described, begun, born, *records[-count:], put, trigger, *left]
+    records = [record._replace(offset=offset) for offset, record in enumerate(order)]
+    driven, whole = _driven(limits, mode), _driven(limits, mode)
+    driven.step(records[:3])
+    assert driven.processor.status().parked
+    sizes = [result.row_bytes for result in _steps(driven, records[3:])]
+    assert sum(sizes) > 10 * limits.step_bytes
+    assert max(sizes) <= 2 * limits.step_bytes
+    whole.run(records)
+    assert _by_feed(driven) == _by_feed(whole)
+
+
+@_ENGINES
+def test_rows_that_are_as_long_as_the_log_are_all_of_one_step(mode: KernelMode) -> None:
+    driven = _driven(RowLimits(), mode)
+    (result,) = _steps(driven, _log(400))
+    assert result.taken == len(_log(400))
+
+
+@_ENGINES
+@pytest.mark.parametrize("options", [*_OPTIONS, _AVRO])
+def test_what_rows_have_is_counted_about_as_it_is(options: FeedOptions, mode: KernelMode) -> None:
+    driven = _driven(RowLimits(), mode, options)
+    for result in _steps(driven, _log(20)):
+        rows = [row for each in result.outputs.values() for row in each]
+        unframed = [row for each in result.unframed.values() for row in each]
+        size = rows_size(rows) + rows_size(unframed)
+        assert size
+        assert 0.9 * size < result.row_bytes < 1.1 * size
+
+
+@pytest.mark.parametrize("mode", [KernelMode.OFF, KernelMode.ON])
+@pytest.mark.parametrize("make", [history, log_history])
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_depends_on_where_a_step_ends(
+    make: Callable[[int], History], seed: int, mode: KernelMode
+) -> None:
+    """Random histories in steps of a few rows, in the same steps by `step`, and in steps of whole batches."""
+    print(f"seed {seed}")
+    past = make(seed)
+    parts, same, whole = (
+        Driven(PartitionProcessor(0, 1, ProcessorConfig(rows=limits, kernel=kernels_for(mode))))
+        for limits in (RowLimits(step_bytes=300), RowLimits(), RowLimits())
+    )
+    half = len(past.records) // 2
+    for messages, records in ((past.feeds, past.records[:half]), ([past.later], past.records[half:])):
+        for driven in (parts, same, whole):
+            driven.control(*messages)
+        whole.step(records)
+        for result in _steps(parts, records):
+            expected = same.step(records[: result.taken])
+            assert replace(result, changes=[]) == replace(expected, changes=[])
+            assert set(map(_of_ranges, result.changes)) == set(map(_of_ranges, expected.changes))
+            records = records[result.taken :]
+    assert _of_all_ranges(parts) == _of_all_ranges(same)
+    assert _by_feed(parts) == _by_feed(whole)
+    assert _unframed(parts) == _unframed(whole)
+
+
+def _of_ranges(change: StateChange) -> StateChange | None:
+    """A change, but for times of tables: those of a table are not kept on when its last feed has failed."""
+    is_kept = change.table is not StateTable.DESCRIPTORS and change.key != POSITION_KEY
+    return change if is_kept else None
+
+
+def _of_all_ranges(driven: Driven) -> set[StateChange | None]:
+    return {_of_ranges(StateChange(table, key, value)) for (table, key), value in driven.state.items()}
+
+
+def _unframed(driven: Driven) -> dict[FeedId, list[UnframedRecord]]:
+    found: dict[FeedId, list[UnframedRecord]] = {}
+    for result in driven.results:
+        for feed_id, rows in result.unframed.items():
+            found.setdefault(feed_id, []).extend(rows)
+    return found
+
+
+@_ENGINES
+def test_a_feed_fails_alone_for_which_one_entry_makes_too_many_bytes(mode: KernelMode) -> None:
+    driven = _driven(RowLimits(entry_bytes=200_000), mode)
+    for _ in _steps(driven, _log(100, per_entry=100)):
+        pass
     (incident,) = (each for result in driven.results for each in result.incidents)
     assert incident.feed_id == _WIDE_FEED
-    assert "table wide: one step of its log partition makes too many bytes of rows" in incident.cause
+    assert "table wide: one entry of the log makes more than 200000 bytes of rows" in incident.cause
     assert "range 7" in incident.cause
-    rows = [row for result in driven.results for row in result.outputs.get(_NARROW_FEED, ())]
-    assert len(rows) == 1
+    assert len(_by_feed(driven)[_NARROW_FEED]) == 1
     assert [feed.feed_id for feed in driven.processor.full_checkpoint().feeds] == [_NARROW_FEED]
 
 
-def test_a_feed_fails_at_the_same_row_by_the_kernel_and_by_python() -> None:
+@_ENGINES
+@pytest.mark.parametrize("size", [1, 40])
+def test_a_feed_fails_at_the_same_row_however_the_log_is_cut(size: int, mode: KernelMode) -> None:
     found = []
-    for mode in KernelMode:
-        driven = _driven(RowLimits(feed_bytes=150_000), mode)
-        driven.run(_log(100))
-        found.append([(result.outputs, result.row_bytes, result.incidents) for result in driven.results])
-    assert found[0] == found[1] == found[2]
-    assert found[0][-1][2]
+    for limits in (RowLimits(entry_bytes=60_000), RowLimits(step_bytes=1_000, entry_bytes=60_000)):
+        driven = _driven(limits, mode)
+        for first in range(0, 100, size):
+            for _ in _steps(driven, _log(100, per_entry=10)[first : first + size]):
+                pass
+        (incident,) = (each.cause for result in driven.results for each in result.incidents)
+        found.append((incident, _by_feed(driven)))
+    assert found[0] == found[1]
+
+
+@_ENGINES
+def test_many_entries_that_are_long_together_fail_nobody(mode: KernelMode) -> None:
+    driven, expected = _driven(RowLimits(entry_bytes=20_000), mode), _driven(RowLimits())
+    driven.run(_log(60))
+    expected.run(_log(60))
+    assert not driven.causes
+    assert _by_feed(driven) == _by_feed(expected)
 
 
 @pytest.mark.parametrize("mode", [KernelMode.OFF, KernelMode.ON])
@@ -117,36 +247,36 @@ def test_rows_beyond_what_a_kernel_gives_are_pythons(
     expected = _driven(RowLimits())
     expected.run(_log(50))
     monkeypatch.setattr(partition_kernel, "OUTPUT_BYTES_MAX", most)
-    driven = _driven(RowLimits(feed_bytes=10_000_000), mode)
+    driven = _driven(RowLimits(entry_bytes=20_000), mode)
     driven.run(_log(50))
-    assert driven.rows == expected.rows
+    assert _by_feed(driven) == _by_feed(expected)
     assert driven.state == expected.state
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        FeedOptions(),
-        FeedOptions(diff=True),
-        FeedOptions(envelope=Envelope.BARE),
-        FeedOptions(envelope=Envelope.DEBEZIUM, connect_schema=True),
-        FeedOptions(envelope=Envelope.ENRICHED, enriched_properties="schema,source"),
-        FeedOptions(format=Format.AVRO, confluent_schema_registry="http://r"),
-    ],
-)
-def test_what_rows_have_beside_their_values_is_about_what_is_reckoned_with(options: FeedOptions) -> None:
-    driven = Driven()
-    driven.control(activation([_WIDE.descriptor], options, start=ZERO))
-    driven.run(_log(3))
-    rows = [row for result in driven.results for each in result.outputs.values() for row in each]
-    unframed = [row for result in driven.results for each in result.unframed.values() for row in each]
-    sizes = [len(value or b"") for value in (*(row.value for row in rows), *(row.value for row in unframed))]
-    assert sizes
-    assert max(sizes) < 1.5 * fixed_bytes(_WIDE.descriptor, options) + 500
+@given(st.lists(st.tuples(st.integers(0, 3 << 20), st.floats(0, 5_000)), max_size=12))
+def test_a_portion_has_room_for_the_rows_that_it_made_before(portions: list[tuple[int, float]]) -> None:
+    pace = StepPace(RowLimits())
+    for log_bytes, ratio in portions:
+        pace.note(log_bytes, int(log_bytes * ratio))
+        assert 0 < pace.log_bytes <= 1 << 20
+        assert pace.log_bytes * int(log_bytes * ratio) <= max(1, log_bytes) * (64 << 20)
 
 
-def test_the_example_of_the_page_is_true() -> None:
-    table = HandTable.of(104, "t", ", ".join(["id INT", *(f"{at:020d} STRING" for at in range(1_000))]))
-    assert 28_000 < fixed_bytes(table.descriptor, FeedOptions()) < 32_000
-    shown = json.dumps({column.name: None for column in table.descriptor.columns})
-    assert 28_000 < len(shown) < 32_000
+def test_a_short_portion_grows_again() -> None:
+    pace = StepPace(RowLimits())
+    assert pace.log_bytes == 64 << 10
+    pace.note(1_000, 1_000_000)
+    assert pace.log_bytes == 67_108
+    for _ in range(5):
+        pace.note(1_000, 1_000)
+    assert pace.log_bytes == 1 << 20
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=1, max_size=20))
+def test_a_portion_is_as_long_as_it_may_be(sizes: list[int]) -> None:
+    records = [Record(at, None, b"x" * size if size else None, 0) for at, size in enumerate(sizes)]
+    pace = StepPace(RowLimits())
+    count = pace.portion(records)
+    assert count >= 1
+    assert count == 1 or log_size(records[:count]) <= pace.log_bytes
+    assert count == len(records) or log_size(records[: count + 1]) > pace.log_bytes

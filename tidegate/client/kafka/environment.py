@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tidegate.access.destinations_file import destinations_of_environment
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.errors import SettingsError
+from tidegate.errors import SettingsError, brief
 from tidegate.redaction import remember_secret
 
 #: What arguments may show, too.
@@ -42,14 +42,19 @@ def _require_own(asked: str, own: str) -> None:
     foreign = sorted(_brokers(asked) - _brokers(own))
     if foreign:
         raise SettingsError(
-            f"The login of the environment (TIDEGATE_SASL_USERNAME) is not sent to {', '.join(foreign)}: "
-            "TIDEGATE_BOOTSTRAP_SERVERS does not name it. Set that variable to the brokers that the login "
-            "is for"
+            "The login of the environment (TIDEGATE_SASL_USERNAME) is not sent to "
+            f"{brief(', '.join(foreign))}: TIDEGATE_BOOTSTRAP_SERVERS does not name it. Set that variable to "
+            "the brokers that the login is for"
         )
 
 
 def _brokers(addresses: str) -> set[str]:
-    return {each.strip().lower() for each in addresses.split(",") if each.strip()}
+    return {_folded(each.strip()) for each in addresses.split(",") if each.strip()}
+
+
+def _folded(address: str) -> str:
+    """Return an address in lower case. Other letters than ASCII's are not folded: they may become those."""
+    return address.lower() if address.isascii() else address
 
 
 def connection_with_secrets(**shown: Any) -> KafkaConnection:

@@ -37,21 +37,31 @@ class Destination(NamedTuple):
 class Emission:
     """What a feed emits: finished records, and ``unframed`` ones that still need schema ids.
 
-    Its rows may have up to ``most_bytes``; so far they have ``size``, in keys, values and headers.
+    The rows of one entry of the log may have up to ``entry_bytes``. All rows together have ``size``, in keys,
+    values and headers.
     """
 
     records: list[OutputRecord]
     unframed: list[UnframedRecord]
-    most_bytes: int = _NO_LIMIT
+    entry_bytes: int = _NO_LIMIT
     size: int = 0
+    _range_id: int = 0
+    _raft_index: int = 0
+    _before: int = 0
 
-    def count(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> None:
-        """Count a record in. Raises ``RowError`` when there are too many bytes."""
-        self.size += row_size(key, value, headers)
-        if self.size > self.most_bytes:
+    def count(self, version: Version, size: int) -> None:
+        """Count in a record of a version. Raises ``RowError`` if the version's entry has too many bytes.
+
+        A version that a scan has found has no entry of its own: it counts alone.
+        """
+        index = version.raft_index
+        if index != self._raft_index or not index or version.range_id != self._range_id:
+            self._range_id, self._raft_index, self._before = version.range_id, index, self.size
+        self.size += size
+        if self.size - self._before > self.entry_bytes:
             raise RowError(
-                "one step of its log partition makes too many bytes of rows for the feed: rows are long "
-                "beside their entries. Shorter names of columns help, and fewer rows in one command"
+                f"one entry of the log makes more than {self.entry_bytes} bytes of rows for the feed: they "
+                "are long beside the entry. Shorter names of columns help, and fewer rows in one command"
             )
 
 
@@ -136,12 +146,12 @@ class _TableEmitter:
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         """Append the row's record. Behind that of a deletion append a tombstone, if the encoder wants one."""
         key, value, headers = self._encoded(row, version)
-        into.count(key, value, headers)
+        into.count(version, row_size(key, value, headers))
         partition = partition_of(key, self._partitions)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
         into.records.append(OutputRecord(self._topic, partition, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
-            into.count(key, None, headers)
+            into.count(version, row_size(key, None, headers))
             into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
 
     def _encoded(self, row: Row, version: Version) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
@@ -170,11 +180,11 @@ class _SchemedTableEmitter(_TableEmitter):
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         key, value, headers = self._encoded(row, version)
-        into.count(key, value, headers)
+        into.count(version, row_size(key, value, headers))
         wall_ms = version.timestamp.wall // NANOS_PER_MS
         into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
-            into.count(key, None, headers)
+            into.count(version, row_size(key, None, headers))
             into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))
 
 

@@ -8,7 +8,7 @@ batch goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError
 from tidegate.hlc import ClosedTimestamp
@@ -53,6 +53,15 @@ from tidegate.spans import Span
 #: The kinds of entries that say something of the range in whose log they stand.
 OwnEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd
 RangeEntry: TypeAlias = OwnEntry | ScanChunk
+
+_NO_LIMIT: Final = 2**63 - 1
+
+
+class Drained(NamedTuple):
+    """How many entries of backlogs were applied, and how many bytes their values have."""
+
+    entries: int
+    log_bytes: int
 
 
 class RangeEntries:
@@ -271,30 +280,32 @@ class RangeEntries:
 
     # ---- backlogs that are applied ----
 
-    def drain(self, limit: int) -> int:
-        """Apply up to ``limit`` entries of backlogs. Returns how many it has applied."""
-        taken = 0
-        while self._backlogs.ready and taken < limit:
-            taken += self._drain_one(self._backlogs.first_ready(), limit - taken)
-        return taken
+    def drain(self, limit: int, log_bytes: int = _NO_LIMIT) -> Drained:
+        """Apply up to ``limit`` entries of backlogs, with ``log_bytes`` of values or a little more."""
+        entries = size = 0
+        while self._backlogs.ready and entries < limit and size < log_bytes:
+            more = self._drain_one(self._backlogs.first_ready(), limit - entries, log_bytes - size)
+            entries, size = entries + more.entries, size + more.log_bytes
+        return Drained(entries, size)
 
-    def _drain_one(self, range_id: RangeId, limit: int) -> int:
+    def _drain_one(self, range_id: RangeId, limit: int, log_bytes: int) -> Drained:
         state, backlog = self._touch(range_id), self._backlogs[range_id]
-        taken = 0
-        while backlog.queue and taken < limit:
+        taken = size = 0
+        while backlog.queue and taken < limit and size < log_bytes:
             raw = backlog.queue.first()
+            size += len(raw.value or b"")
             try:
                 self._apply_raw(state, raw)
             except Exception as error:
                 raise broke(error, Input.LOG, (raw,)) from error
             taken += 1
             if backlog.parked:
-                return taken  # the range waits again; the entry stays in its backlog
+                return Drained(taken, size)  # the range waits again; the entry stays in its backlog
             if backlog.queue.first().offset == raw.offset:
                 backlog.queue.popleft()
         if not backlog.queue:
             self._backlogs.drop(range_id)
-        return taken
+        return Drained(taken, size)
 
     def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
         try:

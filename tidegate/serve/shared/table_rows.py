@@ -17,8 +17,8 @@ from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues
 
 _NAME_DIGITS: Final = 32
-#: What a row takes beside its values: its key, its tuple, and its place in the table.
-_ROW_BYTES: Final = 200
+#: What a row takes in the table, beside its key and its values.
+_PLACE_BYTES: Final = 100
 _CONTAINERS: Final = frozenset({list, tuple, dict})
 
 
@@ -62,8 +62,8 @@ class MemoryTableRows(MemoryKeyRows):
         """See ``KeyRows``. Raises ``RequestRefused`` for a table that is too large."""
         changes = list(changes)
         before = super().replace_all(changes)
-        for (_, row), row_before in zip(changes, before, strict=True):
-            self._held_bytes += memory_bytes(row) - memory_bytes(row_before)
+        for (key, row), row_before in zip(changes, before, strict=True):
+            self._held_bytes += memory_bytes(key, row) - memory_bytes(key, row_before)
         if len(self._rows) > self._limits.rows:
             raise self._too_large(f"has more than {self._limits.rows:,} rows")
         if self._held_bytes > self._limits.bytes:
@@ -88,12 +88,12 @@ class MemoryTableRows(MemoryKeyRows):
         )
 
 
-def memory_bytes(row: RowValues | None) -> int:
+def memory_bytes(key: bytes, row: RowValues | None) -> int:
     """Return about how many bytes of memory a row takes with its key."""
     if row is None:
         return 0
     nested = sum(_nested_bytes(value) for value in row if type(value) in _CONTAINERS)
-    return _ROW_BYTES + sum(map(sys.getsizeof, row)) + nested
+    return _PLACE_BYTES + sys.getsizeof(key) + sys.getsizeof(row) + sum(map(sys.getsizeof, row)) + nested
 
 
 def _nested_bytes(value: object) -> int:

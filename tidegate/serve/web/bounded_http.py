@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar, Final
+from collections.abc import Collection
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _MIB: Final = 1 << 20
 
 
-class BoundedHttp(H11Protocol):
-    """Ends a connection that for ``request_s`` seconds has had no whole request, and no answer under way.
+class CountingTransport:
+    """A connection's transport that counts the bytes written to it.
 
-    uvicorn has such a time for a silent connection alone: a byte now and then would hold one for ever. A
-    client that still reads a complete answer has as long again for each MiB of it.
+    Over TLS a transport does not tell how many of them the client has not read.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.written = 0
+
+    def write(self, data: bytes) -> None:
+        """Write bytes, and count them."""
+        self.written += len(data)
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class BoundedHttp(H11Protocol):
+    """Ends a connection whose client holds it: without a whole request, or without reading its answer.
+
+    1. A client has ``request_s`` seconds for a request: from the connection, or the answer before it, to the
+       last byte. uvicorn has a time for a silent connection alone: a byte now and then would hold one for
+       ever.
+    2. A client that does not read has as long, and as long again for each MiB that was written to it. That
+       is not so for the paths in ``streams``: a subscription waits for its client.
     """
 
     request_s: ClassVar[float]
+    streams: ClassVar[Collection[str]]
     _deadline: asyncio.TimerHandle | None = None
+    _is_stuck = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as there
         """Begin to wait for the first request."""
-        super().connection_made(transport)
+        self._counted = CountingTransport(transport)
+        super().connection_made(self._counted)  # type: ignore[arg-type] # it has all that a transport has
         self._watch()
 
     def data_received(self, data: bytes) -> None:
@@ -35,22 +61,39 @@ class BoundedHttp(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to read."""
+        super().pause_writing()
+        self._is_stuck = True
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        super().resume_writing()
+        self._is_stuck = False
+        self._stop_watching()
+        self._watch()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         super().connection_lost(exc)
         self._stop_watching()
 
     def _watch(self) -> None:
-        """Let the time run while nothing is answered. What comes in meanwhile does not stop it."""
-        if self._is_upgraded() or self._is_answering():
+        """Let the time run while the client is waited for. What it sends meanwhile does not stop it."""
+        if self._is_upgraded() or (self._is_answering() and not self._is_held()):
             self._stop_watching()
         elif self._deadline is None:
-            shares = 1 + self.transport.get_write_buffer_size() // _MIB
+            shares = 1 + self._counted.written // _MIB
+            self._counted.written = 0
             self._deadline = self.loop.call_later(shares * self.request_s, self.transport.abort)
 
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # it is annotated as never None
         return cycle is not None and not cycle.response_complete
+
+    def _is_held(self) -> bool:
+        return self._is_stuck and self.scope["path"] not in self.streams
 
     def _is_upgraded(self) -> bool:
         return self.transport.get_protocol() is not self
@@ -61,6 +104,6 @@ class BoundedHttp(H11Protocol):
             self._deadline = None
 
 
-def bounded_http(request_s: float) -> type[BoundedHttp]:
+def bounded_http(request_s: float, streams: Collection[str]) -> type[BoundedHttp]:
     """Return the protocol of connections with this bound in seconds, for uvicorn to make them of."""
-    return type("BoundedHttp", (BoundedHttp,), {"request_s": request_s})
+    return type("BoundedHttp", (BoundedHttp,), {"request_s": request_s, "streams": streams})

@@ -52,6 +52,7 @@ _NO_FEEDS: Final = {
 #: Bytes of a WebSocket message of a client; what it sends says nothing.
 _MESSAGE_BYTES: Final = 4 * 1024
 _GRACE_S: Final = 2
+_SUBSCRIBE: Final = "/subscribe"
 
 
 class WebFront:
@@ -97,7 +98,7 @@ class WebFront:
         self._socket = _listening(self._access.address)
         config = uvicorn.Config(
             GuardedApp(self._app(), self._access, self._subscriptions.counts),
-            http=bounded_http(self._limits.startup_s),
+            http=bounded_http(self._limits.startup_s, (_SUBSCRIBE,)),
             ws="websockets-sansio",
             ws_max_size=_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # it would cost memory for each client
@@ -137,8 +138,8 @@ class WebFront:
                 Route("/metrics", self._metrics),
                 Route("/tables", self._tables),
                 Route("/feeds", self._all_feeds),
-                Route("/subscribe", self._answers.http, methods=["GET"]),
-                WebSocketRoute("/subscribe", self._answers.websocket),
+                Route(_SUBSCRIBE, self._answers.http, methods=["GET"]),
+                WebSocketRoute(_SUBSCRIBE, self._answers.websocket),
             ]
         )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tidegate.processor.batch import LogRecord
-from tidegate.processor.step_size import fitting
 from tidegate.raftlog.entry import Offset
 from tidegate.worker.kafka.fetched import FetchedBatch
 
@@ -48,7 +46,7 @@ class BatchQueue:
         self._batch_records = batch_records
         self._queued_batches = queued_batches
         self._alone_to = alone_to
-        self._waiting: deque[FetchedBatch | Cut] = deque()
+        self._waiting: deque[FetchedBatch | Batch | Cut] = deque()
         self._received = 0
 
     def __bool__(self) -> bool:
@@ -59,8 +57,13 @@ class BatchQueue:
         """The log position of the next batch or cut to be taken."""
         if not self._waiting:
             return self._received
-        first = self._waiting[0]
-        return first.log_start if isinstance(first, Cut) else first.start
+        match self._waiting[0]:
+            case Cut(log_start):
+                return log_start
+            case Batch(records):
+                return records[0].offset
+            case fetched:
+                return fetched.start
 
     def put(self, batch: FetchedBatch) -> None:
         """Add a batch; one without records still moves the position."""
@@ -74,43 +77,39 @@ class BatchQueue:
         self._received = log_start
         self._waiting.append(Cut(Offset(log_start)))
 
-    def take(self, log_bytes: int = sys.maxsize) -> Batch | Cut:
+    def take(self) -> Batch | Cut:
         """Take the next cut, or the records for the next step.
 
-        Small batches are joined while they have at most ``batch_records`` records and ``log_bytes`` of values
-        together. A batch with more bytes is taken in several steps.
+        Small batches are joined while they have at most ``batch_records`` records together.
         """
-        taken = self._take(log_bytes)
+        taken = self._take()
         if len(self._waiting) <= self._queued_batches // 2:
             self._valve.proceed()
         return taken
 
-    def _take(self, log_bytes: int) -> Batch | Cut:
+    def put_back(self, rest: Batch) -> None:
+        """Put back the records of a batch that its step has not taken. They are the next step's."""
+        self._waiting.appendleft(rest)
+
+    def _take(self) -> Batch | Cut:
         first = self._waiting.popleft()
-        if isinstance(first, Cut):
+        if isinstance(first, Cut | Batch):
             return first
         if first.start <= self._alone_to:
-            return self._take_some(first, 1)
-        count = fitting(first.records, log_bytes)
-        if count < len(first.records):
-            return self._take_some(first, count)
+            return self._take_one(first)
         records, end = first.records, first.end
-        while self._waiting and self._fits(self._waiting[0], records, log_bytes):
+        while self._waiting and self._fits(self._waiting[0], len(records)):
             batch = self._waiting.popleft()
             assert isinstance(batch, FetchedBatch)
             records, end = [*records, *batch.records], batch.end
         return Batch(records, end)
 
-    def _take_some(self, batch: FetchedBatch, count: int) -> Batch:
-        """Take the first records of a batch. The others come first in the queue."""
-        if len(batch.records) <= count:
+    def _take_one(self, batch: FetchedBatch) -> Batch:
+        if len(batch.records) <= 1:
             return Batch(batch.records, batch.end)
-        rest = batch.records[count:]
+        rest = batch.records[1:]
         self._waiting.appendleft(replace(batch, start=rest[0].offset, records=rest))
-        return Batch(batch.records[:count], rest[0].offset)
+        return Batch(batch.records[:1], rest[0].offset)
 
-    def _fits(self, waiting: FetchedBatch | Cut, records: Sequence[LogRecord], log_bytes: int) -> bool:
-        if not isinstance(waiting, FetchedBatch):
-            return False
-        count = len(records) + len(waiting.records)
-        return count <= self._batch_records and fitting([*records, *waiting.records], log_bytes) == count
+    def _fits(self, waiting: FetchedBatch | Batch | Cut, taken: int) -> bool:
+        return isinstance(waiting, FetchedBatch) and taken + len(waiting.records) <= self._batch_records

@@ -11,13 +11,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import HELD_LIMIT_S
-from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident, StepResult
+from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident, LogRecord, StepResult
 from tidegate.processor.containment import Caution, Input, StepBroke
 from tidegate.processor.refused import RefusedRecord
 from tidegate.processor.status import PartitionStatus
@@ -279,9 +279,9 @@ class CommitLoop:
         if self._clock() >= self._checkpoint_due:
             return await self._step_checkpoint()
         if self._input.batches and not self.processor.held:
-            return await self._step_next(self._input.batches.take(self.processor.step_bytes))
+            return await self._step_next(self._input.batches.take())
         if self.processor.ready:
-            return await self._step(self.processor.step, ())
+            return await self._step(self.processor.step_some, ())
         await self._wait_for_input(self._checkpoint_due, self._hold.due)
         return None
 
@@ -290,11 +290,19 @@ class CommitLoop:
             case Cut(log_start):
                 return await self._step(self.processor.missing_below, log_start)
             case Batch(records, end):
-                return await self._step(partial(self.processor.step, end=end), records, end=end)
+                flight = await self._step(partial(self.processor.step_some, end=end), records)
+                if flight is None:
+                    return None
+                return replace(flight, end=self._put_back(records[flight.result.taken :], end))
 
-    async def _step(
-        self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT, *, end: int | None = None
-    ) -> InFlight | None:
+    def _put_back(self, rest: Sequence[LogRecord], end: int) -> int:
+        """Put back what a step has not taken of a batch, and return the log position behind the step."""
+        if not rest:
+            return end
+        self._input.batches.put_back(Batch(rest, end))
+        return rest[0].offset
+
+    async def _step(self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT) -> InFlight | None:
         """Run a step and wait for the ids of its schemas. Returns ``None`` for a batch that is given up."""
         try:
             result, wanted = await self._stepper.step(step, argument)
@@ -310,7 +318,7 @@ class CommitLoop:
                 self._stepper.give_up()
                 return None
             await self._stepper.settle(answers, result)
-        return InFlight(result, self.outlets.barriers(result.outputs), end)
+        return InFlight(result, self.outlets.barriers(result.outputs))
 
     async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
         """Ask registries for ids (step 2a). Returns ``None`` when the partition is released before that.

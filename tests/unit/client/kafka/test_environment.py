@@ -25,7 +25,9 @@ def test_a_login_goes_to_the_brokers_that_the_environment_names(asked: str) -> N
 
 
 @pytest.mark.usefixtures("with_login")
-@pytest.mark.parametrize("asked", ["c.bank:9092", "a.bank:9093", "a.bank:9092,evil:9092", "a.bank"])
+@pytest.mark.parametrize(
+    "asked", ["c.bank:9092", "a.bank:9093", "a.bank:9092,evil:9092", "a.bank", "a.ban\u212a:9092"]
+)
 def test_a_login_goes_nowhere_else(asked: str) -> None:
     with pytest.raises(SettingsError, match="TIDEGATE_BOOTSTRAP_SERVERS does not name it") as caught:
         connection_of_environment(asked)

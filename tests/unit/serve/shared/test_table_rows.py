@@ -22,7 +22,7 @@ def test_what_rows_take_is_the_sum_of_those_that_are_there(
     kept: dict[bytes, tuple[object, ...] | None] = {}
     for changes in rounds:
         kept.update(changes)
-    limit = sum(memory_bytes(row) for row in kept.values())
+    limit = sum(memory_bytes(key, row) for key, row in kept.items())
     table = MemoryTableRows("t", MemoryLimits(10, sys.maxsize))
     for changes in rounds:
         table.replace_all(changes)
@@ -39,12 +39,12 @@ def test_what_rows_take_is_the_sum_of_those_that_are_there(
     ],
 )
 def test_nested_values_count_with_what_is_in_them(value: object, least: int) -> None:
-    assert memory_bytes((1, value)) > least
+    assert memory_bytes(b"", (1, value)) > least
 
 
 def test_rows_beyond_the_bytes_are_refused_and_a_table_that_shrinks_is_not() -> None:
     row = ("x" * 1_000,)
-    table = MemoryTableRows("t", MemoryLimits(10, 3 * memory_bytes(row)))
+    table = MemoryTableRows("t", MemoryLimits(10, 3 * memory_bytes(b"1", row)))
     for _ in range(5):
         table.replace_all([(b"%d" % key, row) for key in range(3)])
         table.replace_all([(b"%d" % key, None) for key in range(3)])

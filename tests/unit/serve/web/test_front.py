@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from tests.unit.client.why.hand_evidence import evidence, held
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, random_commits, until
-from tests.unit.serve.postgres.served import run
+from tests.unit.serve.postgres.served import bound_buffers, run
 from tests.unit.serve.web.served_web import LOOPBACK, serving_web
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.serve.feeds.feed_lookup import FeedsLook
@@ -215,18 +215,43 @@ class LargePage(WatchedFeeds):
         pass
 
 
-def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_not() -> None:
+@pytest.mark.parametrize("over_tls", [False, True])
+def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_not(
+    over_tls: bool, tmp_path: Path
+) -> None:
+    authority = Authority()
+    trusted = ssl.create_default_context(cadata=authority.cert.decode())
+    tls = (authority.server_context(tmp_path), trusted) if over_tls else (None, None)
+
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=0.2), feeds=LargePage()) as served:
-            silent, slow = await served.get("/feeds"), await served.get("/feeds")
+        limits = ServeLimits(startup_s=0.3)
+        async with serving_web(limits=limits, feeds=LargePage(), tls=tls[0]) as served:
+            silent, slow = [await served.get("/feeds", tls[1]) for _ in range(2)]
             for _ in range(8):
                 await slow.reader.readexactly(LargePage.BYTES // 8)
-                await asyncio.sleep(0.1)  # in all four times the bound
+                await asyncio.sleep(0.1)  # in all almost three times the bound
             slow.close()
             await until(lambda: served.front.connections == 0, "the silent one is ended")
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
                 assert len(await silent.reader.read()) < LargePage.BYTES
             silent.close()
+
+    run(test)
+
+
+def test_answers_that_nobody_reads_hold_no_connection() -> None:
+    """Requests in a row, of which each waits for the answer before it to be read."""
+
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=0.3)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            bound_buffers(writer.get_extra_info("socket"))
+            writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a socket has it
+            writer.write(b"GET /tidegate.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
+            await until(lambda: served.front.connections == 1, "it is there")
+            await until(lambda: served.front.connections == 0, "it is ended")
+            writer.close()
+            del reader
 
     run(test)
 

@@ -35,6 +35,8 @@ from tidegate.errors import (
     TidegateError,
     TopologyError,
 )
+from tidegate.processor.batch import StepResult
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.spark.changefeed.partition_round import run_partitions
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
 from tidegate.spark.changefeed.task.answers import Answer
@@ -281,6 +283,34 @@ def test_partitions_in_one_task_answer_as_each_does_alone(
                 files = StateFiles(filesystem, path, answer.partition)
                 states.setdefault(answer.partition, []).append(files.load(answer.body.decode()).rows)
     assert all(one == other for one, other in states.values())
+
+
+def test_a_task_goes_on_until_its_steps_have_taken_all_records(
+    tmp_path: Path, logs: Sequence[Sequence[Record]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _in_one_task(logs, [0], tmp_path / "whole")
+    steps: list[int] = []
+    step_some = PartitionProcessor.step_some
+
+    def step_few(self: PartitionProcessor, records: Sequence[Record], end: int | None = None) -> StepResult:
+        result = step_some(self, records[:3], end)
+        steps.append(result.taken)
+        return result
+
+    monkeypatch.setattr(PartitionProcessor, "step_some", step_few)
+    parts = _in_one_task(logs, [0], tmp_path / "parts")
+    assert sum(steps) == len(logs[0])
+    assert max(steps) == 3
+    for kind in ("checkpoint", "fault", "broke"):
+        assert [each.body for each in parts if each.kind == kind] == [
+            each.body for each in whole if each.kind == kind
+        ]
+    (head,), (other,) = ([each for each in answers if each.kind == "head"] for answers in (parts, whole))
+    found = []
+    for root, answer in (("parts", head), ("whole", other)):
+        filesystem, path = fs.FileSystem.from_uri((tmp_path / root).as_uri())
+        found.append(StateFiles(filesystem, path, 0).load(answer.body.decode()).rows)
+    assert found[0].keys() == found[1].keys()
 
 
 def test_a_partition_that_comes_in_two_parts_is_a_fault_and_not_half_a_state(

@@ -6,7 +6,6 @@ The stand-in has one range and as many feeds as sinks.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,6 +52,8 @@ ROW_BYTES: Final = 1 + VALUE_BYTES + len("source") + len("here")
 STALL_S: Final = 8.0
 DRAIN_S: Final = 10.0
 POSITION: Final = b"position"
+#: Records that one step takes: a batch has more of them now and then.
+_MOST_TAKEN: Final = 2
 _SETTLED: Final = 60  # turns of the loop, for a few batches and what they bring about
 
 
@@ -84,7 +85,6 @@ class _Processor:
 
     held = False
     held_for: frozenset[FeedId] = frozenset()
-    step_bytes = sys.maxsize
 
     def __init__(self, durable: dict[bytes, bytes]) -> None:
         self.position = int(durable.get(POSITION, b"-1"))
@@ -101,9 +101,11 @@ class _Processor:
     def ready(self) -> bool:
         return any(feed.gap is not None and feed.mode == "catching up" for feed in self.feeds.values())
 
-    def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
+    def step_some(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
         del end
         result = self._begun()
+        result.taken = min(len(records), _MOST_TAKEN)  # the others come again
+        records = records[: result.taken]
         first = self.position + 1
         self.position = max((record.offset for record in records), default=self.position)
         for feed_id, feed in self.feeds.items():

@@ -85,23 +85,22 @@ def test_batches_are_joined_up_to_the_limit_and_nothing_is_lost(sizes: list[int]
     assert offsets == list(range(end))
 
 
-@given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12), st.integers(0, 30))
-def test_a_step_has_so_many_bytes_or_a_single_record(batches: list[list[int]], log_bytes: int) -> None:
-    queue = BatchQueue(Valve(), batch_records=100, queued_batches=100)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=12), st.lists(st.integers(1, 3), min_size=84))
+def test_what_is_put_back_comes_next_and_nothing_is_lost(sizes: list[int], taken: list[int]) -> None:
+    queue = BatchQueue(Valve(), batch_records=5, queued_batches=100)
     end = 0
-    for sizes in batches:
-        records = [Record(end + at, None, b"x" * size, 0) for at, size in enumerate(sizes)]
-        queue.put(FetchedBatch("log", 0, end, end + len(sizes), end + len(sizes), records))
-        end += len(sizes)
+    for size in sizes:
+        queue.put(fetched(end, size))
+        end += size
     offsets: list[int] = []
     while queue:
-        batch = queue.take(log_bytes)
+        batch = queue.take()
         assert isinstance(batch, Batch)
-        sizes = [len(record.value or b"") for record in batch.records]
-        assert len(sizes) <= 1 or sum(sizes) <= log_bytes
-        offsets += [record.offset for record in batch.records]
-        assert batch.end == len(offsets)
-        assert queue.position in (batch.end, end)
+        count = taken.pop()
+        offsets += [record.offset for record in batch.records[:count]]
+        if count < len(batch.records):
+            queue.put_back(Batch(batch.records[count:], batch.end))
+        assert queue.position == len(offsets)
     assert offsets == list(range(end))
 
 

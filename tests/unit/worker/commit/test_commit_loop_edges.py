@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -46,18 +45,18 @@ class Processor:
     held: bool = False
     ready: bool = False
     held_for: frozenset[FeedId] = frozenset()
-    step_bytes: int = sys.maxsize
     stepped: list[int] = field(default_factory=list)
+    most_taken: int | None = None
     failure: Exception | None = None
 
-    def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
+    def step_some(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
         if self.failure is not None:
             raise self.failure
-        offsets = [record.offset for record in records]
+        offsets = [record.offset for record in records[: self.most_taken]]
         self.stepped += offsets
         rows = [OutputRecord("topic", 0, b"%d" % offset, b"", 0, []) for offset in offsets]
         change = StateChange(StateTable.RANGES, b"position", b"%d" % offsets[-1])
-        return StepResult(Offset(offsets[-1]), outputs={_FEED: rows}, changes=[change])
+        return StepResult(Offset(offsets[-1]), outputs={_FEED: rows}, changes=[change], taken=len(offsets))
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
         return StepResult(None)
@@ -229,6 +228,24 @@ def test_small_fetches_are_stepped_together() -> None:
         bench.sink.acknowledge(0, 1, 2, 3)
         await bench.until(lambda: 4 in bench.ends)
         assert bench.ends[1:] == [2, 4]
+
+    run(test)
+
+
+def test_what_a_step_has_not_taken_of_a_batch_is_the_next_ones() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.processor.most_taken = 2
+        await bench.opened()
+        bench.offer(0, 1, 5, 6, 9)
+        bench.offer(10, 11)
+        await bench.until(lambda: len(bench.processor.stepped) == 4)
+        bench.sink.acknowledge(0, 1, 5, 6)
+        await bench.until(lambda: len(bench.processor.stepped) == 7)
+        bench.sink.acknowledge(9, 10, 11)
+        await bench.until(lambda: 12 in bench.ends)
+        assert bench.processor.stepped == [0, 1, 5, 6, 9, 10, 11]
+        assert bench.ends[1:] == [5, 9, 10, 12], "the position behind each step is the next record's"
 
     run(test)
 

@@ -37,7 +37,6 @@ from tidegate.processor.containment import Caution, Input, feed_error
 from tidegate.processor.feeds.framing import frame, schemas_of
 from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.processor.status import PartitionStatus
-from tidegate.processor.step_size import fitting
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.gap import told_name
 from tidegate.spark.changefeed.query import Query
@@ -185,9 +184,8 @@ class PartitionTask:
         for some in self._caution.steps(Input.LOG, records):
             rest = some
             while True:
-                count = fitting(rest, self._processor.step_bytes)
-                self._take(self._processor.step(rest[:count]))
-                rest = rest[count:]
+                self._take(result := self._processor.step_some(rest))
+                rest = rest[result.taken :]
                 if not rest:
                     break
 
@@ -198,7 +196,7 @@ class PartitionTask:
 
     def _go_on(self) -> None:
         while self._processor.ready:
-            self._take(self._processor.step(()))
+            self._take(self._processor.step_some(()))
 
     def _take(self, result: StepResult) -> None:
         self.clock.lap("step")
