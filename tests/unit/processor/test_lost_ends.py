@@ -236,6 +236,36 @@ def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_en
     assert not [each for each in hidden.run.driven[0].processor.status().quarantined if each.range_id == 2]
 
 
+class _LosesSnapshots(HandLog):
+    """A log in which the Snapshot is lost with which range 2 goes on behind its split."""
+
+    def write(self, entry: Entry, partition: int | None = None) -> None:
+        if not (isinstance(entry, Snapshot) and (entry.range_id, entry.generation) == (2, 2)):
+            super().write(entry, partition)
+
+
+def test_a_range_in_a_hole_is_not_given_up_whoever_has_claimed_keys_of_it() -> None:
+    """It is not complete to where a claim says: its next Snapshot heals it."""
+    log = _LosesSnapshots(2)
+    log.describe(PLAIN, OTHER)
+    _, rest = PLAIN.split(100)
+    parent = log.open_range(2, rest)
+    others = [log.open_range(3, OTHER.span), log.open_range(6, OTHER.span)]
+    parent.apply(PLAIN.put(5, 150, "b"), close=6)
+    log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff")
+    parent.index += 1
+    child = parent.split(UPPER, 5, close=7)
+    run = Partitions(log)
+    run.settle()
+    state = run.driven[0].processor._state.ranges.table.states[RangeId(2)]
+    limit = HAND_OFF_LIMIT_MS // 1000
+    for first in range(10, 2 * limit, 100):
+        assert (state.status, [claim.child for claim in state.heirs]) == (RangeStatus.QUARANTINED, [5])
+        assert state.claimed_since_ms is None
+        beats(log, [*others, child], first, first + 100)
+        run.settle()
+
+
 def test_a_range_that_goes_on_behind_a_claim_for_a_part_of_its_keys_forgets_it() -> None:
     hidden = _Hidden(merges=False)
     assert hidden.heirs() == [3]

@@ -119,6 +119,17 @@ def test_beyond_its_bound_a_range_forgets_its_oldest_promises_and_tells_nothing_
     assert (gone.resolved, gone.span, gone.lags) == (Timestamp(0), None, None)
 
 
+@pytest.mark.parametrize("count", range(2, 10))
+def test_beyond_its_bound_a_range_forgets_the_older_half_of_its_promises(count: int) -> None:
+    promises = _promises(count, 20, alike=False)
+    newest = promises[-(count // 2) :]
+    enough = told_value(_state(newest), _ENDLESS)
+    assert enough is not None
+    state = _state(promises)
+    assert told_value(state, len(enough)) == enough
+    assert state.promises == newest
+
+
 def test_beyond_its_bound_a_range_knows_no_more_of_its_oldest_holes_than_that_they_are_there() -> None:
     lags = _promises(1, 300, alike=False)[0].lags
     holes = [
