@@ -73,6 +73,8 @@ _DESCENDING: Final = _IN_KEYS - {Kind.STRING, Kind.BYTES}
 #: Kinds that the kernel does not read as elements of arrays.
 _NO_ELEMENTS: Final = frozenset((Kind.JSONB, Kind.ARRAY))
 _COLUMN_ID_MAX: Final = 1 << 16
+#: The plan of a version whose rows have few constant texts has fewer bytes for each lane.
+_LANE_BYTES: Final = 512
 _COUNT_MAX: Final = 1 << 20
 
 
@@ -91,7 +93,7 @@ class Plan(NamedTuple):
     """A plan as the kernel takes it, and its lanes by their numbers. Without lanes it writes nothing.
 
     ``previous`` says whether the kernel has to be given the values that rows replaced. A row is written in
-    ``widest`` lanes at most.
+    ``widest`` lanes at most. A lane whose constant texts are long counts as several.
     """
 
     data: bytes
@@ -104,21 +106,26 @@ def write_plan(tables: Sequence[TablePlan]) -> Plan:
     """Return the plan for tables in the order of their ids."""
     lanes: list[LaneOf] = []
     previous = any(_needs_previous(version) for table in tables for version in table.versions)
-    data = _numbers(previous) + _list(_table(table, lanes) for table in tables)
-    widest = max((len(version.lanes or ()) for table in tables for version in table.versions), default=0)
-    return Plan(data, tuple(lanes), previous, widest)
+    widths: list[int] = []
+    data = _numbers(previous) + _list(_table(table, lanes, widths) for table in tables)
+    return Plan(data, tuple(lanes), previous, max(widths, default=0))
 
 
 def _needs_previous(version: VersionPlan) -> bool:
     return any(lane.templates.replaced is not None for lane in version.lanes or ())
 
 
-def _table(table: TablePlan, lanes: list[LaneOf]) -> bytes:
+def _table(table: TablePlan, lanes: list[LaneOf], widths: list[int]) -> bytes:
+    versions = [_version(version, lanes) for version in table.versions]
+    widths += [
+        len(version.lanes or ()) + len(written) // _LANE_BYTES
+        for version, written in zip(table.versions, versions, strict=True)
+    ]
     return b"".join(
         (
             _numbers(table.table_id, *table.start),
             _bytes(encode_uvarint_asc(table.table_id)),
-            _list(_version(version, lanes) for version in table.versions),
+            _list(versions),
         )
     )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
-from tidegate.processor.batch import StepResult
+from tidegate.processor.batch import SOURCE_HEADER, StepResult
 from tidegate.processor.breaking import refused_row
 from tidegate.processor.catchup.committed import Delivery
 from tidegate.processor.feeds.emitter import Emission
@@ -20,6 +21,10 @@ from tidegate.processor.feeds.written_versions import WrittenRows
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.written_records import about_size, joined, rows_size
 from tidegate.ranges.version import Version
+
+#: What is not counted of a kernel's row: the name of the header that says where it came from, and how much
+#: longer the header may be than that of another row.
+_UNCOUNTED: Final = len(SOURCE_HEADER) + 64
 
 
 class Deliveries:
@@ -121,7 +126,7 @@ class Deliveries:
         assert self._kernel is not None
         emitted = self._kernel.emit_written(self.receivers(), committed.written, committed.shared)
         sizes = {} if emitted is None else _sizes(emitted)
-        if emitted is None or not self._fit(sizes):
+        if emitted is None or not self._fit(emitted, sizes):
             committed.unwrite()
             return emitted is None
         for each in committed.written:
@@ -151,7 +156,7 @@ class Deliveries:
         Python also makes rows that may be too many bytes for a feed: it knows at which row the feed fails.
         """
         assert self._kernel is not None
-        if not self._fit(sizes := _sizes(emitted)):
+        if not self._fit(emitted, sizes := _sizes(emitted)):
             by_python()
         elif self._kernel.checks:
             with self._kernel.compared(emitted, result):
@@ -236,9 +241,13 @@ class Deliveries:
             result.unframed.setdefault(feed.id, []).extend(emitted.unframed)
         self._fail_at_row(feed, error, result)
 
-    def _fit(self, sizes: Mapping[FeedId, int]) -> bool:
+    def _fit(self, emitted: BatchEmission, sizes: Mapping[FeedId, int]) -> bool:
         """Whether no entry can make too many bytes of rows for a feed: all entries together do not."""
-        return all(size <= self._state.row_limits.entry_bytes for size in sizes.values())
+        most = self._state.row_limits.entry_bytes
+        return all(
+            sizes[each.feed.id] + _UNCOUNTED * (len(each.records) + len(each.unframed)) <= most
+            for each in emitted.feeds
+        )
 
     def _fail_at_row(self, feed: PartitionFeed, error: FeedError | None, result: StepResult) -> None:
         """Fail a feed that a row has failed; nothing without an error."""

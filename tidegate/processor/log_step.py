@@ -104,14 +104,17 @@ class LogStep:
         """Answer claims, and apply entries of backlogs, ``_DRAIN_MAX`` at most.
 
         If the step may have only so many ``row_bytes``, entries are applied in portions until it has them.
+        There is one portion at least, so that backlogs go on while the log fills each step.
         """
         self.look_at_feeds()
         room = _DRAIN_MAX
         while True:
             if row_bytes is None:
                 taken = self._entries.drain(room).entries
+            elif room == _DRAIN_MAX or result.row_bytes < row_bytes:
+                taken = self._drain_portion(room, result)
             else:
-                taken = self._drain_portion(room, result) if result.row_bytes < row_bytes else 0
+                taken = 0
             self._fail_feeds(result)
             room -= taken
             if not self._parking.settle() and not (taken and room):

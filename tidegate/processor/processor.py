@@ -147,17 +147,17 @@ class PartitionProcessor:
         """
         result, due = self._begin(records)
         pace, limit, taken = self._state.pace, self._state.row_limits.step_bytes, 0
-        with _breaking(Input.LOG, due):
-            while taken < len(due) and result.row_bytes < limit:
-                rest = due[taken:]
-                portion = rest[: pace.portion(rest)]
-                before = result.row_bytes
+        while taken < len(due) and result.row_bytes < limit:
+            rest = due[taken:]
+            portion, before = rest[: pace.portion(rest)], result.row_bytes
+            with _breaking(Input.LOG, portion):
                 self._take(portion, result)
                 self._step.emit(result)
-                pace.note(log_size(portion), result.row_bytes - before)
-                taken += len(portion)
-            if taken < len(due):
-                records, end = records[: records.index(due[taken])], None
+            pace.note(log_size(portion), result.row_bytes - before)
+            taken += len(portion)
+        if taken < len(due):
+            records, end = records[: records.index(due[taken])], None
+        with _breaking(Input.LOG, due[:taken]):
             return self._conclude(records, end, result, limit)
 
     def _begin(self, records: Sequence[LogRecord]) -> tuple[StepResult, list[LogRecord]]:

@@ -28,7 +28,7 @@ from tidegate.processor.state.state_codec import (
     TableSizes,
     position_row,
 )
-from tidegate.processor.step_size import StepPace
+from tidegate.processor.step_size import RowWidths, StepPace
 from tidegate.raftlog.entry import Offset
 
 
@@ -59,7 +59,8 @@ class ProcessorState:
         self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)
         self.row_limits = config.rows
         #: Of the log, and of backlogs, whose entries make no rows when the log has them.
-        self.pace, self.backlog_pace = StepPace(config.rows), StepPace(config.rows)
+        widths = RowWidths(self.rows, self.feeds)
+        self.pace, self.backlog_pace = StepPace(widths, config.rows), StepPace(widths, config.rows)
         self._pieces = RowPieces(config.bounds.piece_bytes)
         self._digests = RowDigests()
 

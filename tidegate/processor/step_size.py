@@ -7,19 +7,35 @@ names of 20 bytes. An entry that sets two of them has 60 bytes. Its row in JSON 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.processor.batch import LogRecord
+from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.rows import TableDescriptor
 
 #: The bytes of the log in a portion: the first one of a run, and any other one at most.
 _FIRST: Final = 64 << 10
 _MOST: Final = 1 << 20
+#: A portion may be so many times as long as the one before.
+_GROWS: Final = 4
 #: What one portion says counts half as much with each further portion.
 _FADES: Final = 0.5
+#: Most versions have more bytes in the log: a key, a value, a timestamp, and their tags.
+_VERSION_BYTES: Final = 40
+#: What JSON writes around a column beside its name: quotes, a colon, ``null``, a comma.
+_COLUMN_BYTES: Final = 8
+#: What a schema in a record says of a column beside its name.
+_SCHEMA_COLUMN_BYTES: Final = 120
+#: What a record has beside its columns.
+_RECORD_BYTES: Final = 60
 _value_of: Final = attrgetter("value")
 
 
@@ -38,22 +54,23 @@ class RowLimits:
 class StepPace:
     """Cuts records into portions: after each one the rows are made and counted.
 
-    It remembers how many bytes of rows a byte of the log has made lately. So where rows are long a portion is
-    short, and a step hardly gets longer than it may.
+    It remembers how many bytes of rows a byte of the log has made lately, and looks at how wide tables are.
+    So where rows are long, or soon may be, a portion is short. A step hardly gets longer than it may.
     """
 
-    __slots__ = ("_ratio", "_step_bytes")
+    __slots__ = ("_most", "_ratio", "_step_bytes", "_widths")
 
-    def __init__(self, limits: RowLimits) -> None:
+    def __init__(self, widths: RowWidths, limits: RowLimits) -> None:
         self._step_bytes = limits.step_bytes
-        self._ratio: float | None = None
+        self._widths = widths
+        self._ratio = 1.0
+        self._most = _FIRST
 
     @property
     def log_bytes(self) -> int:
-        """How many bytes of the log the next portion may have."""
-        if self._ratio is None:
-            return _FIRST
-        return min(_MOST, int(self._step_bytes / max(1.0, self._ratio)))
+        """How many bytes of the log the next portion may have, at least 1."""
+        longest = max(1.0, self._ratio, self._widths.widest / _VERSION_BYTES)
+        return max(1, min(self._most, int(self._step_bytes / longest)))
 
     def portion(self, records: Sequence[LogRecord]) -> int:
         """Return how many of the first records are the next portion: one at least, if there is any."""
@@ -65,8 +82,52 @@ class StepPace:
 
     def note(self, log_bytes: int, row_bytes: int) -> None:
         """Take in that so many bytes of the log have made so many bytes of rows."""
-        ratio = row_bytes / max(1, log_bytes)
-        self._ratio = ratio if self._ratio is None else max(ratio, _FADES * self._ratio)
+        self._ratio = max(row_bytes / max(1, log_bytes), _FADES * self._ratio)
+        self._most = min(_MOST, _GROWS * self._most)
+
+
+class RowWidths:
+    """Reckons how wide rows are, by the names of columns. A wrong guess costs time, and nothing else."""
+
+    __slots__ = ("_active", "_feeds", "_rows", "_versions", "_widest")
+
+    def __init__(self, rows: PartitionRows, feeds: PartitionFeeds) -> None:
+        self._rows = rows
+        self._feeds = feeds
+        self._versions = -1
+        self._active: Sequence[PartitionFeed] = ()
+        self._widest = 0
+
+    @property
+    def widest(self) -> int:
+        """About how many bytes a version of the widest table makes for all feeds together, beside its values.
+
+        It is worked out anew when a descriptor is learnt, and when a feed begins or ends.
+        """
+        versions, active = self._rows.versions, self._feeds.active
+        if versions != self._versions or active is not self._active:
+            self._versions, self._active = versions, active
+            by_table: defaultdict[int, int] = defaultdict(int)
+            for feed in active:
+                for table_id in () if feed.emitter is None else feed.emitter.destinations:
+                    known = self._rows.catalog.versions(table_id)
+                    if known and feed.emitter is not None:
+                        by_table[table_id] += row_width(known[-1], feed.emitter.options)
+            self._widest = max(by_table.values(), default=0)
+        return self._widest
+
+
+def row_width(table: TableDescriptor, options: FeedOptions) -> int:
+    """Return about how many bytes each row of a table has beside its values."""
+    fixed = _RECORD_BYTES + len(options.extra_headers)
+    if options.format is Format.AVRO:
+        return fixed + len(table.columns)
+    columns = sum(len(column.name) + _COLUMN_BYTES for column in table.columns)
+    if options.diff or options.envelope in (Envelope.DEBEZIUM, Envelope.ENRICHED):
+        columns *= 2
+    if options.connect_schema or options.enriched_schema:
+        columns += 2 * sum(len(column.name) + _SCHEMA_COLUMN_BYTES for column in table.columns)
+    return fixed + columns
 
 
 def log_size(records: Sequence[LogRecord]) -> int:

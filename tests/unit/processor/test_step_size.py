@@ -22,12 +22,15 @@ from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
+from tidegate.kernel.traps import TRAPS
 from tidegate.processor import step_size
 from tidegate.processor.batch import OutputRecord, StateChange, StateTable, StepResult, UnframedRecord
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
-from tidegate.processor.step_size import RowLimits, StepPace, log_size
+from tidegate.processor.step_size import RowLimits, RowWidths, StepPace, log_size, row_width
 from tidegate.processor.written_records import rows_size
 
 _COLUMNS: Final = 300
@@ -111,11 +114,12 @@ def test_rows_that_are_far_longer_than_the_log_make_steps_shorter(
 
 
 @_ENGINES
+@pytest.mark.parametrize("first", [1, 2_000])
 def test_a_backlog_of_long_rows_is_applied_in_several_steps(
-    mode: KernelMode, monkeypatch: pytest.MonkeyPatch
+    first: int, mode: KernelMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A range whose parent was read behind it goes on at once, with all that it has put off."""
-    monkeypatch.setattr(step_size, "_FIRST", 2_000)
+    monkeypatch.setattr(step_size, "_FIRST", first)
     limits, count = RowLimits(step_bytes=200_000), 300
     log = HandLog(partitions=1)
     log.describe(_WIDE)
@@ -253,29 +257,96 @@ def test_rows_beyond_what_a_kernel_gives_are_pythons(
     assert driven.state == expected.state
 
 
-@given(st.lists(st.tuples(st.integers(0, 3 << 20), st.floats(0, 5_000)), max_size=12))
+def _widths() -> RowWidths:
+    """Of a partition without feeds."""
+    return RowWidths(PartitionRows(), PartitionFeeds(0))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3 << 20), st.floats(0, 2.0**40)), max_size=12))
 def test_a_portion_has_room_for_the_rows_that_it_made_before(portions: list[tuple[int, float]]) -> None:
-    pace = StepPace(RowLimits())
+    pace = StepPace(_widths(), RowLimits())
     for log_bytes, ratio in portions:
+        before = pace.log_bytes
         pace.note(log_bytes, int(log_bytes * ratio))
-        assert 0 < pace.log_bytes <= 1 << 20
-        assert pace.log_bytes * int(log_bytes * ratio) <= max(1, log_bytes) * (64 << 20)
+        assert 1 <= pace.log_bytes <= min(1 << 20, max(4 * before, 4 << 16))
+        assert pace.log_bytes == 1 or pace.log_bytes * int(log_bytes * ratio) <= max(1, log_bytes) * (
+            64 << 20
+        )
 
 
 def test_a_short_portion_grows_again() -> None:
-    pace = StepPace(RowLimits())
+    pace = StepPace(_widths(), RowLimits())
     assert pace.log_bytes == 64 << 10
     pace.note(1_000, 1_000_000)
     assert pace.log_bytes == 67_108
-    for _ in range(5):
+    for _ in range(8):
         pace.note(1_000, 1_000)
     assert pace.log_bytes == 1 << 20
+
+
+@pytest.mark.parametrize("options", [FeedOptions(), *_OPTIONS, _AVRO])
+def test_a_guess_of_how_wide_rows_are_is_not_far_off(options: FeedOptions) -> None:
+    driven = _driven(RowLimits(), options=options)
+    driven.run(_log(1))
+    for table, feed_id in ((_WIDE, _WIDE_FEED), (_NARROW, _NARROW_FEED)):
+        rows = [row for result in driven.results for row in result.outputs.get(feed_id, ())]
+        unframed = [row for result in driven.results for row in result.unframed.get(feed_id, ())]
+        size = rows_size(rows) + rows_size(unframed)
+        assert size / 4 < row_width(table.descriptor, options) < 4 * size
+
+
+@_ENGINES
+def test_a_burst_behind_a_quiet_log_makes_no_long_step(mode: KernelMode) -> None:
+    """Four feeds want the wide table. The kernel has memory for what it is given at a time."""
+    traps = TRAPS.count
+    limits = RowLimits(step_bytes=2_000_000)
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(rows=limits, kernel=kernels_for(mode))))
+    for number in range(4):
+        driven.control(activation([_WIDE.descriptor], start=ZERO, feed_id=FeedId(f"feed-{number}")))
+    log = HandLog(partitions=1)
+    log.describe(_WIDE)
+    one = log.open_range(7, _WIDE.span)
+    for number in range(20_000):
+        one.heartbeat(1 + number / 10_000)
+    for number in range(300):
+        one.apply(_WIDE.put(5 + number / 1_000, number, *[None] * _COLUMNS), close=4)
+    sizes = [result.row_bytes for result in _steps(driven, log.partitions[0])]
+    assert sum(sizes) > 5 * limits.step_bytes
+    assert max(sizes) < 2.5 * limits.step_bytes
+    assert TRAPS.count == traps
+
+
+@_ENGINES
+@pytest.mark.parametrize("options", [_OPTIONS[0], _AVRO], ids=["json", "avro"])
+@pytest.mark.parametrize("less", [0, 1])
+def test_an_entry_has_the_same_bytes_however_its_rows_are_made(
+    options: FeedOptions, less: int, mode: KernelMode
+) -> None:
+    """Many short rows, whose headers are longer and longer."""
+    log = HandLog(partitions=1)
+    log.describe(_NARROW)
+    one = log.open_range(8, _NARROW.span)
+    one.apply(*(_NARROW.put(1, number, "v") for number in range(1_200)), close=0.5)
+    exact = _narrow(RowLimits(), KernelMode.OFF, options)
+    exact.run(log.partitions[0])
+    size = sum(result.row_bytes for result in exact.results)
+    driven = _narrow(RowLimits(entry_bytes=size - less), mode, options)
+    driven.run(log.partitions[0])
+    assert bool(driven.causes) == bool(less)
+    if not less:
+        assert [result.outputs for result in driven.results] == [result.outputs for result in exact.results]
+
+
+def _narrow(limits: RowLimits, mode: KernelMode, options: FeedOptions) -> Driven:
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(rows=limits, kernel=kernels_for(mode))))
+    driven.control(activation([_NARROW.descriptor], options, start=ZERO, feed_id=_NARROW_FEED))
+    return driven
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=20))
 def test_a_portion_is_as_long_as_it_may_be(sizes: list[int]) -> None:
     records = [Record(at, None, b"x" * size if size else None, 0) for at, size in enumerate(sizes)]
-    pace = StepPace(RowLimits())
+    pace = StepPace(_widths(), RowLimits())
     count = pace.portion(records)
     assert count >= 1
     assert count == 1 or log_size(records[:count]) <= pace.log_bytes

@@ -281,9 +281,12 @@ class RangeEntries:
     # ---- backlogs that are applied ----
 
     def drain(self, limit: int, log_bytes: int = _NO_LIMIT) -> Drained:
-        """Apply up to ``limit`` entries of backlogs, with ``log_bytes`` of values or a little more."""
+        """Apply up to ``limit`` entries of backlogs, with ``log_bytes`` of values or a little more.
+
+        One is applied at least, if there is any.
+        """
         entries = size = 0
-        while self._backlogs.ready and entries < limit and size < log_bytes:
+        while self._backlogs.ready and entries < limit and (size < log_bytes or not entries):
             more = self._drain_one(self._backlogs.first_ready(), limit - entries, log_bytes - size)
             entries, size = entries + more.entries, size + more.log_bytes
         return Drained(entries, size)
@@ -291,7 +294,7 @@ class RangeEntries:
     def _drain_one(self, range_id: RangeId, limit: int, log_bytes: int) -> Drained:
         state, backlog = self._touch(range_id), self._backlogs[range_id]
         taken = size = 0
-        while backlog.queue and taken < limit and size < log_bytes:
+        while backlog.queue and taken < limit and (size < log_bytes or not taken):
             raw = backlog.queue.first()
             size += len(raw.value or b"")
             try:

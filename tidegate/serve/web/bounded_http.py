@@ -12,18 +12,18 @@ _MIB: Final = 1 << 20
 
 
 class CountingTransport:
-    """A connection's transport that counts the bytes written to it.
+    """A connection's transport that counts what is written: ``unread`` is what its client may not have read.
 
-    Over TLS a transport does not tell how many of them the client has not read.
+    Over TLS a transport does not tell that.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self.written = 0
+        self.unread = 0
 
     def write(self, data: bytes) -> None:
         """Write bytes, and count them."""
-        self.written += len(data)
+        self.unread += len(data)
         self._transport.write(data)
 
     def __getattr__(self, name: str) -> Any:
@@ -36,14 +36,14 @@ class BoundedHttp(H11Protocol):
     1. A client has ``request_s`` seconds for a request: from the connection, or the answer before it, to the
        last byte. uvicorn has a time for a silent connection alone: a byte now and then would hold one for
        ever.
-    2. A client that does not read has as long, and as long again for each MiB that was written to it. That
-       is not so for the paths in ``streams``: a subscription waits for its client.
+    2. A client has as long to read what waits for it, and as long again for each MiB of that. This is not so
+       for the paths in ``streams``: a subscription waits for its client.
     """
 
     request_s: ClassVar[float]
     streams: ClassVar[Collection[str]]
     _deadline: asyncio.TimerHandle | None = None
-    _is_stuck = False
+    _is_full = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as there
         """Begin to wait for the first request."""
@@ -53,24 +53,29 @@ class BoundedHttp(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request. If it is whole, nothing is waited for."""
+        if self._counted.unread and not self._is_answering():  # the client has read, and asks again
+            self._counted.unread = 0
+            self._stop_watching()
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         super().on_response_complete()
+        if self.scope["path"] in self.streams:  # its client has read all but the last of it
+            self._counted.unread = 0
         self._watch()
 
     def pause_writing(self) -> None:
         """Begin to wait for the client to read."""
         super().pause_writing()
-        self._is_stuck = True
+        self._is_full = True
         self._watch()
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
         super().resume_writing()
-        self._is_stuck = False
+        self._is_full = False
         self._stop_watching()
         self._watch()
 
@@ -84,8 +89,7 @@ class BoundedHttp(H11Protocol):
         if self._is_upgraded() or (self._is_answering() and not self._is_held()):
             self._stop_watching()
         elif self._deadline is None:
-            shares = 1 + self._counted.written // _MIB
-            self._counted.written = 0
+            shares = 1 + self._counted.unread // _MIB
             self._deadline = self.loop.call_later(shares * self.request_s, self.transport.abort)
 
     def _is_answering(self) -> bool:
@@ -93,7 +97,7 @@ class BoundedHttp(H11Protocol):
         return cycle is not None and not cycle.response_complete
 
     def _is_held(self) -> bool:
-        return self._is_stuck and self.scope["path"] not in self.streams
+        return self._is_full and self.scope["path"] not in self.streams
 
     def _is_upgraded(self) -> bool:
         return self.transport.get_protocol() is not self

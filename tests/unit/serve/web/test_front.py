@@ -239,6 +239,21 @@ def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_no
     run(test)
 
 
+def test_a_client_that_has_read_a_long_answer_has_no_longer_for_its_next_request() -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=0.3), feeds=LargePage()) as served:
+            answer = await served.get("/feeds")
+            assert len(await answer.body()) == LargePage.BYTES
+            begun = time.monotonic()
+            answer.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+            with contextlib.suppress(ConnectionError):
+                assert await answer.reader.read() == b""
+            assert time.monotonic() - begun < 8 * 0.3, "a share for each MiB would be 2.7 s"
+            answer.close()
+
+    run(test)
+
+
 def test_answers_that_nobody_reads_hold_no_connection() -> None:
     """Requests in a row, of which each waits for the answer before it to be read."""
 
