@@ -14,12 +14,11 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
-from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.row_width import row_width
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.version_rows import PartitionRows
-from tidegate.rows import TableDescriptor
 
 #: The bytes of the log in a portion: the first one of a run, and any other one at most.
 _FIRST: Final = 64 << 10
@@ -30,12 +29,6 @@ _GROWS: Final = 4
 _FADES: Final = 0.5
 #: Most versions have more bytes in the log: a key, a value, a timestamp, and their tags.
 _VERSION_BYTES: Final = 40
-#: What JSON writes around a column beside its name: quotes, a colon, ``null``, a comma.
-_COLUMN_BYTES: Final = 8
-#: What a schema in a record says of a column beside its name.
-_SCHEMA_COLUMN_BYTES: Final = 120
-#: What a record has beside its columns.
-_RECORD_BYTES: Final = 60
 _value_of: Final = attrgetter("value")
 
 
@@ -115,19 +108,6 @@ class RowWidths:
                         by_table[table_id] += row_width(known[-1], feed.emitter.options)
             self._widest = max(by_table.values(), default=0)
         return self._widest
-
-
-def row_width(table: TableDescriptor, options: FeedOptions) -> int:
-    """Return about how many bytes each row of a table has beside its values."""
-    fixed = _RECORD_BYTES + len(options.extra_headers)
-    if options.format is Format.AVRO:
-        return fixed + len(table.columns)
-    columns = sum(len(column.name) + _COLUMN_BYTES for column in table.columns)
-    if options.diff or options.envelope in (Envelope.DEBEZIUM, Envelope.ENRICHED):
-        columns *= 2
-    if options.connect_schema or options.enriched_schema:
-        columns += 2 * sum(len(column.name) + _SCHEMA_COLUMN_BYTES for column in table.columns)
-    return fixed + columns
 
 
 def log_size(records: Sequence[LogRecord]) -> int:

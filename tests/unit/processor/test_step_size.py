@@ -18,6 +18,7 @@ from tests.unit.kernel.log_histories import log_history
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.row_width import row_width
 from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
 from tidegate.kernel.kernel_mode import KernelMode
@@ -30,7 +31,7 @@ from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
-from tidegate.processor.step_size import RowLimits, RowWidths, StepPace, log_size, row_width
+from tidegate.processor.step_size import RowLimits, RowWidths, StepPace, log_size
 from tidegate.processor.written_records import rows_size
 
 _COLUMNS: Final = 300
