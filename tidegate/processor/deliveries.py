@@ -242,7 +242,7 @@ class Deliveries:
         self._fail_at_row(feed, error, result)
 
     def _fit(self, emitted: BatchEmission, sizes: Mapping[FeedId, int]) -> bool:
-        """Whether no entry can make too many bytes of rows for a feed: all entries together do not."""
+        """Whether each feed's rows are few enough bytes: then none of the entries can make too many."""
         most = self._state.row_limits.entry_bytes
         return all(
             sizes[each.feed.id] + _UNCOUNTED * (len(each.records) + len(each.unframed)) <= most

@@ -100,21 +100,17 @@ class LogStep:
             closed = max(closed, entry.closed)
         table.clock.hear(range_id, record.timestamp, closed.wall_ms, rose=closed > before)
 
-    def settle(self, result: StepResult, row_bytes: int | None = None) -> None:
+    def settle(self, result: StepResult, row_bytes: int) -> None:
         """Answer claims, and apply entries of backlogs, ``_DRAIN_MAX`` at most.
 
-        If the step may have only so many ``row_bytes``, entries are applied in portions until it has them.
-        There is one portion at least, so that backlogs go on while the log fills each step.
+        Entries are applied in portions until the step has ``row_bytes`` of rows. There is one portion at
+        least, so that backlogs go on while the log fills each step.
         """
         self.look_at_feeds()
         room = _DRAIN_MAX
         while True:
-            if row_bytes is None:
-                taken = self._entries.drain(room).entries
-            elif room == _DRAIN_MAX or result.row_bytes < row_bytes:
-                taken = self._drain_portion(room, result)
-            else:
-                taken = 0
+            has_room = room == _DRAIN_MAX or result.row_bytes < row_bytes
+            taken = self._drain_portion(room, result) if has_room else 0
             self._fail_feeds(result)
             room -= taken
             if not self._parking.settle() and not (taken and room):

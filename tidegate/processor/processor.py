@@ -39,13 +39,15 @@ from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.push_policy import Pusher
 from tidegate.processor.state.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
-from tidegate.processor.step_size import log_size
+from tidegate.processor.step_size import sizes_before
 from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
 from tidegate.ranges.handoff import Exchange, HandOff, receiver_of
 from tidegate.spans import Span
 
 #: The log clock is told of each range that begins or ends, however old the times of these records are.
 _ALWAYS_HEARD: Final = (RangeEnd, Snapshot)
+#: More bytes of rows than any step has.
+_NO_LIMIT: Final = 2**63 - 1
 
 
 class PartitionProcessor:
@@ -134,10 +136,7 @@ class PartitionProcessor:
         Raises ``StateError`` while the processor is held. Raises ``StepBroke`` for an exception that nobody
         foresaw: the processor is of no use any more then.
         """
-        result, due = self._begin(records)
-        with _breaking(Input.LOG, due):
-            self._take(due, result)
-            return self._conclude(records, end, result)
+        return self._step_up_to(_NO_LIMIT, records, end)
 
     def step_some(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
         """Apply as many of the records as make about ``RowLimits.step_bytes`` of rows: one at least.
@@ -145,29 +144,29 @@ class PartitionProcessor:
         ``taken`` of the result says how many. The others are to be given to the next step, with the same
         ``end``. Backlogs are applied as far as there is room for their rows. Raises as ``step`` does.
         """
-        result, due = self._begin(records)
-        pace, limit, taken = self._state.pace, self._state.row_limits.step_bytes, 0
-        while taken < len(due) and result.row_bytes < limit:
-            rest = due[taken:]
-            portion, before = rest[: pace.portion(rest)], result.row_bytes
-            with _breaking(Input.LOG, portion):
-                self._take(portion, result)
-                self._step.emit(result)
-            pace.note(log_size(portion), result.row_bytes - before)
-            taken += len(portion)
-        if taken < len(due):
-            records, end = records[: records.index(due[taken])], None
-        with _breaking(Input.LOG, due[:taken]):
-            return self._conclude(records, end, result, limit)
+        return self._step_up_to(self._state.row_limits.step_bytes, records, end)
 
-    def _begin(self, records: Sequence[LogRecord]) -> tuple[StepResult, list[LogRecord]]:
-        """Return a new result, and those of the records that are to be applied."""
+    def _step_up_to(self, row_bytes: int, records: Sequence[LogRecord], end: int | None) -> StepResult:
+        """Apply portions of the records until the step has so many bytes of rows."""
         if self.held:
             raise StateError(
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
         self._step.look_at_feeds()
-        return StepResult(None), [record for record in records if self._state.counts(record)]
+        due = [record for record in records if self._state.counts(record)]
+        result, pace, sizes, taken = StepResult(None), self._state.pace, sizes_before(due), 0
+        while taken < len(due) and result.row_bytes < row_bytes:
+            end_of_portion, before = pace.portion_end(sizes, taken), result.row_bytes
+            portion = due[taken:end_of_portion]
+            with _breaking(Input.LOG, portion):
+                self._take(portion, result)
+                self._step.emit(result)
+            pace.note(sizes[end_of_portion] - sizes[taken], result.row_bytes - before)
+            taken = end_of_portion
+        if taken < len(due):
+            records, end = records[: records.index(due[taken])], None
+        with _breaking(Input.LOG, due[:taken]):
+            return self._conclude(records, end, result, row_bytes)
 
     def _take(self, due: Sequence[LogRecord], result: StepResult) -> None:
         if self._plain is None:
@@ -197,7 +196,7 @@ class PartitionProcessor:
         records: Sequence[LogRecord],
         end: int | None,
         result: StepResult,
-        row_bytes: int | None = None,
+        row_bytes: int,
     ) -> StepResult:
         """Move the position on, apply backlogs, and collect the rows and the requests of the step.
 

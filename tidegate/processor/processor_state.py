@@ -58,7 +58,7 @@ class ProcessorState:
         #: Writes rows in native code; ``None`` where Python does.
         self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)
         self.row_limits = config.rows
-        #: Of the log, and of backlogs, whose entries make no rows when the log has them.
+        #: One pace for the log and one for backlogs: an entry that is put off makes its rows only later.
         widths = RowWidths(self.rows, self.feeds)
         self.pace, self.backlog_pace = StepPace(widths, config.rows), StepPace(widths, config.rows)
         self._pieces = RowPieces(config.bounds.piece_bytes)

@@ -7,6 +7,7 @@ names of 20 bytes. An entry that sets two of them has 60 bytes. Its row in JSON 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,13 +66,12 @@ class StepPace:
         longest = max(1.0, self._ratio, self._widths.widest / _VERSION_BYTES)
         return max(1, min(self._most, int(self._step_bytes / longest)))
 
-    def portion(self, records: Sequence[LogRecord]) -> int:
-        """Return how many of the first records are the next portion: one at least, if there is any."""
-        most = self.log_bytes
-        sizes = [len(value) if value else 0 for value in map(_value_of, records)]
-        if sum(sizes) <= most:
-            return len(records)
-        return max(1, sum(size <= most for size in accumulate(sizes)))
+    def portion_end(self, sizes: Sequence[int], first: int) -> int:
+        """Return where the portion ends that begins with record ``first``: it has that record at least.
+
+        ``sizes`` are what ``sizes_before`` gives.
+        """
+        return max(first + 1, bisect_right(sizes, sizes[first] + self.log_bytes, first) - 1)
 
     def note(self, log_bytes: int, row_bytes: int) -> None:
         """Take in that so many bytes of the log have made so many bytes of rows."""
@@ -101,15 +101,18 @@ class RowWidths:
         if versions != self._versions or active is not self._active:
             self._versions, self._active = versions, active
             by_table: defaultdict[int, int] = defaultdict(int)
-            for feed in active:
-                for table_id in () if feed.emitter is None else feed.emitter.destinations:
-                    known = self._rows.catalog.versions(table_id)
-                    if known and feed.emitter is not None:
-                        by_table[table_id] += row_width(known[-1], feed.emitter.options)
+            for emitter in (feed.emitter for feed in active if feed.emitter is not None):
+                for table_id in emitter.destinations:
+                    if known := self._rows.catalog.versions(table_id):
+                        by_table[table_id] += row_width(known[-1], emitter.options)
             self._widest = max(by_table.values(), default=0)
         return self._widest
 
 
-def log_size(records: Sequence[LogRecord]) -> int:
-    """Return how many bytes the values of records have."""
-    return sum(map(len, filter(None, map(_value_of, records))))
+def sizes_before(records: Sequence[LogRecord]) -> list[int]:
+    """Return how many bytes the values of the records before each one have, and then those of all.
+
+    Example: values of 3, 0 and 4 bytes give 0, 3, 3 and 7.
+    """
+    values = map(_value_of, records)
+    return [*accumulate((len(value) if value else 0 for value in values), initial=0)]

@@ -31,7 +31,7 @@ from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
-from tidegate.processor.step_size import RowLimits, RowWidths, StepPace, log_size
+from tidegate.processor.step_size import RowLimits, RowWidths, StepPace, sizes_before
 from tidegate.processor.written_records import rows_size
 
 _COLUMNS: Final = 300
@@ -347,8 +347,12 @@ def _narrow(limits: RowLimits, mode: KernelMode, options: FeedOptions) -> Driven
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=20))
 def test_a_portion_is_as_long_as_it_may_be(sizes: list[int]) -> None:
     records = [Record(at, None, b"x" * size if size else None, 0) for at, size in enumerate(sizes)]
-    pace = StepPace(_widths(), RowLimits())
-    count = pace.portion(records)
-    assert count >= 1
-    assert count == 1 or log_size(records[:count]) <= pace.log_bytes
-    assert count == len(records) or log_size(records[: count + 1]) > pace.log_bytes
+    pace, before = StepPace(_widths(), RowLimits()), sizes_before(records)
+    assert before == [sum(sizes[:at]) for at in range(len(sizes) + 1)]
+    first = 0
+    while first < len(records):
+        end = pace.portion_end(before, first)
+        assert end > first
+        assert end == first + 1 or sum(sizes[first:end]) <= pace.log_bytes
+        assert end == len(records) or sum(sizes[first : end + 1]) > pace.log_bytes
+        first = end

@@ -13,7 +13,6 @@ Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_csv.go``, ``pkg/util/encodin
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,6 +27,7 @@ from tidegate.changefeed.text import datum_text
 from tidegate.changefeed.text.export_arrays import array_text
 from tidegate.changefeed.text.json_text import decimal_text, json_value
 from tidegate.changefeed.text.search_text import tsquery_text, tsvector_text
+from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.errors import MalformedRecord, RowError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, TableDescriptor
@@ -48,7 +48,6 @@ _SPACES: Final = frozenset(
 )
 #: A line of this text ends PostgreSQL's COPY.
 _TERMINATOR: Final = "\\."
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 #: Whole numbers below it are printed with a decimal point.
 _SMALL_FLOAT: Final = 1_000_000
 
@@ -87,7 +86,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub("\ufffd", text).encode()
+        return LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
 def _text_of(table: TableDescriptor, column: Column) -> _Text:

@@ -6,7 +6,6 @@ A statement is a class of its own. To add one: its rule in `grammar.py`, its cla
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tidegate.changefeed.statement.caret import with_caret
 from tidegate.changefeed.statement.grammar import GRAMMAR, TERMINAL_TEXTS
 from tidegate.changefeed.statement.option_clauses import OptionClause
 from tidegate.changefeed.statement.statement_mask import found_words
+from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.errors import StatementError
 
 SUPPORTED_STATEMENT: Final = (
@@ -44,7 +44,6 @@ _REFUSED: Final = {
 _MOST_CHARACTERS: Final = FEED_RECORD_BYTES // 2
 #: The most commas between tables, options and brokers. A definition can have at most 1,583 tables.
 _MOST_COMMAS: Final = 10_000
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
@@ -100,7 +99,7 @@ def _require_bounds(text: str) -> None:
 
 def _require_text(text: str) -> None:
     """Refuse half of a surrogate pair, which a stored definition cannot hold as UTF-8."""
-    half = _SURROGATE.search(text)
+    half = LONE_SURROGATE.search(text)
     if half is not None:
         raise StatementError(
             f"the statement has half of a surrogate pair, {half[0]!a}, which is no character: write the "

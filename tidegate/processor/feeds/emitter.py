@@ -60,8 +60,8 @@ class Emission:
         self.size += size
         if self.size - self._before > self.entry_bytes:
             raise RowError(
-                f"one entry of the log makes more than {self.entry_bytes} bytes of rows for the feed: they "
-                "are long beside the entry. Shorter names of columns help, and fewer rows in one command"
+                f"one entry of the log makes more than {self.entry_bytes} bytes of rows for the feed, which "
+                "is far more than the entry has. Shorter names of columns help, and fewer rows in one command"
             )
 
 

@@ -8,7 +8,7 @@ batch goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError
 from tidegate.hlc import ClosedTimestamp
@@ -53,8 +53,6 @@ from tidegate.spans import Span
 #: The kinds of entries that say something of the range in whose log they stand.
 OwnEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd
 RangeEntry: TypeAlias = OwnEntry | ScanChunk
-
-_NO_LIMIT: Final = 2**63 - 1
 
 
 class Drained(NamedTuple):
@@ -280,7 +278,7 @@ class RangeEntries:
 
     # ---- backlogs that are applied ----
 
-    def drain(self, limit: int, log_bytes: int = _NO_LIMIT) -> Drained:
+    def drain(self, limit: int, log_bytes: int) -> Drained:
         """Apply up to ``limit`` entries of backlogs, with ``log_bytes`` of values or a little more.
 
         One is applied at least, if there is any.

@@ -53,9 +53,10 @@ class BoundedHttp(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request. If it is whole, nothing is waited for."""
-        if self._counted.unread and not self._is_answering():  # the client has read, and asks again
+        if not self._is_answering():  # the client has read, and asks again
+            if self._counted.unread >= _MIB:
+                self._stop_watching()  # that time was for reading
             self._counted.unread = 0
-            self._stop_watching()
         super().data_received(data)
         self._watch()
 

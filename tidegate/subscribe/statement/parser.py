@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
+from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.subscribe.statement.expression import ColumnReference
 from tidegate.subscribe.statement.expression_tree import name_of, read_expression, unquoted
 from tidegate.subscribe.statement.faults import StatementFault
@@ -25,7 +25,6 @@ from tidegate.subscribe.statement.syntax_errors import found, syntax_error
 #: A statement takes 20 us a word to parse.
 MOST_CHARACTERS: Final = 64 * 1024
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "on", "yes", "1"), True),
     **dict.fromkeys(("false", "f", "off", "no", "0"), False),
@@ -43,7 +42,7 @@ def parse_subscribe(text: str) -> SubscribeStatement:
         raise StatementFault.TOO_LARGE.error(
             f"the statement has {len(text)} characters, and {MOST_CHARACTERS} are possible"
         )
-    half = _SURROGATE.search(text)
+    half = LONE_SURROGATE.search(text)
     if half is not None:
         raise StatementFault.SYNTAX.error(
             f"the statement has half of a surrogate pair, {half[0]!a}, which is no character", half.start()

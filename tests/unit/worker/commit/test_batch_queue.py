@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +29,16 @@ class Valve:
 def fetched(start: int, count: int) -> FetchedBatch:
     records = [Record(offset, None, None, 0) for offset in range(start, start + count)]
     return FetchedBatch("log", 0, start, start + count, start + count, records)
+
+
+def waiting(sizes: Sequence[int], limit: int) -> BatchQueue:
+    """A queue with batches of these sizes, one behind the other from offset 0 on."""
+    queue = BatchQueue(Valve(), batch_records=limit, queued_batches=100)
+    end = 0
+    for size in sizes:
+        queue.put(fetched(end, size))
+        end += size
+    return queue
 
 
 def test_a_cut_stays_in_its_place() -> None:
@@ -70,11 +82,7 @@ def test_the_valve_is_shut_when_full_and_opened_at_half() -> None:
 
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=20), st.integers(1, 10))
 def test_batches_are_joined_up_to_the_limit_and_nothing_is_lost(sizes: list[int], limit: int) -> None:
-    queue = BatchQueue(Valve(), batch_records=limit, queued_batches=100)
-    end = 0
-    for size in sizes:
-        queue.put(fetched(end, size))
-        end += size
+    queue, end = waiting(sizes, limit), sum(sizes)
     offsets: list[int] = []
     while queue:
         batch = queue.take()
@@ -87,11 +95,7 @@ def test_batches_are_joined_up_to_the_limit_and_nothing_is_lost(sizes: list[int]
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=12), st.lists(st.integers(1, 3), min_size=84))
 def test_what_is_put_back_comes_next_and_nothing_is_lost(sizes: list[int], taken: list[int]) -> None:
-    queue = BatchQueue(Valve(), batch_records=5, queued_batches=100)
-    end = 0
-    for size in sizes:
-        queue.put(fetched(end, size))
-        end += size
+    queue, end = waiting(sizes, limit=5), sum(sizes)
     offsets: list[int] = []
     while queue:
         batch = queue.take()

@@ -7,7 +7,6 @@ more time to find the branch than to write the value.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from fastavro.schema import SchemaParseException
 
 from tidegate.changefeed.encoding.key_fault import not_utf8
 from tidegate.changefeed.encoding.row_templates import Stamp
+from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.valueside.varints import encode_zigzag
@@ -31,7 +31,6 @@ NULL: Final[Branch] = ("null", None)
 #: What is written before a datum of a union with null: its branch.
 NULL_BYTES: Final = b"\x00"
 FIRST_BYTES: Final = b"\x02"
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def body_writer(text: str, table_name: str) -> WriteBody:
@@ -88,7 +87,7 @@ def _writer(text: str, table_name: str) -> WriteBody:
 def _with_valid_text(datum: Any) -> Any:
     match datum:
         case str():
-            return _LONE_SURROGATE.sub("\ufffd", datum)
+            return LONE_SURROGATE.sub("\ufffd", datum)
         case dict():
             return {name: _with_valid_text(value) for name, value in datum.items()}
         case list():
