@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
@@ -39,7 +40,7 @@ def prefix(broker: KafkaBroker) -> str:
     first, second = log.open_range(1, _TABLE.span, close=1), log.open_range(2, _OTHER.span, close=1)
     first.apply(_TABLE.put(2, 1, "odd"), close=3)
     second.apply(_OTHER.put(2, 1, "well"), close=3)
-    name = "records-that-break-"
+    name = f"records-that-break-{uuid.uuid4().hex[:8]}-"
     create_topic(broker.bootstrap, f"{name}raftlog", 1)
     records = log.partitions[0]
     write(

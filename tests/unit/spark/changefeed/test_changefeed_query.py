@@ -48,8 +48,8 @@ def _refused(options: QueryOptions, **changed: str) -> str:
         *("--app-id", names["app_id"], "--topic-prefix", names["topic_prefix"]),
     )
     assert (result.exit_code, result.stdout) == (1, "")
-    (sentence,) = result.stderr.splitlines()
-    return sentence
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr
 
 
 def test_a_log_that_is_not_there_is_named(options: QueryOptions) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,12 +79,17 @@ def test_a_sink_that_does_not_answer_is_told_of_while_it_is_waited_for(
     monkeypatch.setattr(tidegate.spark.changefeed.row_producer, "_TELL_AGAIN_S", 0.0)
     producer = RowProducer({"bootstrap.servers": "127.0.0.1:1"})
     producer.send(_FEED, map(_row, range(3)))
-    waiting = threading.Thread(target=producer.acknowledge, daemon=True)  # it would wait for ever
-    waiting.start()
-    deadline = time.monotonic() + _WAIT_S
-    while not caplog.messages and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert waiting.is_alive()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(producer.acknowledge)  # for ever, until its rows are thrown away
+        try:
+            deadline = time.monotonic() + _WAIT_S
+            while not caplog.messages and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert not waiting.done()
+        finally:
+            producer.abandon()
+    with pytest.raises(BrokerUnavailable, match="a row for rows partition 0 was not delivered"):
+        waiting.result()
     told = re.match(
         r"Up to (\d+) rows wait for 127\.0\.0\.1:1 to acknowledge them.*: .*Connect", caplog.messages[0]
     )
