@@ -82,7 +82,7 @@ class FeedGate:
     def retention_margin(self) -> int:
         """In the partition with the fewest: how many records lie between the place from which a resume would
         read and the records that are deleted."""
-        lows = self._reader.lows()
+        lows = self._reader.lows
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
 
     def figures(self, output: str) -> SubscriptionFigures:

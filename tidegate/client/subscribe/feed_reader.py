@@ -13,7 +13,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ _QUEUED_KIB: Final = 16 * 1024
 _FULL_WAIT_MS: Final = 20
 _TOPICS_EVERY_S: Final = 2.0
 _AGAIN_S: Final = 0.5
+_LOWS_EVERY_S: Final = 1.0
 _GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -69,7 +69,8 @@ class FeedReader:
         #: Where reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
         self._paused: frozenset[FeedPartition] = frozenset()
-        self._lows: dict[FeedPartition, int] = {}
+        self._lows: Mapping[FeedPartition, int] = {}
+        self._lows_at = 0.0
         self._topics = _TopicCheck(connection, topic_ids)
         self._consumer = connection.open(
             Consumer,
@@ -96,10 +97,22 @@ class FeedReader:
         Raises ``HistoryLost``, ``ObjectDropped``, and ``InputError`` where Kafka refuses.
         """
         messages = self._consumer.consume(1, timeout=timeout_s)
+        self._note_lows()
         with collector_paused():
             if messages:
                 messages += self._consumer.consume(_POLLED_RECORDS, timeout=0)
             return self._read(messages)
+
+    def _note_lows(self) -> None:
+        if time.monotonic() < self._lows_at:
+            return
+        self._lows_at = time.monotonic() + _LOWS_EVERY_S
+        lows: dict[FeedPartition, int] = {}
+        for place in self.positions:
+            asked = confluent_kafka.TopicPartition(*place)
+            low, _ = self._consumer.get_watermark_offsets(asked, cached=True)
+            lows[place] = max(low, 0)
+        self._lows = lows
 
     def _read(self, messages: Sequence[Message]) -> list[PartitionRecords]:
         self._topics.check()
@@ -136,14 +149,14 @@ class FeedReader:
             self._paused -= fewer
             self._consumer.resume([confluent_kafka.TopicPartition(*place) for place in fewer])
 
-    def lows(self) -> dict[FeedPartition, int]:
-        """Return the first offset of each partition, as the brokers told it last. Any thread may ask."""
-        with suppress(RuntimeError):  # it is closed: what was told last stays
-            for place in self.positions:
-                asked = confluent_kafka.TopicPartition(*place)
-                low, _ = self._consumer.get_watermark_offsets(asked, cached=True)
-                self._lows[place] = max(low, 0)
-        return dict(self._lows)
+    @property
+    def lows(self) -> Mapping[FeedPartition, int]:
+        """The first offset of each partition that has told one, at most a second old. Any thread may ask.
+
+        The reading thread notes them. The client lets one thread at a time use a consumer: another one that
+        asked it would wait for as long as the first one reads.
+        """
+        return self._lows
 
     def close(self) -> None:
         """Close the client."""
