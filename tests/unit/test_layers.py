@@ -38,7 +38,7 @@ CORE: Final = frozenset(
         "verify",
     )
 )
-LIBRARY: Final = CORE | {f"tidegate.{name}" for name in ("access", "kernel", "registry", "client")}
+LIBRARY: Final = CORE | {f"tidegate.{name}" for name in ("access", "kernel", "replay", "registry", "client")}
 
 
 class Layer(NamedTuple):
@@ -71,6 +71,7 @@ LAYERS: Final = {
     "tidegate.verify": layer("changefeed"),
     # wasmtime is in extras: without it the kernel is off.
     "tidegate.kernel": layer("changefeed processor raftlog ranges rows", "wasmtime"),
+    "tidegate.replay": layer("changefeed kernel processor raftlog", "fastavro"),
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     # In extras: rocksdict, which only tidegate/client/subscribe/state imports, and nothing else imports that;

@@ -1,4 +1,4 @@
-"""``tidegate debug``: reads the log, and records that were kept aside, without a worker."""
+"""``tidegate debug``: reads the log, takes a step again, and shows records that were kept aside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from tidegate.cli.check_log import check_log
 from tidegate.cli.debug_lines import FORMATS
+from tidegate.cli.debug_step import step
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
 from tidegate.cli.refused import refused
@@ -33,6 +34,7 @@ def debug() -> None:
 
 debug.add_command(check_log)
 debug.add_command(refused)
+debug.add_command(step)
 
 
 class _Begin(click.ParamType):

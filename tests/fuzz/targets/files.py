@@ -1,4 +1,4 @@
-"""Files that are parsed: of Spark queries and the warehouse loader, of records kept aside, the operator's."""
+"""Files that are parsed: a query's, the loader's, the operator's, those of steps and of kept records."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from tidegate.errors import InputError, SettingsError, StateError
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import StateTable
 from tidegate.processor.refused import RefusedRecord, RefusedRow, Source
+from tidegate.replay.step_file import decode_step, encode_step
+from tidegate.replay.written_step import StepRecord, WrittenStep
 from tidegate.spark.changefeed.checkpoint import _read_identity
 from tidegate.spark.changefeed.ledger import _account
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told, read_round
@@ -171,6 +173,22 @@ def _take_entries(data: bytes) -> None:
     read_destinations(path)
 
 
+# ---- of `tidegate debug step` ----
+
+_STEPS: Final = (
+    encode_step(WrittenStep(0, 1, 0, {}, ())),
+    encode_step(
+        WrittenStep(
+            3,
+            8,
+            7,
+            {(StateTable.RANGES, bytes(8)): b"\2row", (StateTable.FEEDS, b"feed"): b"\2feed"},
+            (StepRecord(6, None, b"", 1_700_000_000_000), StepRecord(7, bytes(8), None, -1)),
+        )
+    ),
+)
+
+
 # ---- a worker's ----
 
 _ROW: Final = RefusedRow("feed", "1.0000000002", b"before", b"descriptor")
@@ -232,5 +250,6 @@ TARGETS: Final = (
         _take_worker_file,
         (InputError,),
     ),
+    Target("step-files", lambda chance: damaged(chance, chance.choice(_STEPS)), decode_step, (InputError,)),
     Target("destinations", _draw_entries, _take_entries, (SettingsError,)),
 )
