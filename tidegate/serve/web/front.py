@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 
+from tidegate.access.bounded_listener import BoundedListener
 from tidegate.changefeed.definition.sql_identifier import quoted_identifier
 from tidegate.serve.addresses import ListenAddress
 from tidegate.serve.encoded_batches import EncodedBatches
@@ -78,6 +79,7 @@ class WebFront:
         self._answers = SubscriptionAnswers(subscriptions, encoded or EncodedBatches(), ping_s)
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
+        self._listener: BoundedListener | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -112,9 +114,16 @@ class WebFront:
             timeout_graceful_shutdown=_GRACE_S,
         )
         config.load()
-        config.ssl = self._tls
-        self._server = _Server(config)
-        self._task = asyncio.ensure_future(self._server.serve(sockets=[self._socket]))
+        self._server = server = _Server(config)
+        self._listener = BoundedListener(
+            lambda: config.http_protocol_class(config=config, server_state=server.server_state, app_state={}),
+            lambda: len(server.server_state.connections),
+            2 * self._limits.web_connections,
+            tls=self._tls,
+            handshake_s=self._limits.startup_s,
+        )
+        self._listener.listen([self._socket])
+        self._task = asyncio.ensure_future(server.serve(sockets=[]))
         while not (self._server.started or self._task.done()):  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.001)
 
@@ -123,6 +132,8 @@ class WebFront:
         self._answers.close()
         if self._feeds is not None:
             self._feeds.close()
+        if self._listener is not None:
+            await self._listener.close()
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await asyncio.wait({self._task})

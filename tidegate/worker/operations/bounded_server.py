@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
 
+from tidegate.access.bounded_listener import BoundedListener
 from tidegate.access.http_access import CONNECTION_S, MOST_CONNECTIONS
 
 _MOST_HEADERS = 64
@@ -19,7 +22,8 @@ class BoundedServer(web.Server):
     """A server that ends each connection after ``connection_s`` seconds, even within its headers.
 
     A handshake of TLS stands before the connection, and has as many seconds of its own. A connection beyond
-    ``most`` is closed after a tenth of a second.
+    ``most`` is closed after a tenth of a second. With those that are closed so, and those amid a handshake,
+    there are twice ``most``; further ones are closed unheard.
     """
 
     def __init__(
@@ -36,12 +40,13 @@ class BoundedServer(web.Server):
         self._connection_s = connection_s
         self._most = most
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> asyncio.Server:
-        """Begin to serve on an address. Raises ``OSError``."""
-        handshake_s = None if tls is None else self._connection_s
-        return await asyncio.get_running_loop().create_server(
-            self, host, port, ssl=tls, ssl_handshake_timeout=handshake_s
+    def listen(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None) -> BoundedListener:
+        """Begin to serve on sockets, which are the listener's then."""
+        listener = BoundedListener(
+            self, lambda: len(self.connections), 2 * self._most, tls=tls, handshake_s=self._connection_s
         )
+        listener.listen(sockets)
+        return listener
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         """Count a connection, behind its handshake where it has one, and set the time of its end."""

@@ -6,13 +6,13 @@ It serves /metrics for Prometheus, /health for probes, /status for people and co
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from aiohttp import web
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from tidegate.access.bounded_listener import BoundedListener, listening_sockets
 from tidegate.access.http_access import CONNECTION_S, HttpAccess, allowed_hosts, url_of
 from tidegate.access.server_tls import server_tls
 from tidegate.errors import TopologyError
@@ -52,7 +52,7 @@ class StatusServer:
             "/ranges": self._ranges,
         }
         self._runner: web.ServerRunner | None = None
-        self._listening: asyncio.Server | None = None
+        self._listening: BoundedListener | None = None
 
     async def start(self) -> str:
         """Begin to serve. Returns the URL.
@@ -71,18 +71,19 @@ class StatusServer:
         self._runner = web.ServerRunner(server)
         await self._runner.setup()
         try:
-            self._listening = await server.listen(host, port, tls)
+            sockets = listening_sockets(host, port)
         except OSError as error:
             raise TopologyError(
                 f"The status server cannot listen on {host}:{port} ({error.strerror}); set "
                 "TIDEGATE_METRICS_PORT to a free port, or to 0"
             ) from None
-        return url_of(host, self._listening.sockets[0].getsockname()[1], tls=tls is not None)
+        self._listening = server.listen(sockets, tls)
+        return url_of(host, sockets[0].getsockname()[1], tls=tls is not None)
 
     async def stop(self) -> None:
         """Serve no more."""
         if self._listening is not None:
-            self._listening.close()
+            await self._listening.close()
             self._listening = None
         if self._runner is not None:
             REGISTRY.unregister(self._collector)

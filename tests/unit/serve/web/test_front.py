@@ -158,6 +158,25 @@ def test_connections_and_requests_have_bounds() -> None:
     run(test)
 
 
+def test_handshakes_of_tls_have_a_time_and_are_counted(tmp_path: Path) -> None:
+    authority = Authority()
+    trusted = ssl.create_default_context(cadata=authority.cert.decode())
+
+    async def test() -> None:
+        limits = ServeLimits(web_connections=2, startup_s=2.0)
+        async with serving_web(limits=limits, tls=authority.server_context(tmp_path)) as served:
+            silent = [await asyncio.open_connection("127.0.0.1", served.front.address[1]) for _ in range(5)]
+            ended = [asyncio.ensure_future(reader.read()) for reader, _ in silent]
+            done, begun = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+            assert (len(done), len(begun)) == (1, 4), "one more than twice the bound"
+            assert await asyncio.gather(*ended) == [b""] * 5
+            for _, writer in silent:
+                writer.close()
+            assert (await served.get("/health", trusted)).status == 200
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     "head",
     [

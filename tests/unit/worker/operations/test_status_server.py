@@ -235,6 +235,25 @@ def test_a_handshake_of_tls_that_never_ends_is_ended(tmp_path: Path) -> None:
     serve(ask, report(0), connection_s=0.2, **files)
 
 
+def test_handshakes_of_tls_are_counted(tmp_path: Path) -> None:
+    trusted, files = https(tmp_path)
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert session._base_url is not None
+        port = session._base_url.port
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_CONNECTIONS + 1)]
+        ended = [asyncio.ensure_future(reader.read()) for reader, _ in held]
+        done, amid = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        assert (len(done), len(amid)) == (1, 2 * MOST_CONNECTIONS)
+        for _, writer in held:
+            writer.close()
+        await asyncio.gather(*ended)
+        answer = await session.get("/health", ssl=trusted)
+        assert answer.status == 200
+
+    serve(ask, report(0), **files)
+
+
 def test_connections_beyond_the_bound_are_closed_and_the_rest_is_served() -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
         assert session._base_url is not None

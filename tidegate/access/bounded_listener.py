@@ -1,0 +1,116 @@
+"""Accepts connections for an asyncio server: a bounded number, those amid a handshake of TLS included."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+_BACKLOG: Final = 100
+#: How long to rest when the process has no room for another connection, in seconds.
+_REST_S: Final = 1.0
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_log: Final = logging.getLogger(__name__)
+
+
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return sockets bound to all addresses of ``host``. Raises ``OSError``."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address) for family, *_, address in found):
+            sockets.append(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets
+
+
+class BoundedListener:
+    """Gives connections of listening sockets to ``protocol``, and holds ``most`` of them at a time.
+
+    ``open_now`` says how many the server holds; those amid a handshake of TLS, of which the server has not
+    heard, count too. A connection beyond ``most`` is closed unheard. A handshake has ``handshake_s`` seconds.
+    asyncio's own servers count no handshakes: clients that begin many of them could take all of a process's
+    files.
+    """
+
+    def __init__(
+        self,
+        protocol: Callable[[], asyncio.Protocol],
+        open_now: Callable[[], int],
+        most: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        handshake_s: float,
+    ) -> None:
+        self._protocol = protocol
+        self._open_now = open_now
+        self._most = most
+        self._tls = tls
+        self._handshake_s = handshake_s
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._greeted: set[asyncio.Task[None]] = set()
+
+    @property
+    def greeted(self) -> int:
+        """How many connections are amid their handshake."""
+        return len(self._greeted)
+
+    def listen(self, sockets: Iterable[socket.socket]) -> None:
+        """Accept connections from now on. The sockets are bound, and they are the listener's."""
+        self._sockets = list(sockets)
+        for each in self._sockets:
+            each.listen(_BACKLOG)
+            each.setblocking(False)
+        self._accepting = [asyncio.ensure_future(self._accept(each)) for each in self._sockets]
+
+    async def close(self) -> None:
+        """Accept no more, and end the handshakes that are under way. Connections that are open stay so."""
+        tasks = [*self._accepting, *self._greeted]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in self._sockets:
+            each.close()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    _log.warning("no connection can be accepted for a second: %s", error.strerror)
+                    await asyncio.sleep(_REST_S)
+                continue  # a client has gone before it was accepted
+            if self._open_now() + len(self._greeted) >= self._most:
+                connection.close()
+                continue
+            task = asyncio.ensure_future(self._greet(connection))
+            self._greeted.add(task)
+            task.add_done_callback(partial(self._greeted_one, connection))
+
+    async def _greet(self, connection: socket.socket) -> None:
+        """Give a connection to the server, behind its handshake."""
+        handshake_s = None if self._tls is None else self._handshake_s
+        with suppress(OSError):  # the client's fault
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._protocol, connection, ssl=self._tls, ssl_handshake_timeout=handshake_s
+            )
+            return
+        connection.close()
+
+    def _greeted_one(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        self._greeted.discard(task)
+        if task.cancelled():
+            connection.close()
