@@ -31,3 +31,12 @@ def wait_until_read(scenario: Scenario, worker: WorkerProcess) -> None:
     """Return once everything that stands in the log now was stepped."""
     ends = log_ends(scenario)
     worker.wait_until(lambda: next_offsets(worker) == ends, f"the log to be read to {ends}")
+
+
+def read_through(scenario: Scenario) -> None:
+    """One worker reads half of the log and stops."""
+    worker = scenario.start_worker(instance_id="w0")
+    scenario.create_feed(worker)
+    scenario.append(max(map(len, scenario.log.partitions)) // 2)
+    wait_until_read(scenario, worker)
+    assert worker.stop() == 0, worker.text

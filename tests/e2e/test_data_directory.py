@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.e2e.log_ends import wait_until_read
+from tests.e2e.log_ends import read_through
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 
@@ -15,15 +15,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 def wait_until_restored(worker: WorkerProcess) -> None:
     worker.wait_until(lambda: worker.text.count("partition restored") == PARTITIONS, "all partitions")
-
-
-def read_through(scenario: Scenario) -> None:
-    """One worker reads half of the log and stops."""
-    worker = scenario.start_worker(instance_id="w0")
-    scenario.create_feed(worker)
-    scenario.append(max(map(len, scenario.log.partitions)) // 2)
-    wait_until_read(scenario, worker)
-    assert worker.stop() == 0, worker.text
 
 
 def test_a_restart_reads_nothing_from_the_changelogs(scenario: Scenario) -> None:

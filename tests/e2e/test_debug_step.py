@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.log_ends import read_through
 from tests.e2e.scenario import Scenario
-from tests.e2e.test_data_directory import read_through
 from tests.unit.cli.running import run
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

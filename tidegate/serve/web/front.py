@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -115,8 +116,9 @@ class WebFront:
         )
         config.load()
         self._server = server = _Server(config)
+        protocol: Any = config.http_protocol_class  # uvicorn says less of it than it is
         self._listener = BoundedListener(
-            lambda: config.http_protocol_class(config=config, server_state=server.server_state, app_state={}),
+            partial(protocol, config=config, server_state=server.server_state, app_state={}),
             lambda: len(server.server_state.connections),
             2 * self._limits.web_connections,
             tls=self._tls,
