@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.hostile.growing_inputs import growing_inputs
+from tests.hostile.growing_logs import growing_logs
 from tests.hostile.growing_rows import ENCODERS, GrowingRow, decoder, encoder, growing_rows
 from tidegate.errors import TidegateError
 
@@ -102,4 +103,9 @@ def test_a_row_is_written_in_linear_time(row: GrowingRow, feed: str) -> None:
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in growing_inputs()])
 def test_other_input_is_read_in_linear_time(make: Callable[[int], Work]) -> None:
+    _require_linear(make)
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in growing_logs()])
+def test_a_log_is_stepped_in_linear_time(make: Callable[[int], Work]) -> None:
     _require_linear(make)

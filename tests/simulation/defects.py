@@ -45,6 +45,7 @@ from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.feeds.waiting import Waiting
 from tidegate.processor.moving import parking
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import AbortTxn, Command, Offset, Op, Snapshot
@@ -494,6 +495,39 @@ def accepted_at_the_high_water() -> Iterator[None]:
 
 
 @contextmanager
+def position_behind_the_batch() -> Iterator[None]:
+    """A step that ends amid its batch says that it is at the batch's end."""
+    original = PartitionProcessor._conclude
+
+    def conclude(self: PartitionProcessor, records: Any, end: int | None, *more: Any) -> StepResult:
+        return original(self, records, _ends.get(self) if end is None else end, *more)
+
+    _ends: WeakKeyDictionary[PartitionProcessor, int | None] = WeakKeyDictionary()
+    step_some = PartitionProcessor.step_some
+
+    def noting(self: PartitionProcessor, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
+        _ends[self] = end
+        return step_some(self, records, end)
+
+    with (
+        _patched(PartitionProcessor, "_conclude", conclude),
+        _patched(PartitionProcessor, "step_some", noting),
+    ):
+        yield
+
+
+@contextmanager
+def rest_of_a_batch_lost() -> Iterator[None]:
+    """What a step has not taken of its batch is not put back."""
+
+    def put_back(_: CommitLoop, rest: Sequence[LogRecord], end: int) -> int:
+        return rest[0].offset if rest else end
+
+    with _patched(CommitLoop, "_put_back", put_back):
+        yield
+
+
+@contextmanager
 def taken_up_while_stopping() -> Iterator[None]:
     """A worker that stops takes up what a rebalance hands out meanwhile."""
     with _patched(Assignment, "close", Assignment.release):
@@ -502,6 +536,8 @@ def taken_up_while_stopping() -> Iterator[None]:
 
 DEFECTS: Final[dict[str, Defect]] = {
     "accepted-at-the-high-water": accepted_at_the_high_water,
+    "position-behind-the-batch": position_behind_the_batch,
+    "rest-of-a-batch-lost": rest_of_a_batch_lost,
     "changes-between-epochs-forgotten": changes_between_epochs_forgotten,
     "claims-only-where-needed": claims_only_where_needed,
     "mutations-unread": mutations_unread,

@@ -48,6 +48,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.status import QuarantinedRange
+from tidegate.processor.step_size import RowLimits
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, partition_of
 from tidegate.raftlog.entry import Command, Offset, RangeId, ScanChunk, Snapshot, Trigger
@@ -123,6 +124,8 @@ class MovingRanges:
         self.rng = Random(seed)
         self.troubles = troubles or Troubles()
         self.bounds = RecordBounds(self.troubles.record_bytes)
+        #: Of half of the seeds most steps end amid what they are given.
+        self.step_bytes = Random(f"{seed}:steps").choice((300, 1_500, 64 << 20, 64 << 20))
         count = self.troubles.partitions
         self.sim = DrivenSim(self._workload(), self._store(), seed=seed)
         self.logs: list[list[Record]] = [[] for _ in range(count)]
@@ -458,7 +461,12 @@ class Partition:
         self._number = number
         self._state: dict[tuple[StateTable, bytes], bytes] = {}
         self._parked: dict[RangeId, QuarantinedRange | None] = {}
-        self._config = replace(_CONFIG, detachable=run.troubles.stand_still > 0, bounds=run.bounds)
+        self._config = replace(
+            _CONFIG,
+            detachable=run.troubles.stand_still > 0,
+            bounds=run.bounds,
+            rows=RowLimits(run.step_bytes),
+        )
         self.processor = PartitionProcessor(number, run.troubles.partitions, self._config)
         self.window = self._window()
 
@@ -476,10 +484,15 @@ class Partition:
         for first in range(start, min(start + count, len(log)), 7):
             if self.processor.held or not self.window.has_room:
                 return
-            result = self.processor.step(log[first : min(first + 7, start + count)])
-            if self._run.troubles.unfit:
-                self._refuse_rows(result)
-            self._add(result)
+            if first > int(self.processor.next_offset or 0):
+                return  # what a step has left of the batch before comes first
+            rest = log[first : min(first + 7, start + count)]
+            while rest and self.window.has_room:
+                result = self.processor.step_some(rest, rest[-1].offset + 1)
+                rest = rest[result.taken :]
+                if self._run.troubles.unfit:
+                    self._refuse_rows(result)
+                self._add(result)
             self._go_on()
 
     def _refuse_rows(self, result: StepResult) -> None:
@@ -517,7 +530,7 @@ class Partition:
         if not self.processor.held:
             log = self._run.logs[self._number]
             start = int(self.processor.next_offset or 0)
-            self.window.add(self.processor.step(log[start : start + 5]))
+            self.window.add(self.processor.step_some(log[start : start + 5]))
         late = [(self._number, feed_id, records) for feed_id, records in self.window.die() if records]
         if self._run.troubles.stand_still:
             self._run.late += late
@@ -540,7 +553,7 @@ class Partition:
 
     def _go_on(self) -> None:
         while self.processor.ready and self.window.has_room:
-            self._add(self.processor.step(()))
+            self._add(self.processor.step_some(()))
 
     def _add(self, result: StepResult) -> None:
         for feed_id, rows in result.outputs.items():

@@ -187,6 +187,8 @@ class RunPlan:
     odd: OddPlan
     faults: tuple[Fault, ...]
     stops: tuple[PlannedStop, ...]
+    #: So few that many steps end amid their batches, or so many that none does.
+    step_bytes: int = 64 << 20
 
     def workload(self) -> Workload:
         """A new workload: the same one every time."""
@@ -220,6 +222,9 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         plan = replace(plan, sinks=draw_limits(draw_refusals(plan.sinks, seed, plan.seconds), seed))
     plan = _with_takeovers(_with_odd_log(plan, profile), profile)
     plan = _with_markers_aside(plan, profile)
+    steps = Random(f"{seed}:steps")
+    if steps.random() < 0.5:
+        plan = replace(plan, step_bytes=steps.choice((300, 1_500, 10_000)))
     return _with_scans(_with_drops(_with_limits(_with_schemas(plan, profile)), profile), profile)
 
 

@@ -6,7 +6,9 @@ such a change takes effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
@@ -55,6 +57,23 @@ class LogStep:
     def receivers(self) -> Sequence[PartitionFeed]:
         """Return the feeds that are given the versions of live ranges."""
         return self._deliveries.receivers()
+
+    @contextmanager
+    def chunks_in_parts(self, room: int) -> Iterator[None]:
+        """Take a part of a chunk of a scan meanwhile, if its rows have more bytes than there is ``room``."""
+        entries = self._entries
+        entries.has_more = False
+        most = min(room, self._state.row_limits.step_bytes)
+        entries.fitting = partial(self._state.widths.fitting, most)
+        try:
+            yield
+        finally:
+            entries.fitting = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether rows of the last chunk are left for the next step."""
+        return self._entries.has_more
 
     def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
         """Apply the next entry of the log, or refuse the record if it cannot be read or believed."""

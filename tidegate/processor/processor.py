@@ -142,7 +142,9 @@ class PartitionProcessor:
         """Apply as many of the records as make about ``RowLimits.step_bytes`` of rows: one at least.
 
         ``taken`` of the result says how many. The others are to be given to the next step, with the same
-        ``end``. Backlogs are applied as far as there is room for their rows. Raises as ``step`` does.
+        ``end``. Backlogs are applied as far as there is room for their rows. A chunk of a scan may be taken
+        in parts, by several steps: it is not counted in ``taken`` before the last of them. Raises as ``step``
+        does.
         """
         return self._step_up_to(self._state.row_limits.step_bytes, records, end)
 
@@ -158,11 +160,15 @@ class PartitionProcessor:
         while taken < len(due) and result.row_bytes < row_bytes:
             end_of_portion, before = pace.portion_end(sizes, taken), result.row_bytes
             portion = due[taken:end_of_portion]
-            with _breaking(Input.LOG, portion):
+            room = row_bytes - before if len(portion) == 1 else _NO_LIMIT
+            with _breaking(Input.LOG, portion), self._step.chunks_in_parts(room):
                 self._take(portion, result)
                 self._step.emit(result)
-            pace.note(sizes[end_of_portion] - sizes[taken], result.row_bytes - before)
-            taken = end_of_portion
+            pace.note(log_bytes := sizes[end_of_portion] - sizes[taken], result.row_bytes - before)
+            if self._state.kernel is not None:
+                self._state.kernel.credit.earn(log_bytes)
+            if not self._step.has_more:  # else the same record is taken again, for the rest of its rows
+                taken = end_of_portion
         if taken < len(due):
             records, end = records[: records.index(due[taken])], None
         with _breaking(Input.LOG, due[:taken]):

@@ -16,6 +16,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Journal
 from tidegate.processor.feeds.kernel_rows import KernelRows
+from tidegate.processor.feeds.row_widths import RowWidths
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, read_named, require_written
@@ -28,7 +29,7 @@ from tidegate.processor.state.state_codec import (
     TableSizes,
     position_row,
 )
-from tidegate.processor.step_size import RowWidths, StepPace
+from tidegate.processor.step_size import StepPace
 from tidegate.raftlog.entry import Offset
 
 
@@ -45,6 +46,7 @@ class ProcessorState:
         self.feeds = PartitionFeeds(partition)
         #: What ranges were before the steps that are not committed; ``None`` where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
+        self.widths = RowWidths(self.rows, self.feeds)
         self.ranges = PartitionRanges(
             partition,
             partitions,
@@ -54,13 +56,13 @@ class ProcessorState:
             config.catch_up,
             self.journal,
             config.bounds,
+            self.widths,
         )
         #: Writes rows in native code; ``None`` where Python does.
         self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)
         self.row_limits = config.rows
         #: One pace for the log and one for backlogs: an entry that is put off makes its rows only later.
-        widths = RowWidths(self.rows, self.feeds)
-        self.pace, self.backlog_pace = StepPace(widths, config.rows), StepPace(widths, config.rows)
+        self.pace, self.backlog_pace = (StepPace(self.widths, config.rows) for _ in range(2))
         self._pieces = RowPieces(config.bounds.piece_bytes)
         self._digests = RowDigests()
 

@@ -8,18 +8,14 @@ names of 20 bytes. An entry that sets two of them has 60 bytes. Its row in JSON 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
-from tidegate.changefeed.encoding.row_width import row_width
 from tidegate.processor.batch import LogRecord
-from tidegate.processor.feeds.feed_table import PartitionFeeds
-from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.feeds.row_widths import RowWidths
 
 #: The bytes of the log in a portion: the first one of a run, and any other one at most.
 _FIRST: Final = 64 << 10
@@ -28,8 +24,6 @@ _MOST: Final = 1 << 20
 _GROWS: Final = 4
 #: What one portion says counts half as much with each further portion.
 _FADES: Final = 0.5
-#: Most versions have more bytes in the log: a key, a value, a timestamp, and their tags.
-_VERSION_BYTES: Final = 40
 _value_of: Final = attrgetter("value")
 
 
@@ -63,7 +57,7 @@ class StepPace:
     @property
     def log_bytes(self) -> int:
         """How many bytes of the log the next portion may have, at least 1."""
-        longest = max(1.0, self._ratio, self._widths.widest / _VERSION_BYTES)
+        longest = max(1.0, self._ratio, self._widths.longest)
         return max(1, min(self._most, int(self._step_bytes / longest)))
 
     def portion_end(self, sizes: Sequence[int], first: int) -> int:
@@ -77,36 +71,6 @@ class StepPace:
         """Take in that so many bytes of the log have made so many bytes of rows."""
         self._ratio = max(row_bytes / max(1, log_bytes), _FADES * self._ratio)
         self._most = min(_MOST, _GROWS * self._most)
-
-
-class RowWidths:
-    """Reckons how wide rows are, by the names of columns. A wrong guess costs time, and nothing else."""
-
-    __slots__ = ("_active", "_feeds", "_rows", "_versions", "_widest")
-
-    def __init__(self, rows: PartitionRows, feeds: PartitionFeeds) -> None:
-        self._rows = rows
-        self._feeds = feeds
-        self._versions = -1
-        self._active: Sequence[PartitionFeed] = ()
-        self._widest = 0
-
-    @property
-    def widest(self) -> int:
-        """About how many bytes a version of the widest table makes for all feeds together, beside its values.
-
-        It is worked out anew when a descriptor is learnt, and when a feed begins or ends.
-        """
-        versions, active = self._rows.versions, self._feeds.active
-        if versions != self._versions or active is not self._active:
-            self._versions, self._active = versions, active
-            by_table: defaultdict[int, int] = defaultdict(int)
-            for emitter in (feed.emitter for feed in active if feed.emitter is not None):
-                for table_id in emitter.destinations:
-                    if known := self._rows.catalog.versions(table_id):
-                        by_table[table_id] += row_width(known[-1], emitter.options)
-            self._widest = max(by_table.values(), default=0)
-        return self._widest
 
 
 def sizes_before(records: Sequence[LogRecord]) -> list[int]:

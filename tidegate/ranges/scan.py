@@ -7,9 +7,9 @@ rows that it cannot have is refused as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import ZERO, Timestamp
@@ -23,6 +23,10 @@ _NOT_ASKED: Final = 0
 #: Each part is a request of its own, so there are few: keys that no scan has reached, keys that the last scan
 #: has reached, and keys that earlier ones have.
 _PARTS_MAX: Final = 3
+
+
+#: Says of how many rows, from the first one on, there is room for what is made of them.
+Fitting: TypeAlias = Callable[[Sequence[KeyValue]], int]
 
 
 class ScanPart(NamedTuple):
@@ -48,6 +52,7 @@ class RangeScan:
         "after",
         "asked_ms",
         "first_request_id",
+        "has_more",
         "lacking",
         "newest",
         "parts",
@@ -91,6 +96,8 @@ class RangeScan:
         #: Whether a chunk was refused since the last request or progress: chunks behind it leave out its
         #: keys.
         self.refused = False
+        #: Whether the last chunk has rows that were left for another time: it has to be given again.
+        self.has_more = False
 
     @property
     def done(self) -> bool:
@@ -125,12 +132,16 @@ class RangeScan:
         """Whether to ask now: nothing was asked, keys were left out, or nothing has come for too long."""
         return self.request_id == _NOT_ASKED or self.lacking or now_ms - self.asked_ms >= SCAN_REPEAT_MS
 
-    def take(self, chunk: ScanChunk, now_ms: int) -> list[KeyValue]:
+    def take(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
         """Take a chunk. Returns its rows that were missing, in the order of keys and then timestamps.
+
+        ``fitting`` says how many of the rows there is room for. The chunk counts up to there, all versions of
+        a key together and one key at least. It has to be given again for the others (``has_more``).
 
         Raises ``MalformedEntry`` for a chunk with rows that it cannot have. Nothing of it counts, and its
         keys are asked for again, as if no answer had come.
         """
+        self.has_more = False
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
@@ -145,10 +156,15 @@ class RangeScan:
             row for row in chunk.rows if covered.contains(row.key) and after < row.timestamp <= self.upto
         )
         rows = sorted(wanted, key=_place)
+        if fitting is not None and (end := _end_of_keys(rows, fitting(rows))) < len(rows):
+            covered, rows, self.has_more = Span(span.start, rows[end].key), rows[:end], True
         if covered.end < span.end:
             later = [ScanPart(Span(covered.end, span.end), after), *later]
         self.parts, self.asked_ms, self.refused = later, now_ms, False
         self.after = later[0].after if later else after
+        if self.has_more:
+            self.lacking = False
+            return rows
         answered = chunk.last and chunk.request_id == self.request_id
         self.lacking = not self.done and (answered or covered.end == span.end)
         return rows
@@ -165,6 +181,14 @@ class RangeScan:
             return False
         asked = (None if self.newest else self.after, self.upto, not self.newest)
         return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto, chunk.all_versions) == asked
+
+
+def _end_of_keys(rows: Sequence[KeyValue], most: int) -> int:
+    """Return how many rows, about ``most``, have all versions of their keys: one key at least."""
+    end = max(1, most)
+    while end < len(rows) and rows[end].key == rows[end - 1].key:
+        end += 1
+    return end
 
 
 def _place(row: KeyValue) -> tuple[bytes, Timestamp]:

@@ -56,6 +56,10 @@ class Catalog:
         """Return the known versions of a table, by their modification times."""
         return tuple(self._versions.get(table_id, ()))
 
+    def count(self, table_id: int) -> int:
+        """Return how many versions of a table are known."""
+        return len(self._versions.get(table_id, ()))
+
     def has_before(self, table_id: int, timestamp: Timestamp) -> bool:
         """Return whether a version of the table is known that was valid at ``timestamp`` or before."""
         modified = self._modified.get(table_id)

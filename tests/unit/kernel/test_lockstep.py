@@ -24,6 +24,8 @@ from tidegate.kernel.followed_records import FOLLOWED
 from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.traps import TRAPS, Traps
+from tidegate.processor.feeds import plan_credit
+from tidegate.processor.feeds.plan_credit import PlanCredit
 from tidegate.processor.plain_records import PlainRecords
 
 pytest.importorskip("wasmtime")
@@ -79,6 +81,30 @@ def test_random_histories_give_the_same_steps_where_the_log_is_not_followed(
     print(f"seed {seed}")
     monkeypatch.setattr(PlainRecords, "_can_follow", lambda _: False)
     Lockstep().run(history(seed))
+
+
+@pytest.mark.parametrize("free", [0, 3])
+def test_random_histories_give_the_same_steps_where_plans_have_to_be_earned(
+    free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes rows until they have, in the midst of a batch too."""
+    monkeypatch.setattr(plan_credit, "_FREE", free)
+    monkeypatch.setattr(PlanCredit, "grant", lambda *_: None)
+    refused: list[int] = []
+    pays = PlanCredit.pays
+
+    def noted(credit: PlanCredit, lanes: int) -> bool:
+        paid = pays(credit, lanes)
+        refused.append(not paid)
+        return paid
+
+    monkeypatch.setattr(PlanCredit, "pays", noted)
+    for seed in range(10):
+        print(f"seed {seed}")
+        Lockstep().run(history(seed))
+        Lockstep().run(log_history(seed))
+        GapLockstep().run_seed(seed)
+    assert sum(refused) > 20
 
 
 @pytest.mark.long

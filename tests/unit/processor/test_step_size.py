@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pytest
@@ -11,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable
+from tests.hand_log import HandLog, HandTable, at
 from tests.logs import Record
 from tests.unit.kernel.histories import History, history
 from tests.unit.kernel.log_histories import log_history
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.encoding.row_width import row_width
+from tidegate.changefeed.encoding.row_width import row_width, table_lengths
 from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
 from tidegate.kernel.kernel_mode import KernelMode
@@ -28,11 +29,13 @@ from tidegate.processor import step_size
 from tidegate.processor.batch import OutputRecord, StateChange, StateTable, StepResult, UnframedRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.row_widths import RowWidths
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
-from tidegate.processor.step_size import RowLimits, RowWidths, StepPace, sizes_before
+from tidegate.processor.step_size import RowLimits, StepPace, sizes_before
 from tidegate.processor.written_records import rows_size
+from tidegate.rows import Datum
 
 _COLUMNS: Final = 300
 _WIDE: Final = HandTable.of(
@@ -112,6 +115,56 @@ def test_rows_that_are_far_longer_than_the_log_make_steps_shorter(
     whole.run(_log(400))
     assert _by_feed(driven) == _by_feed(whole)
     assert driven.state == whole.state
+
+
+@_ENGINES
+def test_a_backlog_goes_on_while_the_log_fills_each_step(
+    mode: KernelMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_size, "_FIRST", 1)
+    limits, count = RowLimits(step_bytes=20_000), 50
+    log = HandLog(partitions=1)
+    log.describe(_WIDE)
+    parent = log.open_range(2, _WIDE.span)
+    child = parent.split(_WIDE.key(100), 3, close=3)
+    for number in range(count):
+        child.apply(_WIDE.put(5 + number / 1_000, 100 + number, *[None] * _COLUMNS), close=4)
+    described, begun, trigger, *left = [*log.partitions[0]]
+    born, *late = left[-count - 1 :]
+    for number in range(200):
+        parent.apply(_WIDE.put(6 + number / 1_000, number % 100, *[None] * _COLUMNS), close=5)
+    order = [described, begun, born, *late, trigger, *left[: -count - 1], *log.partitions[0][-200:]]
+    records = [record._replace(offset=offset) for offset, record in enumerate(order)]
+    driven = _driven(limits, mode)
+    results = [*_steps(driven, records)]
+    of_child = [sum(int(row.key[1:-1]) >= 100 for row in _by_feed_of(result)) for result in results]
+    live = [len(_by_feed_of(result)) - old for result, old in zip(results, of_child, strict=True)]
+    assert (sum(of_child), sum(live)) == (count, 200)
+    last_of_child = max(at for at, rows in enumerate(of_child) if rows)
+    assert sum(live[last_of_child + 1 :]) > 50, "the backlog was applied long before the log's end"
+
+
+def _by_feed_of(result: StepResult) -> Sequence[OutputRecord]:
+    return [row for rows in result.outputs.values() for row in rows]
+
+
+@_ENGINES
+def test_a_step_that_ends_amid_a_batch_is_not_at_the_batchs_end(
+    mode: KernelMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the batch has offsets behind its last record, of a transaction's end."""
+    monkeypatch.setattr(step_size, "_FIRST", 300)
+    log = _log(50)
+    driven = _driven(RowLimits(step_bytes=2_000), mode)
+    result = driven.note(driven.processor.step_some(log, len(log) + 3))
+    assert 0 < result.taken < len(log)
+    assert driven.processor.next_offset == log[result.taken].offset
+    assert result.offset == log[result.taken - 1].offset
+    rest = log[result.taken :]
+    while rest:
+        result = driven.note(driven.processor.step_some(rest, len(log) + 3))
+        rest = rest[result.taken :]
+    assert driven.processor.next_offset == len(log) + 3
 
 
 @_ENGINES
@@ -293,7 +346,7 @@ def test_a_guess_of_how_wide_rows_are_is_not_far_off(options: FeedOptions) -> No
         rows = [row for result in driven.results for row in result.outputs.get(feed_id, ())]
         unframed = [row for result in driven.results for row in result.unframed.get(feed_id, ())]
         size = rows_size(rows) + rows_size(unframed)
-        assert size / 4 < row_width(table.descriptor, options) < 4 * size
+        assert size / 4 < row_width(table_lengths(table.descriptor), options).of(20) < 4 * size
 
 
 @_ENGINES
@@ -315,6 +368,65 @@ def test_a_burst_behind_a_quiet_log_makes_no_long_step(mode: KernelMode) -> None
     assert sum(sizes) > 5 * limits.step_bytes
     assert max(sizes) < 2.5 * limits.step_bytes
     assert TRAPS.count == traps
+
+
+def _labels() -> tuple[HandTable, HandTable, FeedOptions, list[Datum]]:
+    table = HandTable.of(104, "t", f"id INT, v s('{'x' * 10_000}','b')")
+    return table, table, FeedOptions(), ["x" * 10_000]
+
+
+def _arrays_of_labels() -> tuple[HandTable, HandTable, FeedOptions, list[Datum]]:
+    table = HandTable.of(104, "t", f"id INT, v s('{'x' * 1_000}','b')[]")
+    labels: tuple[Datum, ...] = ("x" * 1_000,) * 20
+    return table, table, _AVRO, [labels]
+
+
+def _own_names(options: FeedOptions) -> tuple[HandTable, HandTable, FeedOptions, list[Datum]]:
+    table = HandTable(replace(_NARROW.descriptor, database="d" * 5_000))
+    return table, table, options, ["v"]
+
+
+def _older_version() -> tuple[HandTable, HandTable, FeedOptions, list[Datum]]:
+    """Rows are of the wide version, and the newest one is narrow."""
+    newest = HandTable(replace(_NARROW.descriptor, id=_WIDE.descriptor.id, version=2, modified=at(50_000)))
+    return _WIDE, newest, FeedOptions(), [None] * _COLUMNS
+
+
+@_ENGINES
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(_labels, id="labels"),
+        pytest.param(_arrays_of_labels, id="arrays of labels"),
+        pytest.param(partial(_own_names, FeedOptions(envelope=Envelope.DEBEZIUM)), id="debezium"),
+        pytest.param(
+            partial(_own_names, FeedOptions(envelope=Envelope.ENRICHED, enriched_properties="source")),
+            id="source",
+        ),
+        pytest.param(_older_version, id="an older version"),
+    ],
+)
+def test_what_makes_rows_long_is_reckoned_before_the_first_of_them(
+    case: Callable[[], tuple[HandTable, HandTable, FeedOptions, list[Datum]]], mode: KernelMode
+) -> None:
+    """A burst behind a quiet log, of rows that are long by something else than names of columns."""
+    table, newest, options, values = case()
+    limits = RowLimits(step_bytes=500_000)
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(rows=limits, kernel=kernels_for(mode))))
+    driven.control(activation([table.descriptor], options, start=ZERO, feed_id=FeedId("feed")))
+    log = HandLog(partitions=1)
+    log.describe(table)
+    if newest is not table:
+        log.describe(newest)
+    one = log.open_range(7, table.span)
+    for number in range(20_000):
+        one.heartbeat(1 + number / 10_000)
+    for number in range(400):
+        one.apply(table.put(5 + number / 1_000, number, *values)._replace(prev_value=b""), close=4)
+    sizes = [result.row_bytes for result in _steps(driven, log.partitions[0])]
+    assert not driven.causes
+    assert sum(sizes) > 3 * limits.step_bytes
+    assert max(sizes) < 2.5 * limits.step_bytes
 
 
 @_ENGINES

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.hand_log import at
 from tidegate.errors import MalformedEntry
@@ -138,3 +142,30 @@ def test_of_many_parts_those_nearest_to_each_other_are_joined_at_the_lower() -> 
     parts = [_part("b", "c", 50), _part("c", "d", 52), _part("d", "e", 90), _part("e", "m", 7)]
     scan = _scan(_SPAN, 99, *sorted(parts, key=lambda part: part.after))
     assert parts_left(_SPAN, [], scan) == [_part("b", "d", 50), _part("d", "e", 90), _part("e", "m", 7)]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9))
+def test_a_chunk_that_is_taken_in_parts_gives_what_it_gives_at_once(seed: int, most: int) -> None:
+    """All versions of a key come together, and the scan stands where it would."""
+    chance = Random(seed)
+    places = sorted(
+        {(b"b%d" % chance.randrange(6), chance.randrange(5, 9)) for _ in range(chance.randrange(20))}
+    )
+    rows = [KeyValue(key, at(seconds), b"x") for key, seconds in places]
+    chance.shuffle(rows)
+    end = chance.choice((b"b4", b"m"))
+    whole, parted = (_scan(_SPAN, 8, _part("b", "m", 5)) for _ in range(2))
+    chunk = _chunk(
+        whole.request(1, 1), *(row for row in rows if row.key < end and row.timestamp > at(5)), end=end
+    )
+    parted.request(1, 1)
+    expected = whole.take(chunk, 2)
+    found: list[list[KeyValue]] = []
+    while not found or parted.has_more:
+        assert not parted.is_due(2), "the rest of the chunk is not asked for"
+        found.append(parted.take(chunk, 2, lambda left: min(most, len(left))))
+    assert [row for part in found for row in part] == expected
+    keys = [{row.key for row in part} for part in found]
+    assert sum(map(len, keys)) == len(set().union(*keys))
+    assert all(len(part) >= min(most, 1) for part in found[:-1])
+    assert (parted.parts, parted.lacking, parted.done) == (whole.parts, whole.lacking, whole.done)

@@ -44,6 +44,7 @@ from tidegate.processor.checkpoint import decode_checkpoint
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.state.exchange_codec import decode_exchange
+from tidegate.processor.step_size import RowLimits
 from tidegate.raftlog.request import Push, decode_request
 from tidegate.ranges.handoff import HandOff
 from tidegate.rows import TableDescriptor
@@ -88,6 +89,8 @@ class DrivenQuery:
         self.seed = seed
         self.odd = oddities
         self.rng = Random(seed)
+        #: Of half of the seeds most steps end amid what they are given.
+        self._step_bytes = Random(f"{seed}:steps").choice((300, 1_500, 64 << 20, 64 << 20))
         self.sim = DrivenSim(
             Bank(BankOptions(accounts=30, ranges=4, outcomes=EVENTFUL_MIX), seed), _STORE, seed=seed
         )
@@ -221,7 +224,9 @@ class DrivenQuery:
             raise DriverDied
 
     def _start(self) -> _Driver:
-        config = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300), detachable=True)
+        config = ProcessorConfig(
+            PushPolicy(age_ms=500, repeat_ms=300), detachable=True, rows=RowLimits(self._step_bytes)
+        )
         query = Query(
             f"query {self.rng.getrandbits(32)}",
             _HOME,

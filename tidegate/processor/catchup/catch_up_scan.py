@@ -3,8 +3,9 @@ C5)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidegate.hlc import ZERO
 from tidegate.processor.feeds.partition_feed import PartitionFeed
@@ -27,7 +28,18 @@ class CatchUpScan:
     last chunk came.
     """
 
-    __slots__ = ("_held", "_held_keys", "feed", "gap", "held_bytes", "holding", "scan", "taken", "went_on_ms")
+    __slots__ = (
+        "_held",
+        "_held_keys",
+        "feed",
+        "gap",
+        "held_bytes",
+        "held_row_bytes",
+        "holding",
+        "scan",
+        "taken",
+        "went_on_ms",
+    )
 
     def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap, now_ms: int) -> None:
         self.feed, self.gap = feed, gap
@@ -46,42 +58,54 @@ class CatchUpScan:
         self.holding = not feed.scans_only and upto >= state.high
         #: The held versions by key. ``_held_keys`` is a heap of the same keys: it finds the keys that a chunk
         #: covers without a look at all the others.
-        self._held: dict[bytes, list[Version]] = {}
+        self._held: dict[bytes, list[_Held]] = {}
         self._held_keys: list[bytes] = []
         self.held_bytes = 0
+        #: About how many bytes of rows will be made of the held versions.
+        self.held_row_bytes = 0
         self.taken = state.snapshots_taken
 
     def is_of(self, state: RangeState) -> bool:
         """Whether the range can give checkpoints, and has taken no snapshot since the scan began."""
         return self.taken == state.snapshots_taken and state.checkpointable
 
-    def hold(self, version: Version) -> None:
+    def hold(self, version: Version, row_bytes: Callable[[bytes, int], int]) -> None:
         """Keep a version until the chunk with its key comes.
 
-        Versions that the scan reads itself, and versions of keys that chunks have covered, are not kept.
+        ``row_bytes`` reckons how long its rows are, of its key and its bytes. Versions that the scan reads
+        itself, and versions of keys that chunks have covered, are not kept.
         """
         scan, key = self.scan, version.key
         if self.holding and version.timestamp > scan.upto and scan.next_key <= key < scan.span.end:
+            size = len(key) + len(version.value) + len(version.prev_value or b"")
+            held = _Held(version, _VERSION_BYTES + size, row_bytes(key, size))
             versions = self._held.get(key)
             if versions is None:
-                self._held[key] = [version]
+                self._held[key] = [held]
                 heappush(self._held_keys, key)
             else:
-                versions.append(version)
-            self.held_bytes += _size(version)
+                versions.append(held)
+            self.held_bytes += held.size
+            self.held_row_bytes += held.row_bytes
 
     def hold_nothing(self) -> None:
         """Drop all held versions, and hold none from here on."""
-        self.holding, self._held, self._held_keys, self.held_bytes = False, {}, [], 0
+        self.holding, self._held, self._held_keys = False, {}, []
+        self.held_bytes = self.held_row_bytes = 0
 
     def release(self) -> list[Version]:
         """Return the held versions of all keys that chunks have covered by now, key by key."""
-        released: list[Version] = []
+        released: list[_Held] = []
         while self._held_keys and self._held_keys[0] < self.scan.next_key:
             released += self._held.pop(heappop(self._held_keys))
-        self.held_bytes -= sum(map(_size, released))
-        return released
+        self.held_bytes -= sum(held.size for held in released)
+        self.held_row_bytes -= sum(held.row_bytes for held in released)
+        return [held.version for held in released]
 
 
-def _size(version: Version) -> int:
-    return _VERSION_BYTES + len(version.key) + len(version.value) + len(version.prev_value or b"")
+class _Held(NamedTuple):
+    """A held version, what it takes in memory, and about how many bytes of rows it makes."""
+
+    version: Version
+    size: int
+    row_bytes: int

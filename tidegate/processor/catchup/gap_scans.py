@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
@@ -18,6 +19,7 @@ from tidegate.processor.catchup.committed import CommittedVersions, scanned_vers
 from tidegate.processor.catchup.detached import Detached, DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps, FeedWithGaps
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.row_widths import RowWidths
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.processor.table.silence import SILENT_MS, is_silent
@@ -25,7 +27,7 @@ from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.gap import Gap, joined, outside
 from tidegate.ranges.range_state import RangeState, RangeStatus
-from tidegate.ranges.scan import SCAN_REPEAT_MS
+from tidegate.ranges.scan import SCAN_REPEAT_MS, Fitting
 from tidegate.ranges.version import Version
 from tidegate.spans import Span
 
@@ -38,10 +40,14 @@ _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimits:
-    """How many scans a partition may have under way, and how many bytes of versions these may hold."""
+    """How many scans a partition may have under way, and how many bytes of versions these may hold.
+
+    ``held_row_bytes`` is about how many bytes of rows may be made of the held versions.
+    """
 
     scans: int = 4
     held_bytes: int = 64 << 20
+    held_row_bytes: int = 256 << 20
 
 
 class Overtaken(NamedTuple):
@@ -103,6 +109,7 @@ class GapScans:
         committed: CommittedVersions,
         quarantines: Quarantines,
         limits: CatchUpLimits,
+        widths: RowWidths | None = None,
     ) -> None:
         self._lagging = lagging
         self._detached = detached
@@ -112,6 +119,7 @@ class GapScans:
         self._committed = committed
         self._quarantines = quarantines
         self._limits = limits
+        self._row_bytes = _no_rows if widths is None else widths.of
         self._scans: dict[RangeId, CatchUpScan] = {}
         #: The ranges that could not be scanned when it was their turn.
         self._passed_by: set[RangeId] = set()
@@ -137,7 +145,7 @@ class GapScans:
                 for start, end in spans:
                     if start <= key < end:
                         if holding is not None:
-                            holding.hold(version)
+                            holding.hold(version, self._row_bytes)
                         break
                 else:
                     passed.append(version)
@@ -145,17 +153,20 @@ class GapScans:
         if scan is not None and scan.held_bytes:
             self._bound_held()
 
-    def take_chunk(self, chunk: ScanChunk) -> bool:
-        """Take a chunk of a catch-up scan (C4). Returns whether the range has such a scan under way."""
+    def take_chunk(self, chunk: ScanChunk, fitting: Fitting | None = None) -> bool:
+        """Take a chunk of a catch-up scan (C4). Returns whether the chunk has more.
+
+        ``fitting`` is as for `RangeScan.take`.
+        """
         state = self._ranges.get(chunk.range_id)
         scan = None if state is None else self._valid_scan(state)
         if state is None or scan is None or chunk.generation != state.generation:
             return False
         begun = scan.scan.next_key
-        rows = scan.scan.take(chunk, self._clock.elapsed_ms)
+        rows = scan.scan.take(chunk, self._clock.elapsed_ms, fitting)
         covered = Span(begun, scan.scan.next_key)
         if covered.start == covered.end or self._note_if_overtaken(scan.feed, state, scan.gap):
-            return True
+            return False
         scan.went_on_ms = self._clock.elapsed_ms
         scanned_at = scan.scan.upto if scan.scan.newest else None
         versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
@@ -164,7 +175,7 @@ class GapScans:
         self._close(self._touch(state.range_id), scan, covered)
         if scan.scan.done:
             del self._scans[state.range_id]
-        return True
+        return scan.scan.has_more
 
     def _close(self, state: RangeState, scan: CatchUpScan, covered: Span) -> None:
         gaps = [*outside(state.lags.get(scan.feed.id, ()), covered)]
@@ -174,8 +185,11 @@ class GapScans:
 
     def _bound_held(self) -> None:
         """Keep the held versions within their bound: the scan that holds most holds no more (C5)."""
-        while sum(scan.held_bytes for scan in self._scans.values()) > self._limits.held_bytes:
-            max(self._scans.values(), key=lambda scan: scan.held_bytes).hold_nothing()
+        scans = self._scans.values()
+        while sum(scan.held_bytes for scan in scans) > self._limits.held_bytes:
+            max(scans, key=attrgetter("held_bytes")).hold_nothing()
+        while sum(scan.held_row_bytes for scan in scans) > self._limits.held_row_bytes:
+            max(scans, key=attrgetter("held_row_bytes")).hold_nothing()
 
     # ---- scans ----
 
@@ -349,6 +363,11 @@ class GapScans:
             return None
         waits_ms = self._clock.elapsed_ms - scan.went_on_ms
         return StandingScan(scan.scan.range_id, scan.scan.request_id, waits_ms)
+
+
+def _no_rows(_: bytes, __: int) -> int:
+    """Return how many bytes of rows a version makes where nobody knows tables: none."""
+    return 0
 
 
 def _completeness(gap: Gap) -> tuple[bool, Timestamp, Span]:

@@ -17,6 +17,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.plan_credit import PlanCredit
 from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.ranges.version import Version
@@ -43,8 +44,11 @@ class _Planned(NamedTuple):
 class FeedKernels:
     """The kernels of the feeds that catch up."""
 
-    def __init__(self, kernels: Kernels, rows: PartitionRows, feeds: PartitionFeeds) -> None:
+    def __init__(
+        self, kernels: Kernels, rows: PartitionRows, feeds: PartitionFeeds, credit: PlanCredit
+    ) -> None:
         self._kernels = kernels
+        self._credit = credit
         self._rows = rows
         self._feeds = feeds
         #: Fewer versions are Python's.
@@ -77,11 +81,14 @@ class FeedKernels:
             del self._planned[key]
 
     def _ready(self, feed: PartitionFeed, scanned_at: Timestamp | None) -> _Planned | None:
-        """Return a kernel with a plan for the feed; ``None`` where this process has none."""
+        """Return a kernel with a plan for the feed; ``None`` where this process has none, or no credit."""
         key = feed.id, scanned_at
         known = self._planned.pop(key, None)
         versions, active = self._rows.versions, self._feeds.active
         if known is None or known.versions != versions or known.active is not active:
+            counts = map(self._rows.catalog.count, feed.table_ids)
+            if not self._credit.pays(len(feed.table_ids) if scanned_at is not None else sum(counts)):
+                return None
             while len(self._planned) >= _KERNELS_MAX:
                 self._planned.popitem(last=False)
             kernel = self._kernels.open() if known is None else known.kernel

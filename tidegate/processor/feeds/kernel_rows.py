@@ -20,6 +20,7 @@ from tidegate.processor.feeds.feed_kernels import FeedKernels, version_plan
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.plan_credit import PlanCredit
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.processor.feeds.taken_versions import (
     FeedEmission,
@@ -57,11 +58,11 @@ class _Planned(NamedTuple):
 
     def is_same(self, other: _Planned) -> bool:
         """Whether no descriptor was learnt, and no feed has changed, between the two."""
-        return (
-            self.versions == other.versions
-            and self.receivers is other.receivers
-            and self.active is other.active
-        )
+        return self.versions == other.versions and self.is_for_the_feeds_of(other)
+
+    def is_for_the_feeds_of(self, other: _Planned) -> bool:
+        """Whether no feed has changed between the two."""
+        return self.receivers is other.receivers and self.active is other.active
 
 
 class KernelRows:
@@ -73,8 +74,9 @@ class KernelRows:
         self._feeds = feeds
         self._kernel: Kernel | None = None
         self._is_open = False
+        self.credit = PlanCredit()
         #: The kernels of feeds that catch up.
-        self.of_feeds = FeedKernels(kernels, rows, feeds)
+        self.of_feeds = FeedKernels(kernels, rows, feeds, self.credit)
         self._planned = _Planned(0, (), ())
         self._is_useful = False
         #: Rises with each plan that the kernel is told.
@@ -274,9 +276,10 @@ class KernelRows:
         _require_equal("", "highest timestamps", sorted(highs.items()), sorted(self._rows.highs.items()))
 
     def ready(self, receivers: Sequence[PartitionFeed]) -> Kernel | None:
-        """Return the kernel with a plan for these receivers; ``None`` without a kernel, or a descriptor.
+        """Return the kernel with a plan for these receivers.
 
-        It follows the log also where it can write nothing for them.
+        ``None`` without a kernel, or a descriptor, and while there is no credit for the plan that a new
+        descriptor asks for. It follows the log also where it can write nothing for them.
         """
         if not self._is_open:
             self._is_open = True
@@ -285,10 +288,21 @@ class KernelRows:
             return None
         planned = _Planned(self._rows.versions, receivers, self._feeds.active)
         if not planned.is_same(self._planned):
+            if not self._may_plan(planned):
+                return None
             self._planned = planned
             self.plan_number += 1
             self._is_useful = self._kernel.plan(list(self._tables(receivers)))
         return self._kernel
+
+    def _may_plan(self, planned: _Planned) -> bool:
+        lanes = 0
+        for emitter in (feed.emitter for feed in planned.receivers if feed.emitter is not None):
+            lanes += sum(map(self._rows.catalog.count, emitter.destinations))
+        if planned.is_for_the_feeds_of(self._planned):
+            return self.credit.pays(lanes)
+        self.credit.grant(lanes)
+        return True
 
     def _tables(self, receivers: Sequence[PartitionFeed]) -> Iterator[TablePlan]:
         starts = self._feeds.starts.rows

@@ -98,16 +98,17 @@ class PartitionRows:
         #: Tables with a descriptor version that could not be taken: no older version may read their rows.
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
-        self._versions = 0
+        #: All descriptor versions that are known, in the order in which they were learnt.
+        self.learnt: list[TableDescriptor] = []
 
     def __len__(self) -> int:
         """Return the number of its rows of state."""
-        return self._versions + len(self._highs) + len(self._unfit)
+        return len(self.learnt) + len(self._highs) + len(self._unfit)
 
     @property
     def versions(self) -> int:
         """How many descriptor versions are known. It grows with each one that is learnt."""
-        return self._versions
+        return len(self.learnt)
 
     @property
     def highs(self) -> Mapping[int, Timestamp]:
@@ -135,7 +136,7 @@ class PartitionRows:
             added = self.catalog.add(descriptor)
             if added:
                 self._changed_descriptors.append(descriptor)
-                self._versions += 1
+                self.learnt.append(descriptor)
         except (DescriptorConflict, EncodingError) as error:
             where = f" (it stands at {place})" if place else ""
             self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
@@ -280,7 +281,9 @@ class PartitionRows:
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
             else:
-                self._versions += self.catalog.add(_restored(value))
+                descriptor = _restored(value)
+                if self.catalog.add(descriptor):
+                    self.learnt.append(descriptor)
 
 
 def _restored(stored: bytes) -> TableDescriptor:

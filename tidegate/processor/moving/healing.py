@@ -13,7 +13,7 @@ from tidegate.raftlog.entry import Offset, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.backlog import Backlog
 from tidegate.ranges.range_state import RangeState, RangeStatus
-from tidegate.ranges.scan import RangeScan
+from tidegate.ranges.scan import Fitting, RangeScan
 from tidegate.ranges.version import Version
 
 
@@ -51,18 +51,20 @@ class Healing:
                 state.quarantine_at(backlog.start, cause, state.resolved)
             self._backlogs.let_go_on(state.range_id)
 
-    def take(self, backlog: Backlog, chunk: ScanChunk) -> Sequence[Version]:
-        """Return the versions in a chunk that the range waits for (Q3).
+    def take(
+        self, backlog: Backlog, chunk: ScanChunk, fitting: Fitting | None = None
+    ) -> tuple[Sequence[Version], bool]:
+        """Return the versions in a chunk that the range waits for (Q3), and whether the chunk has more.
 
-        After the last chunk it goes on (Q4).
+        ``fitting`` is as for `RangeScan.take`. After the last chunk the range goes on (Q4).
         """
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:
-            return ()
-        rows = scan.take(chunk, self._table.clock.elapsed_ms)
+            return (), False
+        rows = scan.take(chunk, self._table.clock.elapsed_ms, fitting)
         if scan.done:
             self._backlogs.clear(chunk.range_id)
-        return [scanned_version(chunk.range_id, row) for row in rows]
+        return [scanned_version(chunk.range_id, row) for row in rows], scan.has_more
 
     def due(self, state: RangeState, backlog: Backlog, offset: Offset) -> Sequence[Scan]:
         """Return the request to send now, if the range waits for a scan that is not asked for or answered."""

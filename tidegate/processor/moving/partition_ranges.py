@@ -31,6 +31,7 @@ from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Certainty, Journal
 from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.row_widths import RowWidths
 from tidegate.processor.feeds.waiting import Waiting
 from tidegate.processor.moving.healing import Healing
 from tidegate.processor.moving.parking import Parking
@@ -67,6 +68,7 @@ class PartitionRanges:
         catch_up: CatchUpLimits | None = None,
         journal: Journal | None = None,
         bounds: RecordBounds = BOUNDS,
+        widths: RowWidths | None = None,
     ) -> None:
         self.partition = partition
         self._bounds = bounds
@@ -84,6 +86,7 @@ class PartitionRanges:
             self.committed,
             self.quarantines,
             catch_up or CatchUpLimits(),
+            widths,
         )
         self.mutations = Mutations(bounds.key_bytes)
         healing = Healing(table, backlogs, self.lags, self.mutations)

@@ -46,6 +46,7 @@ from tidegate.ranges.backlog import Backlog, RawEntry
 from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_snapshot import passes_over
 from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.scan import Fitting
 from tidegate.ranges.version import Version
 from tidegate.rows.table_key import shortened
 from tidegate.spans import Span
@@ -94,6 +95,10 @@ class RangeEntries:
         self._mutations = mutations
         self._key_bytes = bounds.key_bytes
         self.reader = EntryReader()
+        #: How many rows of a chunk there is room for; ``None`` for all of them.
+        self.fitting: Fitting | None = None
+        #: Whether the last chunk has rows for which there was no room: it has to be given again.
+        self.has_more = False
         self.horizon = Horizon(table.clock)
 
     def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
@@ -269,9 +274,10 @@ class RangeEntries:
         try:
             self.horizon.require_chunk(chunk, record)
             if backlog is None:
-                self._catch_ups.take_chunk(chunk)
+                self.has_more = self._catch_ups.take_chunk(chunk, self.fitting)
             else:
-                self.commit(state, self._healing.take(backlog, chunk))
+                versions, self.has_more = self._healing.take(backlog, chunk, self.fitting)
+                self.commit(state, versions)
         except MalformedEntry as error:
             state.refused_chunks += 1
             self._quarantines.report_chunk(chunk, record, error)

@@ -16,6 +16,7 @@ from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.push_policy import PushPolicy
+from tidegate.processor.step_size import RowLimits
 from tidegate.ranges.intent_budget import IntentBudget, PartitionSpill
 from tidegate.worker.log_partition.standby import Standby
 from tidegate.worker.process.settings import Settings
@@ -156,6 +157,7 @@ class PartitionState:
             catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),
             detachable=True,
             bounds=RecordBounds(settings.max_record_bytes),
+            rows=RowLimits(settings.step_memory_bytes),
             kernel=kernels_for(settings.kernel),
         )
 

@@ -123,6 +123,11 @@ class Settings(BaseSettings):
         description="Rows that are committed during those scans and wait for them, of one partition. "
         "Beyond it they are scanned for again.",
     )
+    step_memory_bytes: PositiveInt = Field(
+        default=64 << 20,
+        description="Rows of all feeds that one step of a partition makes, about: then the step ends, and "
+        "the rest of its batch is for the next one. Danger: several steps of a partition are in flight.",
+    )
     commit_threads: PositiveInt = Field(
         default=8, description="Threads for transactions: that many partitions commit at the same time."
     )

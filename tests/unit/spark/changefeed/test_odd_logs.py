@@ -54,7 +54,7 @@ def _hold(world: str, seed: int, directory: Path, patch: pytest.MonkeyPatch) -> 
 def test_feeds_fail_of_which_something_is_lacking_for_good(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _hold(world, 4, tmp_path, monkeypatch).feeds.failed, "nothing happened"
+    assert _hold(world, 6, tmp_path, monkeypatch).feeds.failed, "nothing happened"
 
 
 @pytest.mark.long

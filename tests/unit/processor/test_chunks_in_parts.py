@@ -1,0 +1,192 @@
+"""A chunk of a scan whose rows are far longer than it is: they come in several steps, and none is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandRange, HandTable, at
+from tests.unit.processor.driving import Driven
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.lifecycle.control import Register
+from tidegate.hlc import ZERO
+from tidegate.kernel.kernel_mode import KernelMode
+from tidegate.kernel.partition_kernel import kernels_for
+from tidegate.kernel.traps import TRAPS
+from tidegate.processor.batch import OutputRecord, StepResult
+from tidegate.processor.catchup.gap_scans import CatchUpLimits
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.step_size import RowLimits
+from tidegate.raftlog.entry import KeyValue
+from tidegate.raftlog.request import Scan
+
+_COLUMNS: Final = 300
+_WIDE: Final = HandTable.of(
+    104, "wide", ", ".join(["id INT", *(f"a_column_with_a_name_{at} STRING" for at in range(_COLUMNS))])
+)
+_NULLS: Final = (None,) * _COLUMNS
+_ROWS: Final = 400
+_LIMITS: Final = RowLimits(step_bytes=300_000)
+_ENGINES: Final = pytest.mark.parametrize("mode", list(KernelMode))
+
+
+class _Engine:
+    """Steps a log as engines do, and keeps what comes of it."""
+
+    def __init__(self, log: HandLog, mode: KernelMode, catch_up: CatchUpLimits | None = None) -> None:
+        self.log = log
+        config = ProcessorConfig(rows=_LIMITS, kernel=kernels_for(mode), catch_up=catch_up)
+        self.driven = Driven(PartitionProcessor(0, 1, config))
+
+    def run(self, *, whole: bool = False) -> list[StepResult]:
+        """Step what is there: to each step is given again what the one before has not taken."""
+        first = len(self.driven.results)
+        records = self.log.partitions[0][int(self.driven.processor.next_offset or 0) :]
+        while True:
+            step = self.driven.processor.step if whole else self.driven.processor.step_some
+            result = self.driven.note(step(records))
+            records = records[result.taken :]
+            if not (records or self.driven.processor.ready):
+                return self.driven.results[first:]
+
+    def begin(self, scan: InitialScan) -> Scan:
+        """Begin a feed in the present, with a scan or at a cursor; return what it asks for."""
+        options = FeedOptions(
+            updated=True, initial_scan=scan, cursor=at(1) if scan is InitialScan.NO else None
+        )
+        start = at(1) if scan is InitialScan.NO else at(2)
+        message = activation([_WIDE.descriptor], options, start=start, feed_id=FeedId("late"))
+        self.driven.control(Register(message.definition), message)
+        (request,) = (each for result in self.run() for each in result.requests)
+        assert isinstance(request, Scan)
+        return request
+
+    @property
+    def rows(self) -> list[OutputRecord]:
+        return [row for result in self.driven.results for rows in result.outputs.values() for row in rows]
+
+
+def _log() -> tuple[HandLog, HandRange]:
+    log = HandLog(partitions=1)
+    log.describe(_WIDE)
+    opened = log.open_range(1, _WIDE.span)
+    opened.apply(_WIDE.put(1, 1, *_NULLS), close=0)
+    opened.apply(_WIDE.put(2, 2, *_NULLS), close=2)
+    return log, opened
+
+
+def _found(seconds: float) -> list[KeyValue]:
+    return [
+        KeyValue(key, at(seconds), value) for key, value in (_WIDE.pair(n, *_NULLS) for n in range(_ROWS))
+    ]
+
+
+def _require_parts(results: Sequence[StepResult], rows: int) -> None:
+    sizes = [result.row_bytes for result in results]
+    assert sum(sizes) > 8 * _LIMITS.step_bytes
+    assert max(sizes) < 1.5 * _LIMITS.step_bytes
+    assert sum(len(each) for result in results for each in result.outputs.values()) == rows
+
+
+@_ENGINES
+@pytest.mark.parametrize("scan", [InitialScan.YES, InitialScan.NO])
+def test_rows_of_a_scan_come_in_several_steps(scan: InitialScan, mode: KernelMode) -> None:
+    traps = TRAPS.count
+    log, opened = _log()
+    parted, whole = _Engine(log, mode), _Engine(log, KernelMode.OFF)
+    for each in (parted, whole):
+        each.run()
+        request = each.begin(scan)
+    opened.scanned(request, *_found(1 if scan is InitialScan.YES else 1.5))
+    opened.apply(_WIDE.put(3, 1, *_NULLS), close=3)
+    results = parted.run()
+    _require_parts(results, _ROWS + 1)
+    taken = [result.taken for result in results]
+    assert sum(taken) == 2, "the chunk counts once, in the last of its steps"
+    assert taken[0] == 0
+    whole.run(whole=True)
+    assert parted.rows == whole.rows
+    assert parted.driven.state == whole.driven.state
+    assert not parted.driven.processor.status().lagging
+    assert TRAPS.count == traps
+
+
+@_ENGINES
+def test_a_restart_amid_a_chunk_loses_nothing(mode: KernelMode) -> None:
+    """What was given is durable by its gap: the next scan asks for the rest."""
+    log, opened = _log()
+    engine = _Engine(log, mode)
+    engine.run()
+    request = engine.begin(InitialScan.YES)
+    opened.scanned(request, *_found(1))
+    processor = engine.driven.processor
+    records = log.partitions[0][int(processor.next_offset or 0) :]
+    for _ in range(3):
+        assert engine.driven.note(processor.step_some(records)).taken == 0
+    given = len(engine.rows)
+    assert 0 < given < _ROWS
+    restored = _Engine(log, mode)
+    restored.driven = Driven.restored(engine.driven.state)
+    again = [each for result in restored.run() for each in result.requests if isinstance(each, Scan)]
+    assert not restored.rows, "the chunk answers nobody's request any more"
+    assert again[-1].span.start == _WIDE.pair(given, *_NULLS)[0]
+    opened.scanned(again[-1], *(row for row in _found(1) if again[-1].span.contains(row.key)))
+    restored.run()
+    keys = [row.key for row in (*engine.rows, *restored.rows)]
+    assert keys == [f"[{number}]".encode() for number in range(_ROWS)]
+
+
+@_ENGINES
+def test_rows_that_heal_a_range_come_in_several_steps(mode: KernelMode) -> None:
+    log, opened = _log()
+    parted, whole = _Engine(log, mode), _Engine(log, KernelMode.OFF)
+    message = activation([_WIDE.descriptor], FeedOptions(updated=True), start=ZERO, feed_id=FeedId("feed"))
+    for each in (parted, whole):
+        each.driven.control(message)
+    opened.index += 5  # entries are missing
+    opened.apply(_WIDE.put(4, 2, *_NULLS), close=3)
+    opened.snapshot(close=4, high=4)
+    for each in (parted, whole):
+        requests = [scan for result in each.run() for scan in result.requests if isinstance(scan, Scan)]
+    before = len(parted.rows)
+    opened.scanned(requests[-1], *_found(3.5))
+    opened.apply(_WIDE.put(5, 1, *_NULLS), close=4.5)
+    _require_parts(parted.run(), _ROWS + 1)
+    whole.run(whole=True)
+    assert len(parted.rows) == before + _ROWS + 1
+    assert parted.rows == whole.rows
+    assert parted.driven.state == whole.driven.state
+
+
+@_ENGINES
+def test_one_key_comes_whole(mode: KernelMode) -> None:
+    """All versions of a key are given at once, however long they are."""
+    log, opened = _log()
+    engine = _Engine(log, mode)
+    engine.run()
+    request = engine.begin(InitialScan.NO)
+    key, value = _WIDE.pair(7, *_NULLS)
+    opened.scanned(request, *(KeyValue(key, at(1.5 + n / 10_000), value) for n in range(100)))
+    results = engine.run()
+    assert len(results) == 1
+    assert results[0].row_bytes > 2 * _LIMITS.step_bytes
+
+
+def test_held_versions_are_bounded_by_the_rows_that_they_make() -> None:
+    log, opened = _log()
+    engine = _Engine(log, KernelMode.OFF, CatchUpLimits(held_row_bytes=200_000))
+    engine.run()
+    request = engine.begin(InitialScan.YES)
+    for number in range(100):
+        opened.apply(_WIDE.put(3 + number / 1_000, number, *_NULLS), close=2.5)
+    engine.run()
+    (lagging,) = engine.driven.processor.status().lagging
+    assert lagging.held_bytes == 0, "they were too much, and the scan holds nothing any more"
+    opened.scanned(request)
+    again = [each for result in engine.run() for each in result.requests if isinstance(each, Scan)]
+    assert (again[-1].after, again[-1].upto) == (at(2), at(3.099))
