@@ -126,20 +126,21 @@ def test_a_backlog_goes_on_while_the_log_fills_each_step(
     log = HandLog(partitions=1)
     log.describe(_WIDE)
     parent = log.open_range(2, _WIDE.span)
+    parent.apply(_WIDE.put(2, 50, *[None] * _COLUMNS), close=1)
     child = parent.split(_WIDE.key(100), 3, close=3)
     for number in range(count):
         child.apply(_WIDE.put(5 + number / 1_000, 100 + number, *[None] * _COLUMNS), close=4)
-    described, begun, trigger, *left = [*log.partitions[0]]
+    described, begun, put, trigger, *left = [*log.partitions[0]]
     born, *late = left[-count - 1 :]
     for number in range(200):
         parent.apply(_WIDE.put(6 + number / 1_000, number % 100, *[None] * _COLUMNS), close=5)
-    order = [described, begun, born, *late, trigger, *left[: -count - 1], *log.partitions[0][-200:]]
+    order = [described, begun, born, *late, put, trigger, *left[: -count - 1], *log.partitions[0][-200:]]
     records = [record._replace(offset=offset) for offset, record in enumerate(order)]
     driven = _driven(limits, mode)
     results = [*_steps(driven, records)]
     of_child = [sum(int(row.key[1:-1]) >= 100 for row in _by_feed_of(result)) for result in results]
     live = [len(_by_feed_of(result)) - old for result, old in zip(results, of_child, strict=True)]
-    assert (sum(of_child), sum(live)) == (count, 200)
+    assert (sum(of_child), sum(live)) == (count, 201)
     last_of_child = max(at for at, rows in enumerate(of_child) if rows)
     assert sum(live[last_of_child + 1 :]) > 50, "the backlog was applied long before the log's end"
 
