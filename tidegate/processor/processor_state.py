@@ -16,7 +16,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Journal
 from tidegate.processor.feeds.kernel_rows import KernelRows
-from tidegate.processor.feeds.row_widths import RowWidths
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, read_named, require_written
@@ -46,7 +46,7 @@ class ProcessorState:
         self.feeds = PartitionFeeds(partition)
         #: What ranges were before the steps that are not committed; ``None`` where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
-        self.widths = RowWidths(self.rows, self.feeds)
+        self.widths = RowReckoning(self.rows, self.feeds)
         self.ranges = PartitionRanges(
             partition,
             partitions,

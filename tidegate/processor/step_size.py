@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Final
 
 from tidegate.processor.batch import LogRecord
-from tidegate.processor.feeds.row_widths import RowWidths
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 
 #: The bytes of the log in a portion: the first one of a run, and any other one at most.
 _FIRST: Final = 64 << 10
@@ -48,7 +48,7 @@ class StepPace:
 
     __slots__ = ("_most", "_ratio", "_step_bytes", "_widths")
 
-    def __init__(self, widths: RowWidths, limits: RowLimits) -> None:
+    def __init__(self, widths: RowReckoning, limits: RowLimits) -> None:
         self._step_bytes = limits.step_bytes
         self._widths = widths
         self._ratio = 1.0

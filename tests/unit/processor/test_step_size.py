@@ -29,7 +29,7 @@ from tidegate.processor import step_size
 from tidegate.processor.batch import OutputRecord, StateChange, StateTable, StepResult, UnframedRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_table import PartitionFeeds
-from tidegate.processor.feeds.row_widths import RowWidths
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
@@ -312,9 +312,9 @@ def test_rows_beyond_what_a_kernel_gives_are_pythons(
     assert driven.state == expected.state
 
 
-def _widths() -> RowWidths:
+def _widths() -> RowReckoning:
     """Of a partition without feeds."""
-    return RowWidths(PartitionRows(), PartitionFeeds(0))
+    return RowReckoning(PartitionRows(), PartitionFeeds(0))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3 << 20), st.floats(0, 2.0**40)), max_size=12))

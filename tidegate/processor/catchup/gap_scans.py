@@ -19,7 +19,7 @@ from tidegate.processor.catchup.committed import CommittedVersions, scanned_vers
 from tidegate.processor.catchup.detached import Detached, DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps, FeedWithGaps
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.row_widths import RowWidths
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.processor.table.silence import SILENT_MS, is_silent
@@ -109,7 +109,7 @@ class GapScans:
         committed: CommittedVersions,
         quarantines: Quarantines,
         limits: CatchUpLimits,
-        widths: RowWidths | None = None,
+        widths: RowReckoning | None = None,
     ) -> None:
         self._lagging = lagging
         self._detached = detached

@@ -31,7 +31,7 @@ from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Certainty, Journal
 from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.row_widths import RowWidths
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.waiting import Waiting
 from tidegate.processor.moving.healing import Healing
 from tidegate.processor.moving.parking import Parking
@@ -68,7 +68,7 @@ class PartitionRanges:
         catch_up: CatchUpLimits | None = None,
         journal: Journal | None = None,
         bounds: RecordBounds = BOUNDS,
-        widths: RowWidths | None = None,
+        widths: RowReckoning | None = None,
     ) -> None:
         self.partition = partition
         self._bounds = bounds

@@ -18,7 +18,7 @@ from tidegate.rows import TableDescriptor, table_id_of
 _VERSION_BYTES: Final = 40
 
 
-class RowWidths:
+class RowReckoning:
     """How long rows of each table are for all feeds together, by the names and labels of its descriptors.
 
     A wrong guess costs time, and memory for one portion of rows; it changes no row.
