@@ -16,6 +16,8 @@ from tidegate.errors import TopologyError
 #: The version of the directory's layout. A newer one is refused.
 LAYOUT_VERSION: Final = 1
 _MEMBERS: Final = "members.json"
+#: Bytes of a version that the error shows.
+_SHOWN_BYTES: Final = 20
 
 
 class DataDirectory:
@@ -24,8 +26,8 @@ class DataDirectory:
     def __init__(self, home: Path) -> None:
         """Create ``home`` if it is missing, close it to other users, lock it and check its version.
 
-        Raises ``TopologyError`` if it cannot be written, is in use by another process, or was written by a
-        newer version.
+        Raises ``TopologyError`` if it cannot be written, is in use by another process, was written by a newer
+        version, or does not say by which. On every exception the directory is left unlocked.
         """
         self.home = home
         with self._writing():
@@ -34,7 +36,7 @@ class DataDirectory:
         try:
             with self._writing():
                 self._check_version()
-        except TopologyError:
+        except BaseException:
             self._lock.close()
             raise
 
@@ -96,10 +98,15 @@ class DataDirectory:
         if not file.exists():
             self._write("version", str(LAYOUT_VERSION))
             return
-        found = file.read_text().strip()
-        if not found.isdigit() or int(found) > LAYOUT_VERSION:
+        found = file.read_bytes().strip()
+        try:
+            known = 0 < int(found.decode("ascii")) <= LAYOUT_VERSION
+        except ValueError:
+            known = False
+        if not known:
+            shown = found[:_SHOWN_BYTES].decode("ascii", errors="backslashreplace")
             raise TopologyError(
-                f"The data directory {self.home} is of version {found}, but this worker reads version "
+                f"The data directory {self.home} is of version {shown}, but this worker reads version "
                 f"{LAYOUT_VERSION}; run the newer worker, or delete the directory to have its content read "
                 "again from the changelog topics"
             )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.access.directory_lock import DirectoryLock
 from tidegate.errors import TopologyError
 from tidegate.worker.process.data_dir import LAYOUT_VERSION, DataDirectory
 
@@ -27,6 +28,40 @@ def test_a_newer_layout_is_refused_and_left_unlocked(tmp_path: Path) -> None:
         DataDirectory(tmp_path)
     (tmp_path / "version").write_text(f"{LAYOUT_VERSION}\n")
     DataDirectory(tmp_path).close()
+
+
+def test_a_version_with_any_bit_changed_is_refused_by_name_and_left_unlocked(tmp_path: Path) -> None:
+    DataDirectory(tmp_path).close()
+    good = (tmp_path / "version").read_bytes()
+    for bit in range(8 * len(good)):
+        changed = bytearray(good)
+        changed[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "version").write_bytes(changed)
+        if changed.strip() != good.strip():
+            with pytest.raises(TopologyError, match="is of version"):
+                DataDirectory(tmp_path)
+        DirectoryLock(tmp_path).close()
+
+
+@pytest.mark.parametrize("content", [b"", b"0", b"-1", "\u00b2".encode(), b"\xff" * 5_000, b"9" * 5_000])
+def test_a_version_that_is_no_number_is_refused_by_a_short_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "version").write_bytes(content)
+    with pytest.raises(TopologyError, match="is of version") as caught:
+        DataDirectory(tmp_path)
+    assert len(str(caught.value)) < 500 + len(str(tmp_path))
+
+
+def test_an_exception_that_nobody_foresaw_leaves_the_directory_unlocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: DataDirectory) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(DataDirectory, "_check_version", broken)
+    with pytest.raises(LookupError) as caught:
+        DataDirectory(tmp_path)
+    DirectoryLock(tmp_path).close()
+    del caught  # its traceback held the lock until here
 
 
 def test_other_users_cannot_enter_the_directory_nor_one_that_was_open(tmp_path: Path) -> None:
