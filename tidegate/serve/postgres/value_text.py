@@ -5,7 +5,6 @@ True -> t    1E+3 -> 1000    b"\\x01" -> \\x01    [1, null] -> [1, null]    (1, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from tidegate.errors import RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.json_values import json_value
+from tidegate.subscribe.outputs.nested_text import nested_text, quoted_text
 from tidegate.subscribe.outputs.number_text import number_text
 
 
@@ -67,31 +67,23 @@ def _number(value: float | Decimal) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    return _utf8(_json_text(value))
+    return _utf8(nested_text(value, _scalar_text))
 
 
-def _json_text(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     """Return JSON that has numbers with all their digits: PostgreSQL's JSON has numbers of any length."""
     match value:
-        case dict():
-            members = (f"{_quoted(name)}: {_json_text(member)}" for name, member in value.items())
-            return f"{{{', '.join(members)}}}"
-        case list() | tuple() if type(value) is not Timestamp:
-            return f"[{', '.join(map(_json_text, value))}]"
         case bool() | None:
-            return json.dumps(value)
+            return _WORDS[value]
         case int():
             return str(value)
         case Decimal() if value.is_finite():
             return number_text(value)
     plain = json_value(value)
-    return repr(plain) if isinstance(plain, float) else _quoted(plain)
+    return repr(plain) if isinstance(plain, float) else quoted_text(plain)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
+_WORDS: Final = {None: "null", True: "true", False: "false"}
 _TEXTS: Final[dict[type, Callable[[Any], bytes]]] = {
     Timestamp: lambda value: value.decimal().encode(),
     bool: lambda value: b"t" if value else b"f",

@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.errors import TidegateError
 from tidegate.redaction import redacted
 from tidegate.serve.encoded_batches import CHUNK_ROWS, EncodedBatches
-from tidegate.serve.json_values import json_value
+from tidegate.serve.json_values import rows_text
 from tidegate.serve.stream_source import StreamColumns
 from tidegate.subscribe.statement.statement import OutputMode, SubscribeStatement
 from tidegate.subscribe.subscription import SubscriptionBatch
@@ -62,14 +63,15 @@ def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterato
 
 
 def _piece(batch: SubscriptionBatch, start: int, token: str, *, closes: bool) -> bytes:
-    message: dict[str, Any] = {"rows": [json_value(row) for row in batch.rows[start : start + CHUNK_ROWS]]}
+    text = f'{{"rows": {rows_text(batch.rows[start : start + CHUNK_ROWS])}'
     if closes:
-        message |= {
+        members = {
             "frontier": batch.frontier.decimal(),
             "snapshot": batch.is_snapshot,
             "token": token or None,
         }
-    return _json(message)
+        text += f", {json.dumps(members)[1:-1]}"
+    return _utf8(text + "}")
 
 
 def error_message(error: BaseException) -> dict[str, Any]:
@@ -86,7 +88,9 @@ def error_message(error: BaseException) -> dict[str, Any]:
         "sqlstate": getattr(error, "sqlstate", "XX000"),
         "message": redacted(str(error))[:_MOST_CHARACTERS],
     }
-    for name in ("hint", "token", "topic"):
+    if getattr(error, "hint", ""):
+        found["hint"] = redacted(str(getattr(error, "hint", "")))
+    for name in ("token", "topic"):
         if getattr(error, name, ""):
             found[name] = getattr(error, name)
     if "topic" in found:
@@ -102,8 +106,11 @@ def error_bytes(error: BaseException) -> bytes:
 
 
 def _json(message: dict[str, Any]) -> bytes:
-    text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    return _utf8(json.dumps(message, ensure_ascii=False, allow_nan=False))
+
+
+def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair: JSON has it escaped alone
-        return json.dumps(message, allow_nan=False).encode()
+        return LONE_SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()

@@ -7,14 +7,15 @@ that is gone ends its subscription at once, also while nothing is there to be se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -31,7 +32,6 @@ from tidegate.serve.web.batch_messages import (
     END,
     batch_messages,
     error_bytes,
-    error_message,
     header_message,
 )
 from tidegate.subscribe.outputs.dialect import Dialect
@@ -44,6 +44,9 @@ _PING: Final = b": ping\n\n"
 _SSE: Final = "text/event-stream"
 _NDJSON: Final = "application/x-ndjson"
 _NO_STORE: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_JSON: Final = "application/json"
+_NORMAL_CLOSURE: Final = 1000
+_ABNORMAL_CLOSURE: Final = 1006
 _INTERNAL_ERROR: Final = 1011
 _POLICY_VIOLATION: Final = 1008
 
@@ -93,7 +96,7 @@ class SubscriptionAnswers:
             asked = read_request(request.query_params, request.headers)
             stream = await self._open(asked)
         except Exception as error:
-            return JSONResponse(error_message(error), _status(error), _NO_STORE)
+            return Response(error_bytes(error), _status(error), _NO_STORE, _JSON)
         events = _SSE in request.headers.get("accept", "") or request.query_params.get("format") == "sse"
         return _StreamedAnswer(self, asked, stream, events=events)
 
@@ -102,25 +105,26 @@ class SubscriptionAnswers:
         await socket.accept()
 
         async def send(message: bytes, _: str) -> None:
-            await socket.send_text(message.decode())
+            with _gone_if_closed():
+                await socket.send_text(message.decode())
 
         async def gone() -> None:
-            while True:  # what a client sends says nothing
-                await socket.receive_text()
+            with contextlib.suppress(KeyError):  # a binary message, which is none
+                while True:  # what a client sends says nothing
+                    await socket.receive_text()
 
-        try:
-            asked = read_request(socket.query_params, socket.headers)
-            stream = await self._open(asked)
-        except Exception as error:
-            await socket.send_json(error_message(error))
-            unforeseen = not isinstance(error, InputError)
-            await socket.close(_INTERNAL_ERROR if unforeseen else _POLICY_VIOLATION)
-            return
-        try:
-            await self.stream(asked, stream, send, gone())
-            await socket.close()
-        except (WebSocketDisconnect, KeyError, RuntimeError):
-            pass  # the client is gone; KeyError is a binary message
+        code = _NORMAL_CLOSURE
+        with contextlib.suppress(WebSocketDisconnect):
+            try:
+                asked = read_request(socket.query_params, socket.headers)
+                stream = await self._open(asked)
+            except Exception as error:
+                await send(error_bytes(error), "")
+                code = _POLICY_VIOLATION if isinstance(error, InputError) else _INTERNAL_ERROR
+            else:
+                await self.stream(asked, stream, send, gone())
+            with _gone_if_closed():
+                await socket.close(code)
 
     async def stream(
         self,
@@ -147,19 +151,29 @@ class SubscriptionAnswers:
     async def _send_all(
         self, asked: SubscriptionRequest, stream: SubscriptionStream, send: SendMessage
     ) -> None:
-        columns = StreamColumns(stream.header, stream.types)
-        await send(header_message(columns, asked.statement, resumed=bool(asked.token)), "")
+        # What `send` raises is about the client. All else is about the subscription: the client is told.
+        async with contextlib.aclosing(self._messages(asked, stream)) as messages:
+            async for message, token in messages:
+                await send(message, token)
+                await asyncio.sleep(0)  # a client that takes all at once must not hold up the others
+
+    async def _messages(
+        self, asked: SubscriptionRequest, stream: SubscriptionStream
+    ) -> AsyncGenerator[tuple[bytes, str], None]:
+        """Yield all messages of a subscription, each with the token that holds after it.
+
+        The last one says how it ended: an exception of any kind, also while a batch is encoded, is an error.
+        """
         try:
+            columns = StreamColumns(stream.header, stream.types)
+            yield header_message(columns, asked.statement, resumed=bool(asked.token)), ""
             while (batch := await stream.next()) is not None:
-                for message, token in batch_messages(batch, self._encoded):
-                    await send(message, token)
-                    await asyncio.sleep(0)  # a client that takes all at once must not hold up the others
+                for message in batch_messages(batch, self._encoded):
+                    yield message
         except Exception as error:
-            if isinstance(error, OSError | WebSocketDisconnect | RuntimeError):
-                raise
-            await send(error_bytes(error), "")
-            return
-        await send(END, "")
+            yield error_bytes(error), ""
+        else:
+            yield END, ""
 
 
 class _StreamedAnswer(Response):
@@ -203,6 +217,16 @@ def event(message: bytes, token: str) -> bytes:
     The messages with a token close a batch, so nobody resumes amid one.
     """
     return b"id: %s\ndata: %s\n\n" % (token.encode(), message) if token else b"data: %s\n\n" % message
+
+
+@contextlib.contextmanager
+def _gone_if_closed() -> Iterator[None]:
+    """Say that the client is gone where a WebSocket is closed already, for which others raise
+    ``RuntimeError``."""
+    try:
+        yield
+    except RuntimeError:
+        raise WebSocketDisconnect(_ABNORMAL_CLOSURE) from None
 
 
 async def _gone(receive: Receive) -> None:

@@ -29,6 +29,6 @@ def is_finite(value: float | Decimal) -> bool:
 
 def not_finite_name(value: float | Decimal) -> str:
     """Return the name of NaN or of an infinity, as PostgreSQL writes it."""
-    if value != value:
+    if value.is_nan() if isinstance(value, Decimal) else math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"

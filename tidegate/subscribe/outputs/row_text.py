@@ -8,7 +8,6 @@ digits, NaN and the infinities by name, dates and times in ISO 8601.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from datetime import date, time
@@ -16,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.nested_text import is_nested, nested_text, quoted_text
 from tidegate.subscribe.outputs.number_text import is_finite, not_finite_name, number_text
 
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$')
@@ -27,7 +27,7 @@ class JsonLines:
     __slots__ = ("_names",)
 
     def __init__(self, header: Sequence[str]) -> None:
-        self._names = [f"{json.dumps(name, ensure_ascii=False)}: " for name in header]
+        self._names = [f"{quoted_text(name)}: " for name in header]
 
     def line(self, row: Sequence[Any]) -> str:
         """Return the row's object, without a line's end."""
@@ -52,40 +52,9 @@ def _csv_field(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-class _Written(str):
-    """A part of a text, and no value any more."""
-
-    __slots__ = ()
-
-
 def json_text(value: Any) -> str:
     """Return a value as JSON, however deep it is nested."""
-    if not isinstance(value, list | tuple | dict) or isinstance(value, Timestamp):
-        return _scalar_text(value)
-    texts: list[str] = []
-    waiting: list[Any] = [value]
-    while waiting:
-        match waiting.pop():
-            case _Written() as text:
-                texts.append(text)
-            case Timestamp() as scalar:
-                texts.append(_scalar_text(scalar))
-            case list() | tuple() as values:
-                texts.append("[")
-                waiting.append(_Written("]"))
-                for at in range(len(values) - 1, -1, -1):
-                    waiting += (values[at], _Written(", ")) if at else (values[at],)
-            case dict() as members:
-                texts.append("{")
-                waiting.append(_Written("}"))
-                names = list(members)
-                for at in range(len(names) - 1, -1, -1):
-                    before = ", " if at else ""
-                    name = json.dumps(str(names[at]), ensure_ascii=False)
-                    waiting += (members[names[at]], _Written(f"{before}{name}: "))
-            case scalar:
-                texts.append(_scalar_text(scalar))
-    return "".join(texts)
+    return nested_text(value, _scalar_text) if is_nested(value) else _scalar_text(value)
 
 
 def _scalar_text(value: Any) -> str:
@@ -100,7 +69,7 @@ def _scalar_text(value: Any) -> str:
             return str(value)
         case float() | Decimal():
             return number_text(value) if is_finite(value) else f'"{not_finite_name(value)}"'
-    return json.dumps(plain_text(value), ensure_ascii=False)
+    return quoted_text(plain_text(value))
 
 
 def plain_text(value: Any) -> str:

@@ -11,7 +11,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.unit.serve.memory_subscriptions import MemorySubscriptions, Unforeseen, until
+from tests.unit.serve.memory_subscriptions import (
+    DEEP_JSON,
+    MemorySubscriptions,
+    Unforeseen,
+    deep_bank,
+    until,
+)
 from tests.unit.serve.postgres.served import RawClient, error_of, frame, run, serving, startup_message
 from tidegate.errors import LateRow
 from tidegate.serve.limits import ServeLimits
@@ -49,6 +55,16 @@ def test_a_bounded_subscribe_is_a_query_with_an_end() -> None:
                 key=str,
             )
             assert cursor.statusmessage == "SUBSCRIBE 5"
+
+    run(test)
+
+
+def test_json_is_given_however_deep_it_is() -> None:
+    async def test() -> None:
+        async with serving(deep_bank()) as served, await served.connect() as client:
+            async for row in client.cursor().stream("SUBSCRIBE accounts"):
+                assert row[2:] == (1, 8, DEEP_JSON)
+                break
 
     run(test)
 

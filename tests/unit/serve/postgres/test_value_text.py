@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.serve.memory_subscriptions import DEEP_JSON
+from tidegate.changefeed.encoding.json.parsing import parse
 from tidegate.errors import RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.postgres.value_text import copy_line, value_bytes
@@ -40,6 +42,12 @@ from tidegate.serve.postgres.value_text import copy_line, value_bytes
 )
 def test_a_value_has_postgresqls_text(value: Any, text: bytes | None) -> None:
     assert value_bytes(value) == text
+
+
+def test_json_has_its_text_however_deep_it_is() -> None:
+    value = parse(DEEP_JSON.encode(), list)
+    assert value_bytes(value) == DEEP_JSON.encode()
+    assert copy_line([1, value]) == f"1\t{DEEP_JSON}\n".encode()
 
 
 def test_half_of_a_surrogate_pair_is_refused() -> None:

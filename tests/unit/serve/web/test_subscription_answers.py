@@ -11,16 +11,19 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.unit.serve.memory_subscriptions import (
+    DEEP_JSON,
     MemorySubscriptions,
     Unforeseen,
+    deep_bank,
     random_commits,
     until,
 )
 from tests.unit.serve.postgres.served import run
 from tests.unit.serve.web.served_web import serving_web
-from tidegate.errors import HistoryLost
+from tidegate.errors import HistoryLost, RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.web.batch_messages import error_message
 
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))"
 SSE = "text/event-stream"
@@ -214,6 +217,73 @@ def test_an_error_amid_a_subscription_is_its_last_message() -> None:
                 answer.close()
 
     run(test)
+
+
+def test_json_is_given_however_deep_it_is() -> None:
+    async def test() -> None:
+        async with serving_web(deep_bank()) as served:
+            expected = [["5.0000000000", 1, 1, 8, json.loads(DEEP_JSON)]]
+            plain = await served.subscribe("SUBSCRIBE accounts")
+            await plain.message()
+            assert (await plain.message())["rows"] == expected
+            events = await served.subscribe("SUBSCRIBE accounts", accept=SSE)
+            await events.event()
+            assert json.loads((await events.event())["data"])["rows"] == expected
+            address = f"ws://{served.place}/subscribe?{urlencode({'statement': 'SUBSCRIBE accounts'})}"
+            async with connect(address) as socket:
+                await socket.recv()
+                assert json.loads(await socket.recv())["rows"] == expected
+            plain.close()
+            events.close()
+
+    run(test)
+
+
+class BrokenEncoding(EncodedBatches):
+    """What raises an exception where a batch is encoded."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def piece(self, *_: object) -> bytes:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [RecursionError(), RuntimeError(), OSError(), KeyError(), MemoryError()])
+def test_an_exception_while_a_batch_is_encoded_is_the_last_message_in_each_form(error: Exception) -> None:
+    async def test() -> None:
+        async with serving_web(bank(), encoded=BrokenEncoding(error)) as served:
+            plain = await served.subscribe(UPSERT)
+            lines = (await plain.body()).splitlines()
+            assert [json.loads(line).get("error", {}).get("code") for line in lines] == [
+                None,
+                "internal_error",
+            ]
+            events = await served.subscribe(UPSERT, accept=SSE)
+            await events.event()
+            assert json.loads((await events.event())["data"])["error"]["code"] == "internal_error"
+            assert not await events.body()
+            address = f"ws://{served.place}/subscribe?{urlencode({'statement': UPSERT})}"
+            async with connect(address) as socket:
+                await socket.recv()
+                assert json.loads(await socket.recv())["error"]["code"] == "internal_error"
+                with pytest.raises(ConnectionClosed) as caught:
+                    await socket.recv()
+                assert caught.value.rcvd is not None
+                assert caught.value.rcvd.code == 1000
+            plain.close()
+            events.close()
+
+    run(test)
+
+
+def test_no_text_of_an_error_has_a_secret() -> None:
+    address = "kafka://ada:correct-horse@broker"
+    error = RequestRefused(f"{address} is away", "bad_request", "22023", hint=f"ask {address}")
+    found = error_message(error)["error"]
+    assert found["hint"].startswith("ask kafka://")
+    assert "correct-horse" not in json.dumps(found)
 
 
 def test_a_client_that_is_gone_ends_its_subscription_while_nothing_comes() -> None:
