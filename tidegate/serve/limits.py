@@ -20,6 +20,8 @@ class ServeLimits:
         kept_characters: characters of the statements that a connection keeps by name: of prepared ones, of
             portals, and of cursors.
         close_s: seconds until a client that does not read its last message is dropped.
+        pong_s: seconds until a WebSocket whose client does not answer a ping is closed; a client answers when
+            it has read what was sent before.
         request_bytes: bytes of an HTTP request's line and headers; a statement stands in the line.
         streams: subscriptions that are open at a time, of both fronts.
         own_readers: those of them that read Kafka by themselves; each holds up to 16 MiB that were fetched.
@@ -38,6 +40,7 @@ class ServeLimits:
     names: int = 64
     kept_characters: int = 250_000
     close_s: float = 5.0
+    pong_s: float = 20.0
     request_bytes: int = 96 * 1024
     streams: int = 1_000
     own_readers: int = 32

@@ -80,6 +80,17 @@ class BoundedHttp(H11Protocol):
         self._stop_watching()
         self._watch()
 
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Make a WebSocket of the connection.
+
+        If its client has not read the answers before, end it: no browser asks before it has read, and nobody
+        would tell the WebSocket that it has to wait.
+        """
+        if self._is_full:
+            self.transport.abort()
+        else:
+            super().handle_websocket_upgrade(event)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         super().connection_lost(exc)

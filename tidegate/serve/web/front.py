@@ -26,6 +26,7 @@ from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import CONTENT_TYPE
 from tidegate.serve.stream_source import Subscriptions
 from tidegate.serve.web.bounded_http import bounded_http
+from tidegate.serve.web.bounded_websocket import bounded_websocket
 from tidegate.serve.web.guard import GuardedApp, WebAccess
 from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
 from tidegate.serve.web.watched_feeds import WatchedFeeds
@@ -71,12 +72,16 @@ class WebFront:
         ping_s: float = PING_S,
         feeds: WatchedFeeds | None = None,
     ) -> None:
-        """``feeds`` is what the page of feeds shows; without it there is no such page."""
+        """``feeds`` is what the page of feeds shows; without it there is no such page.
+
+        ``ping_s`` is how many seconds lie between two pings of server-sent events, and of a WebSocket.
+        """
         self._subscriptions = subscriptions
         self._access = access
         self._tls = tls
         self._limits = limits or ServeLimits()
         self._feeds = feeds
+        self._ping_s = ping_s
         self._answers = SubscriptionAnswers(subscriptions, encoded or EncodedBatches(), ping_s)
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
@@ -92,7 +97,7 @@ class WebFront:
 
     @property
     def connections(self) -> int:
-        """How many HTTP connections there are, without WebSockets."""
+        """How many connections there are, WebSockets among them."""
         assert self._server is not None
         return len(self._server.server_state.connections)
 
@@ -102,8 +107,10 @@ class WebFront:
         config = uvicorn.Config(
             GuardedApp(self._app(), self._access, self._subscriptions.counts),
             http=bounded_http(self._limits.startup_s, (_SUBSCRIBE,)),
-            ws="websockets-sansio",
+            ws=bounded_websocket(self._limits.waiting_bytes, self._limits.close_s),
             ws_max_size=_MESSAGE_BYTES,
+            ws_ping_interval=self._ping_s,
+            ws_ping_timeout=self._limits.pong_s,
             ws_per_message_deflate=False,  # it would cost memory for each client
             lifespan="off",
             log_config=None,

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,13 +35,18 @@ class ServedWeb:
     def place(self) -> str:
         return f"127.0.0.1:{self.front.address[1]}"
 
-    async def get(self, path: str, tls: ssl.SSLContext | None = None, **headers: str) -> WebAnswer:
-        """Ask, and read the answer's head; header names have ``_`` for ``-``."""
+    async def get(
+        self, path: str, tls: ssl.SSLContext | None = None, before: str = "", **headers: str
+    ) -> WebAnswer:
+        """Ask, and read the answer's head; header names have ``_`` for ``-``.
+
+        With a request ``before`` on the connection, the head is that of its answer.
+        """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.front.address[1], ssl=tls)
         bound_buffers(writer.get_extra_info("socket"))
         sent = {"host": self.place, **{name.replace("_", "-"): value for name, value in headers.items()}}
         head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+        writer.write(f"{before}GET {path} HTTP/1.1\r\n{head}\r\n".encode())
         first = (await reader.readline()).decode()
         found: dict[str, str] = {}
         while (line := (await reader.readline()).decode().strip()) != "":
@@ -109,6 +115,21 @@ class WebAnswer:
 
     def close(self) -> None:
         self.writer.close()
+
+
+class LargePage(WatchedFeeds):
+    """A page of feeds that has more bytes than sockets hold."""
+
+    BYTES = 8 << 20
+
+    def __init__(self) -> None:
+        pass
+
+    async def now(self) -> tuple[HTTPStatus, bytes]:
+        return HTTPStatus.OK, b"x" * self.BYTES
+
+    def close(self) -> None:
+        pass
 
 
 @asynccontextmanager

@@ -12,7 +12,6 @@ import shutil
 import ssl
 import time
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tests.unit.client.why.hand_evidence import evidence, held
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, random_commits, until
 from tests.unit.serve.postgres.served import bound_buffers, run
-from tests.unit.serve.web.served_web import LOOPBACK, serving_web
+from tests.unit.serve.web.served_web import LOOPBACK, LargePage, serving_web
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.serve.feeds.feed_lookup import FeedsLook
 from tidegate.serve.feeds.shown_feed import explained_feed
@@ -217,21 +216,6 @@ def test_requests_on_one_connection_go_on_beyond_the_bound_of_each() -> None:
             writer.close()
 
     run(test)
-
-
-class LargePage(WatchedFeeds):
-    """A page of feeds that has more bytes than sockets hold."""
-
-    BYTES = 8 << 20
-
-    def __init__(self) -> None:
-        pass
-
-    async def now(self) -> tuple[HTTPStatus, bytes]:
-        return HTTPStatus.OK, b"x" * self.BYTES
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize("over_tls", [False, True])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import (
     DEEP_JSON,
     MemorySubscriptions,
@@ -18,12 +21,14 @@ from tests.unit.serve.memory_subscriptions import (
     random_commits,
     until,
 )
-from tests.unit.serve.postgres.served import run
-from tests.unit.serve.web.served_web import serving_web
+from tests.unit.serve.postgres.served import bound_buffers, run
+from tests.unit.serve.web.served_web import LargePage, ServedWeb, WebAnswer, serving_web
 from tidegate.errors import HistoryLost, RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.limits import ServeLimits
 from tidegate.serve.web.batch_messages import error_message
+from tidegate.serve.web.bounded_websocket import BoundedWebSocket
 
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))"
 SSE = "text/event-stream"
@@ -325,6 +330,120 @@ def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
             assert held.taken < 100
             slow.writer.transport.abort()
             fast.close()
+
+    run(test)
+
+
+PING = bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + b"x" * 125
+
+
+async def websocket_of(
+    served: ServedWeb, statement: str, tls: ssl.SSLContext | None = None, before: str = ""
+) -> WebAnswer:
+    """A WebSocket whose client reads nothing behind the head of the answer."""
+    upgrade = {"upgrade": "websocket", "connection": "Upgrade", "sec_websocket_version": "13"}
+    query = urlencode({"statement": statement})
+    key = {"sec_websocket_key": "MDEyMzQ1Njc4OWFiY2RlZg=="}
+    answer = await served.get(f"/subscribe?{query}", tls, before, **upgrade, **key)
+    answer.writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a socket has it
+    return answer
+
+
+def protocol_of(served: ServedWeb) -> BoundedWebSocket:
+    assert served.front._server is not None
+    (found,) = served.front._server.server_state.connections
+    assert isinstance(found, BoundedWebSocket)
+    return found
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
+def test_a_client_that_pings_and_reads_nothing_fills_no_memory_and_keeps_no_place(
+    over_tls: bool, tmp_path: Path
+) -> None:
+    authority = Authority()
+    trusted = ssl.create_default_context(cadata=authority.cert.decode()) if over_tls else None
+    tls = authority.server_context(tmp_path) if over_tls else None
+
+    async def test() -> None:
+        limits = ServeLimits(pong_s=1.0, close_s=0.2)
+        async with serving_web(bank(), limits=limits, tls=tls, ping_s=1.0) as served:
+            silent = await websocket_of(served, UPSERT, tls=trusted)
+            server = protocol_of(served)
+            sent, most = 0, 0
+            while served.front.connections:
+                if silent.writer.transport.get_write_buffer_size() < len(PING) * 1_000:
+                    silent.writer.write(PING * 1_000)
+                    sent += len(PING) * 1_000
+                most = max(most, server.transport.get_write_buffer_size())
+                await asyncio.sleep(0.001)
+            assert limits.waiting_bytes < sent
+            assert most < 2 * limits.waiting_bytes + (1 << 16), "and what comes in one read"
+            await until(lambda: not served.source.open_streams, "its subscription has ended")
+            silent.writer.transport.abort()
+
+    run(test)
+
+
+def test_a_websocket_that_is_closed_while_nobody_reads_is_cut() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        for wall in range(1, 200):
+            source.commit(wall, (1, wall, "x" * 10_000))
+        async with serving_web(source, limits=ServeLimits(close_s=0.2), ping_s=100.0) as served:
+            silent = await websocket_of(served, "SUBSCRIBE accounts AS OF 1")
+            await until(lambda: not protocol_of(served).writable.is_set(), "it has what waits for its client")
+            served.front._answers.close()
+            await until(lambda: not served.front.connections, "it is cut")
+            silent.writer.transport.abort()
+
+    run(test)
+
+
+def test_a_slow_client_of_a_websocket_that_pings_gets_all_and_its_pongs() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        for wall in range(1, 200):
+            source.commit(wall, (1, wall, "x" * 10_000))
+        async with serving_web(source) as served:
+            query = urlencode({"statement": "SUBSCRIBE accounts AS OF 1 UP TO 199"})
+            async with connect(f"ws://{served.place}/subscribe?{query}", max_queue=1) as socket:
+                bound_buffers(socket.transport.get_extra_info("socket"))
+                await until(lambda: not protocol_of(served).writable.is_set(), "the client is slow")
+                pongs = [await socket.ping(str(each)) for each in range(300)]
+                await until(lambda: protocol_of(served)._is_held, "it is not read from")
+                messages = [json.loads(each) async for each in socket]
+                assert messages[-1] == {"end": True}
+                assert len(messages) == 201
+                await asyncio.gather(*pongs)
+
+    run(test)
+
+
+def test_a_websocket_behind_an_answer_that_nobody_reads_is_ended() -> None:
+    async def test() -> None:
+        async with serving_web(bank(), feeds=LargePage()) as served:
+            before = "GET /feeds HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            silent = await websocket_of(served, UPSERT, before=before)
+            await until(lambda: not served.front.connections, "it is ended")
+            assert not served.source.opened
+            silent.writer.transport.abort()
+
+    run(test)
+
+
+def test_empty_parts_of_a_message_take_no_memory() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            client = await websocket_of(served, UPSERT)
+            begin, empty, last = (bytes([kind, 0x80, 0, 0, 0, 0]) for kind in (0x01, 0x00, 0x80))
+            one = bytes([0x00, 0x81, 0, 0, 0, 0]) + b"x"
+            client.writer.write(begin + empty * 10_000 + one)
+            server = protocol_of(served)
+            await until(lambda: b"x" in server.frames, "all parts are there")
+            assert len(server.frames) == 2
+            client.writer.write(last)
+            await until(lambda: not server.frames, "the message is whole")
+            client.writer.transport.abort()
 
     run(test)
 
