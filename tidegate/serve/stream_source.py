@@ -69,6 +69,12 @@ class SubscriptionStream(Protocol):
 class Subscriptions(Protocol):
     """All that can be subscribed to."""
 
+    async def parse(self, text: str) -> SubscribeStatement:
+        """Parse a statement, and let other clients go on meanwhile.
+
+        Raises ``SubscribeStatementError``.
+        """
+
     async def describe(
         self, statement: SubscribeStatement | str, *, dialect: Dialect = Dialect.TIDEGATE
     ) -> StreamColumns:

@@ -19,6 +19,7 @@ from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.errors import TidegateError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.serve.metrics import ServeCounts, metrics_text
+from tidegate.serve.statement_threads import StatementThreads
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
@@ -31,7 +32,6 @@ from tidegate.subscribe.outputs.shape import (
 )
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.readable_history import ReadableHistory
-from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
 from tidegate.subscribe.subscription import (
     Subscription,
@@ -76,6 +76,7 @@ class MemorySubscriptions:
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._shared: dict[object, _Reader] | None = {} if shared else None
         self._changed = asyncio.Event()
+        self._statements = StatementThreads()
 
     def metrics(self) -> str:
         return metrics_text(self.counts, {"own": len(self.open_streams)}, {}, ())
@@ -113,10 +114,13 @@ class MemorySubscriptions:
     async def changed(self) -> None:
         await self._changed.wait()
 
+    async def parse(self, text: str) -> SubscribeStatement:
+        return await self._statements.parse(text)
+
     async def describe(
         self, statement: SubscribeStatement | str, *, dialect: Dialect = Dialect.TIDEGATE
     ) -> StreamColumns:
-        return _columns(self._plan(statement, dialect).shape.header)
+        return _columns((await self._plan(statement, dialect)).shape.header)
 
     async def open(
         self,
@@ -125,7 +129,7 @@ class MemorySubscriptions:
         token: str = "",
         dialect: Dialect = Dialect.TIDEGATE,
     ) -> MemoryStream:
-        plan = self._plan(statement, dialect)
+        plan = await self._plan(statement, dialect)
         history = ReadableHistory(self.readable_from, self.marker)
         as_of = history.choose_as_of(plan)
         reader: _Reader
@@ -148,8 +152,8 @@ class MemorySubscriptions:
         for stream in list(self.open_streams):
             await stream.close()
 
-    def _plan(self, statement: SubscribeStatement | str, dialect: Dialect) -> SubscribePlan:
-        parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
+    async def _plan(self, statement: SubscribeStatement | str, dialect: Dialect) -> SubscribePlan:
+        parsed = await self.parse(statement) if isinstance(statement, str) else statement
         return plan_subscribe(parsed, _RELATIONS, now_ns=self.marker.wall, dialect=dialect)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -30,11 +31,13 @@ from tidegate.errors import (
     TokenRefused,
 )
 from tidegate.hlc import Timestamp
+from tidegate.serve import feed_subscriptions, statement_threads
 from tidegate.serve.addresses import read_address
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.feed_subscriptions import FeedSubscriptions
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.server import RunningServer, ServeSettings, check_settings, serving
+from tidegate.serve.shared import shared_stream
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.stream_source import SubscriptionStream
 from tidegate.serve.web.batch_messages import batch_messages
@@ -97,6 +100,36 @@ async def test_psycopg_sees_a_table_live(feed: HandFeed) -> None:
         await connection.cancel_safe()
         with pytest.raises(psycopg.errors.QueryCanceled):
             await anext(rows)
+
+
+@in_loop
+async def test_statements_are_parsed_and_planned_beside_the_event_loop(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, seen = threading.get_ident(), []
+
+    def noted(name: str, module: Any) -> None:
+        call = getattr(module, name)
+
+        def note(*arguments: Any, **named: Any) -> Any:
+            seen.append((name, threading.get_ident()))
+            return call(*arguments, **named)
+
+        monkeypatch.setattr(module, name, note)
+
+    noted("parse_subscribe", statement_threads)
+    noted("plan_subscribe", feed_subscriptions)
+    noted("StatementRows", feed_subscriptions)
+    noted("StatementRows", shared_stream)
+    subscriptions = subscriptions_of(feed)
+    try:
+        stream = await subscriptions.open("SUBSCRIBE (SELECT id FROM accounts WHERE id = 1)")
+        await stream.next()
+        await stream.close()
+    finally:
+        await subscriptions.close()
+    assert {name for name, _ in seen} == {"parse_subscribe", "plan_subscribe", "StatementRows"}
+    assert loop not in {thread for _, thread in seen}
 
 
 @in_loop

@@ -48,14 +48,18 @@ class SharedStream:
         token: ResumeToken | None = None,
         counts: ServeCounts | None = None,
         open_own: OpenOwn | None = None,
+        shown_by: StatementRows | None = None,
     ) -> None:
-        """``open_own`` opens a reader for a stream that is too slow; without it, such a stream ends."""
+        """``open_own`` opens a reader for a stream that is too slow; without it, such a stream ends.
+
+        ``shown_by`` is what shows the table's rows in the form of the plan, if it is made already.
+        """
         self._table = table
         self._plan = plan
         self._columns = columns
         self._threads = threads
         self._closed = closed
-        self._shown_by = StatementRows(plan, table.source)
+        self._shown_by = shown_by or StatementRows(plan, table.source)
         self._frontier = start
         self._token = token
         self._open_own = open_own

@@ -26,32 +26,36 @@ class SharedStart:
     frontier: Frontier | None = None
 
 
-def start_of(shared: SharedTable, plan: SubscribePlan) -> SharedStart | None:
-    """Return where a new subscription begins; ``None`` if this table cannot serve it."""
+def start_of(shared: SharedTable, plan: SubscribePlan, *, stateful: bool) -> SharedStart | None:
+    """Return where a new subscription begins; ``None`` if this table cannot serve it.
+
+    ``stateful`` is that of the plan's ``StatementRows``.
+    """
     present = resume_as_of(shared.frontier)
     if plan.up_to is not None and not (shared.filled and plan.up_to > shared.frontier):
         return None
     if plan.as_of is None or (plan.at_least and plan.as_of <= present):
         return SharedStart()
-    return None if plan.at_least else _start_above(shared, plan, plan.as_of)
+    return None if plan.at_least else _start_above(shared, plan, plan.as_of, stateful=stateful)
 
 
-def _start_above(shared: SharedTable, plan: SubscribePlan, as_of: Timestamp) -> SharedStart | None:
-    selection = plan.selection()
-    needs_rows = plan.snapshot or (selection is not None and selection.stateful)
+def _start_above(
+    shared: SharedTable, plan: SubscribePlan, as_of: Timestamp, *, stateful: bool
+) -> SharedStart | None:
+    needs_rows = plan.snapshot or stateful
     frontier = frontier_after(as_of)
     if needs_rows or not shared.filled or frontier > shared.frontier or not shared.holds(frontier):
         return None
     return SharedStart(frontier)
 
 
-def resume_of(shared: SharedTable, plan: SubscribePlan, token: ResumeToken) -> SharedStart | None:
+def resume_of(
+    shared: SharedTable, plan: SubscribePlan, token: ResumeToken, *, stateful: bool
+) -> SharedStart | None:
     """Return where a subscription goes on behind a token; ``None`` if this table cannot serve it.
 
     Raises ``SubscribeStatementError`` for a token beyond UP TO.
     """
     if plan.up_to is not None:
         require_bounds(str(token.as_of), str(plan.up_to), crossed=token.as_of > plan.up_to)
-    selection = plan.selection()
-    stateful = selection is not None and selection.stateful
     return None if stateful or not shared.holds(token.frontier) else SharedStart(token.frontier)

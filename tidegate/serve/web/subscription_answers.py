@@ -35,7 +35,6 @@ from tidegate.serve.web.batch_messages import (
     header_message,
 )
 from tidegate.subscribe.outputs.dialect import Dialect
-from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
 
 #: Seconds between two pings of server-sent events: proxies end connections that are silent for a minute.
@@ -63,7 +62,9 @@ class SubscriptionRequest:
     dialect: Dialect
 
 
-def read_request(parameters: QueryParams, headers: Headers) -> SubscriptionRequest:
+async def read_request(
+    parameters: QueryParams, headers: Headers, subscriptions: Subscriptions
+) -> SubscriptionRequest:
     """Return what a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``."""
     text = parameters.get("statement", "")
     if not text:
@@ -72,7 +73,7 @@ def read_request(parameters: QueryParams, headers: Headers) -> SubscriptionReque
     if dialect not in {each.value for each in Dialect}:
         raise _refused(f"dialect is tidegate or materialize, not {dialect[:40]!r}")
     token = parameters.get("token") or headers.get("last-event-id", "")
-    return SubscriptionRequest(parse_subscribe(text), token, Dialect(dialect))
+    return SubscriptionRequest(await subscriptions.parse(text), token, Dialect(dialect))
 
 
 class SubscriptionAnswers:
@@ -93,7 +94,7 @@ class SubscriptionAnswers:
         if request.method == "HEAD":
             return Response(headers=_NO_STORE, media_type=_NDJSON)
         try:
-            asked = read_request(request.query_params, request.headers)
+            asked = await read_request(request.query_params, request.headers, self._subscriptions)
             stream = await self._open(asked)
         except Exception as error:
             return Response(error_bytes(error), _status(error), _NO_STORE, _JSON)
@@ -116,7 +117,7 @@ class SubscriptionAnswers:
         code = _NORMAL_CLOSURE
         with contextlib.suppress(WebSocketDisconnect):
             try:
-                asked = read_request(socket.query_params, socket.headers)
+                asked = await read_request(socket.query_params, socket.headers, self._subscriptions)
                 stream = await self._open(asked)
             except Exception as error:
                 await send(error_bytes(error), "")
