@@ -82,12 +82,14 @@ class Cursor:
         return batch
 
     async def close(self) -> None:
-        """End the subscription."""
+        """End the subscription, also if this call is cancelled: a second cancel may come meanwhile."""
         self._ended = True
         task, self._pending = self._pending, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # it is known to nobody, and nobody waits for it
-        await self._stream.close()
+        try:
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()  # it is known to nobody, and nobody waits for it
+        finally:
+            await self._stream.close()

@@ -124,11 +124,13 @@ class SharedStream:
         closed, self._closed = self._closed, _nobody
         self._ended = True
         closed(self)
-        if self._pending is not None:
-            self._pending.cancel()
-            await asyncio.wait({self._pending})
-        await self._close_chunks()
-        await self._close_own()
+        try:
+            if self._pending is not None:
+                self._pending.cancel()
+                await asyncio.wait({self._pending})
+        finally:  # also if a second cancel comes meanwhile
+            await self._close_chunks()
+            await self._close_own()
 
     async def _next(self) -> SubscriptionBatch | None:
         if self._frontier is None:

@@ -21,6 +21,7 @@ from tests.unit.serve.memory_subscriptions import (
 from tests.unit.serve.postgres.served import RawClient, error_of, frame, run, serving, startup_message
 from tidegate.errors import LateRow
 from tidegate.serve.limits import ServeLimits
+from tidegate.serve.postgres.cursor import Cursor
 
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id)) WITH (PROGRESS)"
 
@@ -65,6 +66,25 @@ def test_json_is_given_however_deep_it_is() -> None:
             async for row in client.cursor().stream("SUBSCRIBE accounts"):
                 assert row[2:] == (1, 8, DEEP_JSON)
                 break
+
+    run(test)
+
+
+def test_a_second_cancel_leaves_no_subscription_open() -> None:
+    async def test() -> None:
+        source = bank()
+        cursor = Cursor(await source.open("SUBSCRIBE accounts"))
+        batches = cursor.batches()
+        await anext(batches)
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        closing = asyncio.ensure_future(cursor.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait({waiting, closing})
+        assert closing.cancelled()
+        assert not source.open_streams
 
     run(test)
 
