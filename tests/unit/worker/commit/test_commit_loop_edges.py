@@ -174,10 +174,10 @@ class Bench:
         )
         self.pipeline.start()
 
-    def offer(self, *offsets: int) -> None:
-        """One fetched batch of these offsets."""
+    def offer(self, *offsets: int, behind: int = 0) -> None:
+        """One fetched batch of these offsets, and of so many behind them that have no record."""
         records = [Record(offset, None, None, 0) for offset in offsets]
-        end = offsets[-1] + 1
+        end = offsets[-1] + 1 + behind
         self.pipeline.offer(FetchedBatch("log", 0, offsets[0], end, end, records))
 
     async def until(self, true: Callable[[], bool]) -> None:
@@ -238,14 +238,16 @@ def test_what_a_step_has_not_taken_of_a_batch_is_the_next_ones() -> None:
         bench.processor.most_taken = 2
         await bench.opened()
         bench.offer(0, 1, 5, 6, 9)
-        bench.offer(10, 11)
+        bench.offer(10, 11, 12, behind=3)
         await bench.until(lambda: len(bench.sink.sent) == 4)
         bench.sink.acknowledge(0, 1, 5, 6)
         await bench.until(lambda: len(bench.sink.sent) == 3)
         bench.sink.acknowledge(9, 10, 11)
-        await bench.until(lambda: 12 in bench.ends)
-        assert bench.processor.stepped == [0, 1, 5, 6, 9, 10, 11]
-        assert bench.ends[1:] == [5, 9, 10, 12], "the position behind each step is the next record's"
+        await bench.until(lambda: [offset for _, offset in bench.sink.sent] == [12])
+        bench.sink.acknowledge(12)
+        await bench.until(lambda: 16 in bench.ends)
+        assert bench.processor.stepped == [0, 1, 5, 6, 9, 10, 11, 12]
+        assert bench.ends[1:] == [5, 9, 10, 12, 16], "the position behind each step is the next record's"
 
     run(test)
 
