@@ -1,61 +1,102 @@
-"""Logs of about n bytes for whole steps with a live feed, each the worst of its kind that is known."""
+"""Logs of n records, each of which could cost all ranges or all other records. Each gives a step to time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable, at
+from tests.hand_log import HandLog, HandRange, HandTable
 from tests.unit.processor.driving import Driven
-from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.hlc import ZERO
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
+from tidegate.processor.batch import ControlRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason
+from tidegate.spans import Span
 
-Work: TypeAlias = Callable[[], object]
+Step: TypeAlias = Callable[[], StepResult]
 
 _TABLE: Final = HandTable.of(104, "t", "id INT, v STRING")
-_PLAIN: Final = FeedOptions(updated=True)
 
 
-def growing_logs() -> Iterator[tuple[str, Callable[[int], Work]]]:
-    """Yield each kind of log by its name, with what makes the work of stepping so many bytes."""
-    for mode in (KernelMode.OFF, KernelMode.ON):
-        yield f"versions of a table between rows, kernel {mode.value}", partial(_versions, mode)
+def _processor(kernel: KernelMode = KernelMode.OFF) -> PartitionProcessor:
+    processor = PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(kernel)))
+    processor.control([ControlRecord(Offset(0), activation([_TABLE.descriptor]))])
+    return processor
 
 
-def _driven(mode: KernelMode) -> Driven:
-    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(mode))))
-    driven.control(activation([_TABLE.descriptor], _PLAIN, start=ZERO))
-    return driven
-
-
-def _steps(log: HandLog, mode: KernelMode) -> Work:
+def _step_behind(log: HandLog, first: int, processor: PartitionProcessor) -> Step:
+    """Step the records before ``first``, and return the step of the others."""
     records = log.partitions[0]
-
-    def work() -> None:
-        driven, rest = _driven(mode), records
-        while rest:
-            rest = rest[driven.processor.step_some(rest).taken :]
-
-    return work
+    processor.step(records[:first])
+    return lambda: processor.step(records[first:])
 
 
-def _versions(mode: KernelMode, size: int) -> Work:
-    """A new version of the table before each row: the kernel's plan has all of them."""
-    log = HandLog(partitions=1)
+def _open_ranges(log: HandLog, count: int) -> None:
+    for number in range(1, count + 1):
+        log.open_range(7 + number, Span(_TABLE.key(number), _TABLE.key(number + 1)))
+
+
+def _open_child(log: HandLog, number: int) -> None:
+    """A range that waits for its parent, of which nothing comes."""
+    child = HandRange(log, RangeId(7 + number), Span(_TABLE.key(number), _TABLE.key(number + 1)))
+    parent = Parent(RangeId(1_000_000 + number), Generation(1), RaftIndex(5))
+    child.snapshot(reason=SnapshotReason.SPLIT, close=1, high=2, parents=(parent,))
+
+
+def nameless(count: int) -> Step:
+    """So many live ranges, and as many records that name no range."""
+    log = HandLog(1)
     log.describe(_TABLE)
-    opened, written, number = log.open_range(7, _TABLE.span), 0, 0
-    while written < size:
-        seconds = 1 + number / 1_000
-        changed = replace(_TABLE.descriptor, version=2 + number, modified=at(seconds - 0.0005))
-        log.describe(HandTable(changed))
-        opened.apply(_TABLE.put(seconds, number, "v"), close=seconds - 0.001)
-        written += sum(len(record.value or b"") for record in log.partitions[0][-2:])
-        number += 1
-    return _steps(log, mode)
+    _open_ranges(log, count)
+    first = len(log.partitions[0])
+    _write_nameless(log, count)
+    return _step_behind(log, first, _processor())
+
+
+def nameless_with_parked_ranges(count: int) -> Step:
+    """So many ranges that wait for their parents, and as many records that name no range."""
+    log = HandLog(1)
+    log.describe(_TABLE)
+    for number in range(count):
+        _open_child(log, number)
+    first = len(log.partitions[0])
+    _write_nameless(log, count)
+    return _step_behind(log, first, _processor())
+
+
+def nameless_that_are_read_again(count: int) -> Step:
+    """So many ranges in a hole, and as many such records. One range waits, so they are read again."""
+    log = HandLog(1)
+    log.describe(_TABLE)
+    _open_child(log, 0)
+    _open_ranges(log, count)
+    _write_nameless(log, count)
+    driven, records = Driven(), log.partitions[0]
+    driven.control(activation([_TABLE.descriptor]))
+    driven.step(records)
+    again = Driven.restored(driven.state).processor
+    assert again.to_read_again
+    return lambda: again.step(records)
+
+
+def _write_nameless(log: HandLog, count: int) -> None:
+    for _ in range(count):
+        log.write_bytes(0, None, None)
+
+
+class GrowingLog(NamedTuple):
+    """What to call a log, what makes the step of n of its records, and an n large enough to be measured."""
+
+    name: str
+    step: Callable[[int], Step]
+    small: int
+
+
+GROWING_LOGS: Final = (
+    GrowingLog("no range is named", nameless, 500),
+    GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
+    GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
+)

@@ -5,6 +5,7 @@ This module puts the parts together. They are in
     table/range_table.py         all ranges, which of them have changed, their rows of state
     range_entries.py             how entries of the log reach their ranges
     table/quarantine.py          ranges that cannot be followed, and what is reported of them
+    table/exposed_ranges.py      which ranges a record that names no range concerns
     parking.py                   ranges that wait before a snapshot; exchange.py has claims and hand-offs
     healing.py                   the scans of ranges that come out of a hole
     feeds/mutations.py           changes of their data outside the op log

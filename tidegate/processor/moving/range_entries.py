@@ -8,9 +8,9 @@ batch goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from tidegate.errors import MalformedEntry, RangeError
+from tidegate.errors import MalformedEntry, RangeError, brief
 from tidegate.hlc import ClosedTimestamp
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
@@ -34,6 +34,7 @@ from tidegate.raftlog.entry import (
     BROADCAST,
     Command,
     DescriptorUpdate,
+    Entry,
     Heartbeat,
     Offset,
     RangeEnd,
@@ -54,6 +55,10 @@ from tidegate.spans import Span
 #: The kinds of entries that say something of the range in whose log they stand.
 OwnEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd
 RangeEntry: TypeAlias = OwnEntry | ScanChunk
+
+#: The key of a hole in a backlog that a record without a range has made. Its value is the cause, since the
+#: record itself may be long, and would stand in many backlogs. No record of a range has this key.
+_NAMELESS: Final = b""
 
 
 class Drained(NamedTuple):
@@ -191,13 +196,22 @@ class RangeEntries:
         """
         range_id = decode_key(record.key)
         if range_id is None or range_id == BROADCAST:
-            cause = f"an unreadable record that names no range: {error}"
-            for state in self._not_past(Offset(record.offset + 1), passed=passed):
-                self._hole(state, record, cause)
+            self._refuse_nameless(record, error, passed=passed)
         elif self._table.is_here(range_id):
             self._hole(self._touch(range_id), record, str(error))
         else:
             self._quarantines.report_stray(range_id, record)
+
+    def _refuse_nameless(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
+        """Make a hole in all ranges, or in those that are behind. It changes only the exposed ones."""
+        exposed = self._table.exposed
+        states = exposed.take_out_behind(Offset(record.offset)) if passed else exposed.take_out()
+        cause = f"an unreadable record that names no range: {error}"
+        told = brief(str(error)).encode(errors="replace")
+        hole = RawEntry(record.offset, _NAMELESS, told, record.timestamp)
+        for state in states:
+            self._hole(state, hole, cause)
+        exposed.forget(states)
 
     def cut(self, log_start: Offset, cause: str, *, passed: bool) -> None:
         """Make a hole in every range: the log was cut, and entries below ``log_start`` are lost.
@@ -316,13 +330,19 @@ class RangeEntries:
 
     def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
         try:
-            entry = self.reader.read_again(raw)
+            entry = self._read_again(raw)
             self.horizon.require_entry(entry, raw)
         except MalformedEntry as error:
             self._quarantines.begin(state, raw, str(error), state.resolved)
             return
         assert not isinstance(entry, DescriptorUpdate)
         self._apply(state, entry, raw)
+
+    def _read_again(self, raw: RawEntry) -> Entry:
+        """Return the entry of a record in a backlog. Raises ``MalformedEntry`` where it is a hole."""
+        if raw.key == _NAMELESS and raw.value is not None:
+            raise MalformedEntry(raw.value.decode())
+        return self.reader.read_again(raw)
 
 
 def _closed(state: RangeState, backlog: Backlog | None) -> ClosedTimestamp:

@@ -17,6 +17,7 @@ from tidegate.processor.state.state_codec import (
     told_is_stored,
     told_rows,
 )
+from tidegate.processor.table.exposed_ranges import ExposedRanges
 from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId
@@ -48,6 +49,8 @@ class RangeTable:
         self.touched: dict[RangeId, RangeState] = {}
         #: Those of them that have closed more, and are as they were in all else.
         self._closed: set[RangeId] = set()
+        #: The ranges in which a record that names no range makes a hole.
+        self.exposed = ExposedRanges()
         #: Says which feeds ranges name in promises and hand-offs.
         self.serves: FeedsServing = lambda _: ()
         #: For each range the sum of the hashes of its transactions' stored rows, as of the last freeze.
@@ -70,7 +73,7 @@ class RangeTable:
         if self.journal is not None and range_id not in self.touched:
             self.journal.note(state)
         state.serves = self.serves
-        self.touched[range_id] = state
+        self.touched[range_id] = self.exposed.touched[range_id] = state
         self._closed.discard(range_id)
         return state
 
@@ -93,7 +96,7 @@ class RangeTable:
 
     def restore(self, state: RangeState) -> None:
         """Put back a range as it was stored."""
-        self.states[state.range_id] = state
+        self.states[state.range_id] = self.exposed.touched[state.range_id] = state
         self._note_intents(state)
 
     def freeze(
