@@ -16,6 +16,8 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason
 from tidegate.spans import Span
 
+#: After some steps of short rows a portion of the log is as long as one may be.
+_WARM: Final = 800
 Step: TypeAlias = Callable[[], StepResult]
 
 _TABLE: Final = HandTable.of(104, "t", "id INT, v STRING")
@@ -87,6 +89,23 @@ def _write_nameless(log: HandLog, count: int) -> None:
         log.write_bytes(0, None, None)
 
 
+def refused_by_the_kernel(count: int) -> Step:
+    """So many records of two ranges. Each hundredth is of a range in a hole, and the kernel refuses it."""
+    log = HandLog(1)
+    log.describe(_TABLE)
+    live, broken = log.open_range(7, _TABLE.span), log.open_range(8, _TABLE.span)
+    broken.unreadable()
+    for _ in range(_WARM):
+        live.heartbeat(0.5)
+    first = len(log.partitions[0])
+    for number in range(count):
+        (broken.heartbeat if number % 100 == 0 else live.apply)(close=0.5)
+    processor = _processor(KernelMode.ON)
+    for begin in range(0, first, _WARM // 8):
+        processor.step(log.partitions[0][begin : min(first, begin + _WARM // 8)])
+    return _step_behind(log, first, processor)
+
+
 class GrowingLog(NamedTuple):
     """What to call a log, what makes the step of n of its records, and an n large enough to be measured."""
 
@@ -99,4 +118,5 @@ GROWING_LOGS: Final = (
     GrowingLog("no range is named", nameless, 500),
     GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
     GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
+    GrowingLog("the kernel refuses each hundredth record", refused_by_the_kernel, 10_000),
 )

@@ -8,9 +8,10 @@ which rows depend.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
 
@@ -37,9 +38,16 @@ from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.version import Version
 
 #: The kernel goes on behind so many records of a batch that it refused, and behind one more for each so many
-#: that it took: it is given all the rest again each time.
+#: that it took.
 _REFUSALS_FREE: Final = 8
 _TAKEN_PER_REFUSAL: Final = 100
+#: The kernel has to read again what it has read behind a record that it refuses. So it is given all of the
+#: rest only while refusals are free. Later it is given so many times the bytes of the last round, the refused
+#: record included, and `_LEAST_BYTES` at least. So all rounds together read a small multiple of the batch.
+_GROWS: Final = 2
+_LEAST_BYTES: Final = 8 << 10
+#: What the kernel does for a record besides its key and value, reckoned in bytes.
+_RECORD_BYTES: Final = 64
 #: What a plain range has nothing of.
 _WAITS: Final = attrgetter("chunks", "awaits_snapshot", "floors")
 _NO_TXNS: Final[Set[TxnId]] = frozenset()
@@ -68,15 +76,20 @@ class PlainRecords:
 
         Rows are for the ``receivers`` of the moment.
         """
-        rest, refusals, taken, size = records, 0, 0, 0
-        while rest and refusals <= _REFUSALS_FREE + taken // _TAKEN_PER_REFUSAL and self._can_follow():
-            kernel = self._rows.ready(receivers())
+        at, refusals, taken, size, ends = 0, 0, 0, 0, _Ends(records)
+        while (
+            at < len(records)
+            and refusals <= _REFUSALS_FREE + taken // _TAKEN_PER_REFUSAL
+            and self._can_follow()
+        ):
+            kernel, end = self._rows.ready(receivers()), ends.next(at, all_of_it=refusals <= _REFUSALS_FREE)
             if kernel is not None:
-                found = self._follow(kernel, rest)
+                found = self._follow(kernel, records[at:end])
                 if found is None:
                     break
                 named, followed = found
-                plain, rest = rest[: followed.taken], rest[followed.taken :]
+                plain = records[at : at + followed.taken]
+                at += followed.taken
                 taken += followed.taken
                 size += followed.size
                 if self._rows.checks:
@@ -86,11 +99,11 @@ class PlainRecords:
                     self._put_back(kernel, plain, named, followed)
             if size > self._most_bytes:
                 break
-            if rest:
-                by_python(rest[:1])
-                rest, refusals = rest[1:], refusals + 1
-        if rest:
-            by_python(rest)
+            if at < end:
+                by_python(records[at : at + 1])
+                at, refusals = at + 1, refusals + 1
+        if at < len(records):
+            by_python(records[at:])
 
     def _can_follow(self) -> bool:
         """Whether a kernel can follow the log as the partition is now.
@@ -217,6 +230,33 @@ class PlainRecords:
         _require_equal("versions as told", versions, versions if told is None else told)
         if versions:
             _require_equal("rows", kernel.take(versions), followed.rows)
+
+
+class _Ends:
+    """Says where the records end that the kernel is given in a round.
+
+    Example, when no more refusals are free: the kernel is given 40 KB, takes 10 KB, and refuses a record. In
+    the next round it is given 20 KB.
+    """
+
+    def __init__(self, records: Sequence[LogRecord]) -> None:
+        self._records = records
+        #: How many bytes the records before each one have. Most batches do not need it.
+        self._sizes: list[int] = []
+        self._begin = 0
+
+    def next(self, at: int, *, all_of_it: bool) -> int:
+        """Return the end of the round that begins with record ``at``. The round has that record at least."""
+        begin, self._begin = self._begin, at
+        if all_of_it:
+            return len(self._records)
+        sizes = self._sizes = self._sizes or [*accumulate(map(_bytes_of, self._records), initial=0)]
+        room = max(_LEAST_BYTES, _GROWS * (sizes[at] - sizes[begin]))
+        return max(at + 1, bisect_right(sizes, sizes[at] + room, at) - 1)
+
+
+def _bytes_of(record: LogRecord) -> int:
+    return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
 
 
 def _given(state: RangeState, named: Set[TxnId]) -> PlainRange:
