@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandRange, HandTable
+from tests.hand_log import HandLog, HandRange, HandTable, at
 from tests.unit.processor.driving import Driven
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
@@ -106,6 +107,19 @@ def refused_by_the_kernel(count: int) -> Step:
     return _step_behind(log, first, processor)
 
 
+def versions_between_rows(count: int) -> Step:
+    """So many rows, and a new version of their table before each: the kernel's plan has all of them."""
+    log = HandLog(1)
+    log.describe(_TABLE)
+    opened, first = log.open_range(7, _TABLE.span), len(log.partitions[0])
+    for number in range(count):
+        seconds = 1 + number / 1_000
+        changed = replace(_TABLE.descriptor, version=2 + number, modified=at(seconds - 0.0005))
+        log.describe(HandTable(changed))
+        opened.apply(_TABLE.put(seconds, number, "v"), close=seconds - 0.001)
+    return _step_behind(log, first, _processor(KernelMode.ON))
+
+
 class GrowingLog(NamedTuple):
     """What to call a log, what makes the step of n of its records, and an n large enough to be measured."""
 
@@ -116,6 +130,7 @@ class GrowingLog(NamedTuple):
 
 GROWING_LOGS: Final = (
     GrowingLog("no range is named", nameless, 500),
+    GrowingLog("a version of the table before each row", versions_between_rows, 100),
     GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
     GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
     GrowingLog("the kernel refuses each hundredth record", refused_by_the_kernel, 10_000),
