@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
@@ -59,20 +58,22 @@ class LogStep:
         return self._deliveries.receivers()
 
     @contextmanager
-    def chunks_in_parts(self, room: int) -> Iterator[None]:
-        """Take a part of a chunk of a scan meanwhile, if its rows have more bytes than there is ``room``."""
+    def chunk_in_parts(self, room: int) -> Iterator[None]:
+        """Take, of a chunk of a scan, as many rows meanwhile as there is ``room`` for, in bytes.
+
+        Only for a record alone: it has to be given again for the others, and nothing but chunks may be.
+        """
         entries = self._entries
         entries.has_more = False
-        most = min(room, self._state.row_limits.step_bytes)
-        entries.fitting = partial(self._state.widths.fitting, most)
+        entries.row_bytes = min(room, self._state.row_limits.step_bytes)
         try:
             yield
         finally:
-            entries.fitting = None
+            entries.row_bytes = None
 
     @property
     def has_more(self) -> bool:
-        """Whether rows of the last chunk are left for the next step."""
+        """Whether rows of the last chunk are left, which was taken in parts."""
         return self._entries.has_more
 
     def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:

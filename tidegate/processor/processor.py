@@ -160,19 +160,30 @@ class PartitionProcessor:
         while taken < len(due) and result.row_bytes < row_bytes:
             end_of_portion, before = pace.portion_end(sizes, taken), result.row_bytes
             portion = due[taken:end_of_portion]
-            room = row_bytes - before if len(portion) == 1 else _NO_LIMIT
-            with _breaking(Input.LOG, portion), self._step.chunks_in_parts(room):
-                self._take(portion, result)
+            with _breaking(Input.LOG, portion):
+                has_more = self._take_portion(portion, row_bytes - before, result)
                 self._step.emit(result)
             pace.note(log_bytes := sizes[end_of_portion] - sizes[taken], result.row_bytes - before)
             if self._state.kernel is not None:
                 self._state.kernel.credit.earn(log_bytes)
-            if not self._step.has_more:  # else the same record is taken again, for the rest of its rows
+            if not has_more:  # else the same record is taken again, for the rest of its rows
                 taken = end_of_portion
         if taken < len(due):
             records, end = records[: records.index(due[taken])], None
-        with _breaking(Input.LOG, due[:taken]):
+        with _breaking(Input.LOG, due[: max(taken, 1)]):
             return self._conclude(records, end, result, row_bytes)
+
+    def _take_portion(self, portion: Sequence[LogRecord], room: int, result: StepResult) -> bool:
+        """Take a portion. Returns whether it is a chunk of a scan with more rows than there is ``room`` for.
+
+        A chunk comes in parts only if it is alone: what stands beside it must not be taken again.
+        """
+        if len(portion) > 1:
+            self._take(portion, result)
+            return False
+        with self._step.chunk_in_parts(room):
+            self._take(portion, result)
+        return self._step.has_more
 
     def _take(self, due: Sequence[LogRecord], result: StepResult) -> None:
         if self._plain is None:

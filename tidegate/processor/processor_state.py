@@ -46,7 +46,7 @@ class ProcessorState:
         self.feeds = PartitionFeeds(partition)
         #: What ranges were before the steps that are not committed; ``None`` where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
-        self.widths = RowReckoning(self.rows, self.feeds)
+        self.reckoning = RowReckoning(self.rows, self.feeds)
         self.ranges = PartitionRanges(
             partition,
             partitions,
@@ -56,13 +56,13 @@ class ProcessorState:
             config.catch_up,
             self.journal,
             config.bounds,
-            self.widths,
+            self.reckoning,
         )
         #: Writes rows in native code; ``None`` where Python does.
         self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)
         self.row_limits = config.rows
         #: One pace for the log and one for backlogs: an entry that is put off makes its rows only later.
-        self.pace, self.backlog_pace = (StepPace(self.widths, config.rows) for _ in range(2))
+        self.pace, self.backlog_pace = (StepPace(self.reckoning, config.rows) for _ in range(2))
         self._pieces = RowPieces(config.bounds.piece_bytes)
         self._digests = RowDigests()
 

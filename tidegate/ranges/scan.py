@@ -25,8 +25,8 @@ _NOT_ASKED: Final = 0
 _PARTS_MAX: Final = 3
 
 
-#: Says of how many rows, from the first one on, there is room for what is made of them.
-Fitting: TypeAlias = Callable[[Sequence[KeyValue]], int]
+#: Given rows and the place of one of them: returns up to which place there is room for what is made of them.
+Fitting: TypeAlias = Callable[[Sequence[KeyValue], int], int]
 
 
 class ScanPart(NamedTuple):
@@ -49,6 +49,7 @@ class RangeScan:
     """
 
     __slots__ = (
+        "_begun",
         "after",
         "asked_ms",
         "first_request_id",
@@ -98,6 +99,8 @@ class RangeScan:
         self.refused = False
         #: Whether the last chunk has rows that were left for another time: it has to be given again.
         self.has_more = False
+        #: That chunk, its rows that were missing, and how many of them were taken.
+        self._begun: tuple[ScanChunk, Sequence[KeyValue], int] | None = None
 
     @property
     def done(self) -> bool:
@@ -147,17 +150,16 @@ class RangeScan:
         if chunk.span.start > self.next_key:
             self.lacking = not self.refused  # behind a refused chunk ask later, not again and again at once
             return []
-        if fault := fault_of(chunk):
-            self.refused = True
-            raise MalformedEntry(fault)
         (span, after), *later = self.parts
         covered = Span(span.start, min(chunk.span.end, span.end))
-        wanted = (
-            row for row in chunk.rows if covered.contains(row.key) and after < row.timestamp <= self.upto
-        )
-        rows = sorted(wanted, key=_place)
-        if fitting is not None and (end := _end_of_keys(rows, fitting(rows))) < len(rows):
-            covered, rows, self.has_more = Span(span.start, rows[end].key), rows[:end], True
+        missing, first = self._missing(chunk, covered, after)
+        end = len(missing)
+        if fitting is not None:
+            end = _end_of_keys(missing, first, fitting(missing, first))
+        if end < len(missing):
+            covered, self.has_more = Span(span.start, missing[end].key), True
+        self._begun = (chunk, missing, end) if self.has_more else None
+        rows = list(missing[first:end])
         if covered.end < span.end:
             later = [ScanPart(Span(covered.end, span.end), after), *later]
         self.parts, self.asked_ms, self.refused = later, now_ms, False
@@ -168,6 +170,21 @@ class RangeScan:
         answered = chunk.last and chunk.request_id == self.request_id
         self.lacking = not self.done and (answered or covered.end == span.end)
         return rows
+
+    def _missing(self, chunk: ScanChunk, covered: Span, after: Timestamp) -> tuple[Sequence[KeyValue], int]:
+        """Return the rows of a chunk that were missing, in order, and how many of them were taken already.
+
+        Raises ``MalformedEntry`` for a chunk with rows that it cannot have.
+        """
+        if self._begun is not None and self._begun[0] is chunk:
+            return self._begun[1:]
+        if fault := fault_of(chunk):
+            self.refused = True
+            raise MalformedEntry(fault)
+        wanted = (
+            row for row in chunk.rows if covered.contains(row.key) and after < row.timestamp <= self.upto
+        )
+        return sorted(wanted, key=_place), 0
 
     def _is_answered_by(self, chunk: ScanChunk) -> bool:
         """Whether a chunk answers any request of the present part.
@@ -183,9 +200,9 @@ class RangeScan:
         return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto, chunk.all_versions) == asked
 
 
-def _end_of_keys(rows: Sequence[KeyValue], most: int) -> int:
-    """Return how many rows, about ``most``, have all versions of their keys: one key at least."""
-    end = max(1, most)
+def _end_of_keys(rows: Sequence[KeyValue], first: int, end: int) -> int:
+    """Return the place, about ``end``, behind all versions of a key: one key at least from ``first`` on."""
+    end = min(len(rows), max(first + 1, end))
     while end < len(rows) and rows[end].key == rows[end - 1].key:
         end += 1
     return end

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandRange, HandTable, at
+from tests.hand_log import HandLog, HandRange, HandTable, at, update_of
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
@@ -20,15 +20,24 @@ from tidegate.kernel.traps import TRAPS
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.containment import StepBroke
+from tidegate.processor.feeds.feed_control import take_up
+from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.row_reckoning import RowReckoning
+from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.log_step import LogStep
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.step_size import RowLimits
-from tidegate.raftlog.entry import KeyValue
+from tidegate.raftlog.entry import KeyValue, Offset, ScanChunk
 from tidegate.raftlog.request import Scan
+from tidegate.ranges import scan as scan_module
+from tidegate.spans import Span
 
 _COLUMNS: Final = 300
 _WIDE: Final = HandTable.of(
     104, "wide", ", ".join(["id INT", *(f"a_column_with_a_name_{at} STRING" for at in range(_COLUMNS))])
 )
+_NARROW: Final = HandTable.of(105, "narrow")
 _NULLS: Final = (None,) * _COLUMNS
 _ROWS: Final = 400
 _LIMITS: Final = RowLimits(step_bytes=300_000)
@@ -54,15 +63,15 @@ class _Engine:
             if not (records or self.driven.processor.ready):
                 return self.driven.results[first:]
 
-    def begin(self, scan: InitialScan) -> Scan:
-        """Begin a feed in the present, with a scan or at a cursor; return what it asks for."""
+    def begin(self, scan: InitialScan, table: HandTable = _WIDE) -> Scan:
+        """Begin a feed in the present, with a scan or at a cursor; return what it asks for first."""
         options = FeedOptions(
             updated=True, initial_scan=scan, cursor=at(1) if scan is InitialScan.NO else None
         )
         start = at(1) if scan is InitialScan.NO else at(2)
-        message = activation([_WIDE.descriptor], options, start=start, feed_id=FeedId("late"))
+        message = activation([table.descriptor], options, start=start, feed_id=FeedId("late"))
         self.driven.control(Register(message.definition), message)
-        (request,) = (each for result in self.run() for each in result.requests)
+        request, *_ = (each for result in self.run() for each in result.requests)
         assert isinstance(request, Scan)
         return request
 
@@ -175,6 +184,96 @@ def test_one_key_comes_whole(mode: KernelMode) -> None:
     results = engine.run()
     assert len(results) == 1
     assert results[0].row_bytes > 2 * _LIMITS.step_bytes
+
+
+def _one_key_fits(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked, there is room for one key."""
+    patch.setattr(RowReckoning, "fitting", lambda self, room, feed, rows, first: first + 1)
+
+
+@_ENGINES
+def test_what_stands_beside_a_chunk_is_taken_once(mode: KernelMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that is not alone in its portion comes whole. Another range breaks and heals before it."""
+    found: list[tuple[list[OutputRecord], list[str], object]] = []
+    for is_cut in (False, True):
+        if is_cut:
+            _one_key_fits(monkeypatch)
+        log = HandLog(partitions=1)
+        log.describe(_NARROW)
+        low, high = _NARROW.split(1_000)
+        first, second = log.open_range(1, low), log.open_range(2, high)
+        first.apply(_NARROW.put(2, 1, "v"), close=2)
+        engine = _Engine(log, mode)
+        engine.run()
+        request = engine.begin(InitialScan.YES, _NARROW)
+        second.apply(_NARROW.put(3, 2_000, "v"), close=2)
+        second.index += 5  # entries are missing
+        second.apply(_NARROW.put(4, 2_001, "v"), close=3)
+        second.snapshot(close=4, high=2)
+        second.apply(_NARROW.put(5, 2_002, "v"), close=4)
+        rows = [KeyValue(key, at(1), value) for key, value in (_NARROW.pair(n, "v") for n in range(9))]
+        middle = _NARROW.split(4)[0].end
+        first.scanned(request, *rows[:4], span=Span(request.span.start, middle), last=False)
+        first.scanned(request, *rows[4:], span=Span(middle, request.span.end))
+        engine.run()
+        incidents = [each.cause for result in engine.driven.results for each in result.incidents]
+        found.append((engine.rows, incidents, engine.driven.state))
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 1
+
+
+@_ENGINES
+def test_a_chunk_is_read_and_checked_once_however_many_parts_it_has(
+    mode: KernelMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, opened = _log()
+    engine = _Engine(log, mode)
+    engine.run()
+    request = engine.begin(InitialScan.YES)
+    opened.scanned(request, *_found(1))
+    checked: list[ScanChunk] = []
+
+    def fault_of(chunk: ScanChunk) -> str:
+        checked.append(chunk)
+        return original(chunk)
+
+    original = scan_module.fault_of
+    monkeypatch.setattr(scan_module, "fault_of", fault_of)
+    _one_key_fits(monkeypatch)
+    engine.run()
+    assert len(engine.rows) == _ROWS
+    assert len(checked) == 1
+
+
+def test_an_exception_in_a_step_without_a_record_names_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, opened = _log()
+    engine = _Engine(log, KernelMode.OFF)
+    engine.run()
+    request = engine.begin(InitialScan.YES)
+    opened.scanned(request, *_found(1))
+
+    def breaks(*_: object) -> None:
+        raise ArithmeticError("nobody foresaw it")
+
+    monkeypatch.setattr(LogStep, "ask", breaks)
+    with pytest.raises(StepBroke) as broke:
+        engine.run()
+    assert broke.value.first.offset == broke.value.last.offset == log.partitions[0][-1].offset
+
+
+def test_rows_of_one_feed_are_reckoned_for_it_alone() -> None:
+    """A feed that catches up beside many others holds as much as it would alone."""
+    rows, feeds = PartitionRows(), PartitionFeeds(0)
+    rows.learn(update_of(_WIDE.descriptor))
+    reckoning, key = RowReckoning(rows, feeds), _WIDE.pair(1, *_NULLS)[0]
+    reckoned: list[tuple[int, float]] = []
+    for number in range(5):
+        message = activation([_WIDE.descriptor], start=ZERO, feed_id=FeedId(f"feed-{number}"))
+        for each in (Register(message.definition), message):
+            take_up(feeds, each, Offset(number), ZERO, rows, ())
+        reckoned.append((reckoning.of_feed(feeds.active[0], key, 20), reckoning.longest))
+    assert {of_feed for of_feed, _ in reckoned} == {reckoned[0][0]}
+    assert reckoned[-1][1] == 5 * reckoned[0][1] > 500
 
 
 def test_held_versions_are_bounded_by_the_rows_that_they_make() -> None:

@@ -16,7 +16,7 @@ from tests.hand_log import HandLog, HandTable, at
 from tests.logs import Record
 from tests.unit.kernel.histories import History, history
 from tests.unit.kernel.log_histories import log_history
-from tests.unit.processor.driving import Driven
+from tests.unit.processor.driving import Driven, StoredState
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.encoding.row_width import row_width, table_lengths
@@ -32,7 +32,9 @@ from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import read_position
 from tidegate.processor.step_size import RowLimits, StepPace, sizes_before
 from tidegate.processor.written_records import rows_size
 from tidegate.rows import Datum
@@ -91,6 +93,22 @@ def _steps(driven: Driven, records: Sequence[Record]) -> Iterator[StepResult]:
         yield driven.note(driven.processor.step_some(()))
 
 
+def _without_offsets(driven: Driven) -> StoredState:
+    """The state, but for where the last step of each range ended."""
+    found: StoredState = {}
+    for (table, key), value in driven.state.items():
+        if key == POSITION_KEY:
+            found[table, key] = b"%d" % read_position(value).offset
+        elif table is StateTable.RANGES:
+            row = pb.Range()
+            row.ParseFromString(value[1:])
+            row.ClearField("offset")
+            found[table, key] = row.SerializeToString(deterministic=True)
+        else:
+            found[table, key] = value
+    return found
+
+
 def _by_feed(driven: Driven) -> dict[FeedId, list[OutputRecord]]:
     found: dict[FeedId, list[OutputRecord]] = {}
     for result in driven.results:
@@ -114,7 +132,7 @@ def test_rows_that_are_far_longer_than_the_log_make_steps_shorter(
     assert all(limits.step_bytes <= size <= 2.5 * limits.step_bytes for size in sizes[:-1])
     whole.run(_log(400))
     assert _by_feed(driven) == _by_feed(whole)
-    assert driven.state == whole.state
+    assert _without_offsets(driven) == _without_offsets(whole)
 
 
 @_ENGINES
@@ -347,7 +365,8 @@ def test_a_guess_of_how_wide_rows_are_is_not_far_off(options: FeedOptions) -> No
         rows = [row for result in driven.results for row in result.outputs.get(feed_id, ())]
         unframed = [row for result in driven.results for row in result.unframed.get(feed_id, ())]
         size = rows_size(rows) + rows_size(unframed)
-        assert size / 4 < row_width(table_lengths(table.descriptor), options).of(20) < 4 * size
+        fixed = row_width(table_lengths(table.descriptor), options).fixed
+        assert size / 4 < fixed + 20 < 4 * size
 
 
 @_ENGINES

@@ -163,7 +163,7 @@ def test_a_chunk_that_is_taken_in_parts_gives_what_it_gives_at_once(seed: int, m
     found: list[list[KeyValue]] = []
     while not found or parted.has_more:
         assert not parted.is_due(2), "the rest of the chunk is not asked for"
-        found.append(parted.take(chunk, 2, lambda left: min(most, len(left))))
+        found.append(parted.take(chunk, 2, lambda _, first: first + most))
     assert [row for part in found for row in part] == expected
     keys = [{row.key for row in part} for part in found]
     assert sum(map(len, keys)) == len(set().union(*keys))

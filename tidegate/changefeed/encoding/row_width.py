@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.text.json_text import json_string
-from tidegate.rows import SqlType, TableDescriptor
+from tidegate.rows import Kind, SqlType, TableDescriptor
 
 #: What JSON writes around a column beside its name: a colon, ``null``, a comma.
 _COLUMN_BYTES: Final = 6
@@ -17,10 +17,17 @@ _RECORD_BYTES: Final = 60
 #: How often a record that says where it comes from has the names of the table, its schema and database: two
 #: in its value, others in its key and in headers.
 _NAMED_TIMES: Final = 2
-#: A value of so many bytes is as long in a record, or a little longer: numbers, quotes, escapes.
-_BYTES_OF_A_BYTE: Final = 2.0
 #: The label of an enum has a shorter form in the log: a byte for it, and one for the length of that.
 _LABEL_BYTES: Final = 2
+#: How many times as long a value may be in a record as in the log: digits, escapes of letters, an interval in
+#: words. A NULL in an array is a bit in the log.
+_TIMES: Final = {
+    Kind.ARRAY: 48.0,
+    Kind.INTERVAL: 20.0,
+    Kind.BIT: 8.0,
+    Kind.INET: 8.0,
+}
+_TIMES_OF_OTHERS: Final = 6.0
 
 
 class RowWidth(NamedTuple):
@@ -38,12 +45,27 @@ NO_ROWS: Final = RowWidth(0, 0.0)
 
 
 class TableLengths(NamedTuple):
-    """The bytes of a table's names as JSON: of all its columns, of its own, and of its longest label."""
+    """What tells how long a table's rows may be: how many columns it has, and bytes of names as JSON.
+
+    A value of the table is at most ``times`` as long in a record as in the log.
+    """
 
     columns: int
     column_names: int
     own_names: int
-    label: int
+    times: float
+
+    def widest(self, other: TableLengths) -> TableLengths:
+        """Return, of each length, the larger one of two versions of a table."""
+        return TableLengths(
+            max(self.columns, other.columns),
+            max(self.column_names, other.column_names),
+            max(self.own_names, other.own_names),
+            max(self.times, other.times),
+        )
+
+
+NO_LENGTHS: Final = TableLengths(0, 0, 0, 0.0)
 
 
 def table_lengths(table: TableDescriptor) -> TableLengths:
@@ -52,7 +74,7 @@ def table_lengths(table: TableDescriptor) -> TableLengths:
         len(table.columns),
         sum(_json_bytes(column.name) for column in table.columns),
         sum(map(_json_bytes, (table.database, table.schema, table.name))),
-        max((_longest_label(column.type) for column in table.columns), default=0),
+        max((_times(column.type) for column in table.columns), default=_TIMES_OF_OTHERS),
     )
 
 
@@ -62,25 +84,24 @@ def row_width(table: TableLengths, options: FeedOptions) -> RowWidth:
     Names may be far longer than what the log has of a row: a row of 60 bytes in a table of 1,000 columns with
     names of 20 bytes has 30,000 bytes in JSON. So may labels: the log has a byte or two for each.
     """
-    times = max(_BYTES_OF_A_BYTE, table.label / _LABEL_BYTES)
     names_source = options.envelope in (Envelope.DEBEZIUM, Envelope.ENRICHED)
     fixed = _RECORD_BYTES + len(options.extra_headers)
-    if names_source or options.full_table_name:
+    if names_source:
         fixed += _NAMED_TIMES * table.own_names
     if options.format is Format.AVRO:
-        return RowWidth(fixed + table.columns, times)
+        return RowWidth(fixed + table.columns, table.times)
     columns = table.column_names + _COLUMN_BYTES * table.columns
     if options.diff or names_source:
         columns *= 2
     if options.connect_schema or options.enriched_schema:
         columns += 2 * (table.column_names + _SCHEMA_COLUMN_BYTES * table.columns)
-    return RowWidth(fixed + columns, times)
+    return RowWidth(fixed + columns, table.times)
 
 
-def _longest_label(sql_type: SqlType) -> int:
-    if sql_type.element is not None:
-        return _longest_label(sql_type.element)
-    return max((_json_bytes(member.label) for member in sql_type.members), default=0)
+def _times(sql_type: SqlType) -> float:
+    members = sql_type.members if sql_type.element is None else sql_type.element.members
+    label = max((_json_bytes(member.label) for member in members), default=0)
+    return max(_TIMES.get(sql_type.kind, _TIMES_OF_OTHERS), label / _LABEL_BYTES)
 
 
 def _json_bytes(text: str) -> int:

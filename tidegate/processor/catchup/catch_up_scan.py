@@ -3,7 +3,6 @@ C5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -69,16 +68,16 @@ class CatchUpScan:
         """Whether the range can give checkpoints, and has taken no snapshot since the scan began."""
         return self.taken == state.snapshots_taken and state.checkpointable
 
-    def hold(self, version: Version, row_bytes: Callable[[bytes, int], int]) -> None:
+    def hold(self, version: Version, row_bytes: int) -> None:
         """Keep a version until the chunk with its key comes.
 
-        ``row_bytes`` reckons how long its rows are, of its key and its bytes. Versions that the scan reads
-        itself, and versions of keys that chunks have covered, are not kept.
+        It makes about ``row_bytes`` of rows. Versions that the scan reads itself, and versions of keys that
+        chunks have covered, are not kept.
         """
         scan, key = self.scan, version.key
         if self.holding and version.timestamp > scan.upto and scan.next_key <= key < scan.span.end:
             size = len(key) + len(version.value) + len(version.prev_value or b"")
-            held = _Held(version, _VERSION_BYTES + size, row_bytes(key, size))
+            held = _Held(version, _VERSION_BYTES + size, row_bytes)
             versions = self._held.get(key)
             if versions is None:
                 self._held[key] = [held]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -27,7 +28,7 @@ from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.gap import Gap, joined, outside
 from tidegate.ranges.range_state import RangeState, RangeStatus
-from tidegate.ranges.scan import SCAN_REPEAT_MS, Fitting
+from tidegate.ranges.scan import SCAN_REPEAT_MS
 from tidegate.ranges.version import Version
 from tidegate.spans import Span
 
@@ -47,7 +48,7 @@ class CatchUpLimits:
 
     scans: int = 4
     held_bytes: int = 64 << 20
-    held_row_bytes: int = 256 << 20
+    held_row_bytes: int = 512 << 20
 
 
 class Overtaken(NamedTuple):
@@ -109,7 +110,7 @@ class GapScans:
         committed: CommittedVersions,
         quarantines: Quarantines,
         limits: CatchUpLimits,
-        widths: RowReckoning | None = None,
+        reckoning: RowReckoning | None = None,
     ) -> None:
         self._lagging = lagging
         self._detached = detached
@@ -119,7 +120,7 @@ class GapScans:
         self._committed = committed
         self._quarantines = quarantines
         self._limits = limits
-        self._row_bytes = _no_rows if widths is None else widths.of
+        self._reckoning = reckoning
         self._scans: dict[RangeId, CatchUpScan] = {}
         #: The ranges that could not be scanned when it was their turn.
         self._passed_by: set[RangeId] = set()
@@ -145,7 +146,7 @@ class GapScans:
                 for start, end in spans:
                     if start <= key < end:
                         if holding is not None:
-                            holding.hold(version, self._row_bytes)
+                            holding.hold(version, self._row_bytes(holding.feed, version))
                         break
                 else:
                     passed.append(version)
@@ -153,15 +154,25 @@ class GapScans:
         if scan is not None and scan.held_bytes:
             self._bound_held()
 
-    def take_chunk(self, chunk: ScanChunk, fitting: Fitting | None = None) -> bool:
+    def _row_bytes(self, feed: PartitionFeed, version: Version) -> int:
+        """Return about how many bytes of rows a version makes; none where nobody knows tables."""
+        if self._reckoning is None:
+            return 0
+        size = len(version.key) + len(version.value) + len(version.prev_value or b"")
+        return self._reckoning.of_feed(feed, version.key, size)
+
+    def take_chunk(self, chunk: ScanChunk, row_bytes: int | None = None) -> bool:
         """Take a chunk of a catch-up scan (C4). Returns whether the chunk has more.
 
-        ``fitting`` is as for `RangeScan.take`.
+        There is room for about so many bytes of rows; ``None`` for all.
         """
         state = self._ranges.get(chunk.range_id)
         scan = None if state is None else self._valid_scan(state)
         if state is None or scan is None or chunk.generation != state.generation:
             return False
+        fitting = None
+        if row_bytes is not None and self._reckoning is not None:
+            fitting = partial(self._reckoning.fitting, row_bytes, scan.feed)
         begun = scan.scan.next_key
         rows = scan.scan.take(chunk, self._clock.elapsed_ms, fitting)
         covered = Span(begun, scan.scan.next_key)
@@ -363,11 +374,6 @@ class GapScans:
             return None
         waits_ms = self._clock.elapsed_ms - scan.went_on_ms
         return StandingScan(scan.scan.range_id, scan.scan.request_id, waits_ms)
-
-
-def _no_rows(_: bytes, __: int) -> int:
-    """Return how many bytes of rows a version makes where nobody knows tables: none."""
-    return 0
 
 
 def _completeness(gap: Gap) -> tuple[bool, Timestamp, Span]:

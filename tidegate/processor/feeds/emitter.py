@@ -52,10 +52,10 @@ class Emission:
     def count(self, version: Version, size: int) -> None:
         """Count in a record of a version. Raises ``RowError`` if the version's entry has too many bytes.
 
-        Versions of a range that a scan has found, one behind the other, count as those of one entry.
+        A version that a scan has found has no entry of its own: it counts alone.
         """
         index = version.raft_index
-        if index != self._raft_index or version.range_id != self._range_id:
+        if index != self._raft_index or not index or version.range_id != self._range_id:
             self._range_id, self._raft_index, self._before = version.range_id, index, self.size
         self.size += size
         if self.size - self._before > self.entry_bytes:

@@ -83,21 +83,29 @@ class FeedKernels:
     def _ready(self, feed: PartitionFeed, scanned_at: Timestamp | None) -> _Planned | None:
         """Return a kernel with a plan for the feed; ``None`` where this process has none, or no credit."""
         key = feed.id, scanned_at
-        known = self._planned.pop(key, None)
-        versions, active = self._rows.versions, self._feeds.active
+        known = self._planned.get(key)
+        learnt, active = self._rows.learnt, self._feeds.active
+        versions = len(learnt)
+        if known is not None and not any(each.id in feed.table_ids for each in learnt[known.versions :]):
+            known = known._replace(versions=versions)
         if known is None or known.versions != versions or known.active is not active:
             counts = map(self._rows.catalog.count, feed.table_ids)
-            if not self._credit.pays(len(feed.table_ids) if scanned_at is not None else sum(counts)):
+            lanes = len(feed.table_ids) if scanned_at is not None else sum(counts)
+            if not self._credit.pays(lanes):
                 return None
-            while len(self._planned) >= _KERNELS_MAX:
-                self._planned.popitem(last=False)
-            kernel = self._kernels.open() if known is None else known.kernel
+            kernel = self._new_kernel() if known is None else known.kernel
             if kernel is None:
                 return None
             tables = self._live(feed) if scanned_at is None else self._scanned(feed, scanned_at)
             known = _Planned(kernel, versions, active, kernel.plan(list(tables)))
         self._planned[key] = known
+        self._planned.move_to_end(key)
         return known
+
+    def _new_kernel(self) -> Kernel | None:
+        while len(self._planned) >= _KERNELS_MAX:
+            self._planned.popitem(last=False)
+        return self._kernels.open()
 
     def _live(self, feed: PartitionFeed) -> Iterator[TablePlan]:
         starts = self._feeds.starts.rows

@@ -287,13 +287,20 @@ class KernelRows:
         if self._kernel is None or not self._rows.versions:
             return None
         planned = _Planned(self._rows.versions, receivers, self._feeds.active)
-        if not planned.is_same(self._planned):
+        if planned.is_for_the_feeds_of(self._planned) and not self._is_news(self._planned.versions):
+            self._planned = planned
+        elif not planned.is_same(self._planned):
             if not self._may_plan(planned):
                 return None
             self._planned = planned
             self.plan_number += 1
             self._is_useful = self._kernel.plan(list(self._tables(receivers)))
         return self._kernel
+
+    def _is_news(self, known: int) -> bool:
+        """Whether any descriptor that was learnt behind the first ``known`` ones is of a wanted table."""
+        wanted, learnt = self._feeds.wanted_tables, self._rows.learnt
+        return any(learnt[number].id in wanted for number in range(known, len(learnt)))
 
     def _may_plan(self, planned: _Planned) -> bool:
         lanes = 0

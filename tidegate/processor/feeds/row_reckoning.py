@@ -5,35 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.row_width import NO_ROWS, RowWidth, row_width, table_lengths
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.row_width import (
+    NO_LENGTHS,
+    NO_ROWS,
+    RowWidth,
+    TableLengths,
+    row_width,
+    table_lengths,
+)
 from tidegate.errors import EncodingError
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.raftlog.entry import KeyValue
-from tidegate.rows import TableDescriptor, table_id_of
+from tidegate.rows import table_id_of
 
 #: Most versions have more bytes in the log: a key, a value, a timestamp, and their tags.
 _VERSION_BYTES: Final = 40
 
 
 class RowReckoning:
-    """How long rows of each table are for all feeds together, by the names and labels of its descriptors.
+    """How long rows of each table are for its feeds, by the names, types and labels of its descriptors.
 
-    A wrong guess costs time, and memory for one portion of rows; it changes no row.
+    Rows of older versions of a table may come behind a newer one, so a table only gets wider. A wrong guess
+    costs time, and memory for one portion of rows; it changes no row.
     """
 
-    __slots__ = ("_active", "_feeds", "_longest", "_options", "_rows", "_seen", "_widths")
+    __slots__ = ("_active", "_by_feed", "_by_table", "_feeds", "_lengths", "_longest", "_rows", "_seen")
 
     def __init__(self, rows: PartitionRows, feeds: PartitionFeeds) -> None:
         self._rows = rows
         self._feeds = feeds
         self._active: Sequence[PartitionFeed] = ()
-        #: By table: the options of its feeds, and the widest of the versions that have been looked at.
-        self._options: dict[int, list[FeedOptions]] = {}
-        self._widths: dict[int, RowWidth] = {}
+        self._lengths: dict[int, TableLengths] = {}
         self._seen = 0
+        #: Of all feeds on a table together, and of single ones.
+        self._by_table: dict[int, RowWidth] = {}
+        self._by_feed: dict[tuple[FeedId, int], RowWidth] = {}
         self._longest = 0.0
 
     @property
@@ -42,43 +51,64 @@ class RowReckoning:
         self._look()
         return self._longest
 
-    def of(self, key: bytes, size: int) -> int:
-        """Return about how many bytes of rows a version of a key makes that has ``size`` bytes in the log."""
-        self._look()
-        try:
-            return self._widths.get(table_id_of(key), NO_ROWS).of(size)
-        except EncodingError:  # it is the store's own data
-            return 0
+    def of_feed(self, feed: PartitionFeed, key: bytes, size: int) -> int:
+        """Return about how many bytes a feed's rows have of a version with ``size`` bytes in the log."""
+        return self._width(feed, key).of(size)
 
-    def fitting(self, row_bytes: int, rows: Sequence[KeyValue]) -> int:
-        """Return how many of a scan's rows, from the first one on, make about so many bytes of rows."""
-        for number, row in enumerate(rows):
-            row_bytes -= self.of(row.key, len(row.key) + len(row.value) + len(row.prev_value or b""))
+    def fitting(
+        self, row_bytes: int, feed: PartitionFeed | None, rows: Sequence[KeyValue], first: int
+    ) -> int:
+        """Return the end of a scan's rows that make about so many bytes of rows, from the ``first`` one on.
+
+        The rows are for one feed, or for all feeds.
+        """
+        for number in range(first, len(rows)):
+            key, _, value, prev_value, *_ = rows[number]
+            row_bytes -= self._width(feed, key).of(len(key) + len(value) + len(prev_value or b""))
             if row_bytes < 0:
                 return number
         return len(rows)
 
+    def _width(self, feed: PartitionFeed | None, key: bytes) -> RowWidth:
+        self._look()
+        try:
+            table_id = table_id_of(key)
+        except EncodingError:  # it is the store's own data
+            return NO_ROWS
+        if feed is None:
+            return self._by_table.get(table_id, NO_ROWS)
+        found = self._by_feed.get((feed.id, table_id))
+        if found is None:
+            lengths = self._lengths.get(table_id, NO_LENGTHS)
+            found = NO_ROWS if feed.emitter is None else row_width(lengths, feed.emitter.options)
+            self._by_feed[feed.id, table_id] = found
+        return found
+
     def _look(self) -> None:
         """Take in descriptors that were learnt, and feeds that have begun or ended."""
-        if self._feeds.active is not self._active:
-            self._active, self._seen, self._longest = self._feeds.active, 0, 0.0
-            self._options, self._widths = {}, {}
-            for emitter in (feed.emitter for feed in self._active if feed.emitter is not None):
-                for table_id in emitter.destinations:
-                    self._options.setdefault(table_id, []).append(emitter.options)
-        if self._seen < len(self._rows.learnt):
-            for table in self._rows.learnt[self._seen :]:
-                if wanted := self._options.get(table.id):
-                    self._widen(table, wanted)
-            self._seen = len(self._rows.learnt)
+        learnt = self._rows.learnt
+        if self._seen == len(learnt) and self._feeds.active is self._active:
+            return
+        changed = set(self._lengths) if self._feeds.active is not self._active else set[int]()
+        self._active = self._feeds.active
+        for table in learnt[self._seen :]:
+            lengths, before = table_lengths(table), self._lengths.get(table.id, NO_LENGTHS)
+            if (widest := lengths.widest(before)) != before:
+                self._lengths[table.id] = widest
+                changed.add(table.id)
+        self._seen = len(learnt)
+        if changed:
+            self._reckon(changed)
 
-    def _widen(self, table: TableDescriptor, wanted: Sequence[FeedOptions]) -> None:
-        """Look at a version. Rows of older versions may come behind it, so a table only gets wider."""
-        lengths, before = table_lengths(table), self._widths.get(table.id, NO_ROWS)
-        widths = [row_width(lengths, options) for options in wanted]
-        widest = RowWidth(
-            max(before.fixed, sum(each.fixed for each in widths)),
-            max(before.times, sum(each.times for each in widths)),
+    def _reckon(self, changed: set[int]) -> None:
+        self._by_feed = {}
+        for table_id in changed:
+            self._by_table.pop(table_id, None)
+        for emitter in (feed.emitter for feed in self._active if feed.emitter is not None):
+            for table_id in changed.intersection(emitter.destinations):
+                fixed, times = row_width(self._lengths[table_id], emitter.options)
+                before = self._by_table.get(table_id, NO_ROWS)
+                self._by_table[table_id] = RowWidth(before.fixed + fixed, before.times + times)
+        self._longest = max(
+            (each.fixed / _VERSION_BYTES + each.times for each in self._by_table.values()), default=0.0
         )
-        self._widths[table.id] = widest
-        self._longest = max(self._longest, widest.fixed / _VERSION_BYTES + widest.times)

@@ -10,7 +10,7 @@ from tidegate.processor.breaking import refused_record
 from tidegate.processor.containment import Input, InputPlace, Refused, unforeseen
 from tidegate.processor.refused import KEPT_OF_A_STEP, RefusedRecord
 from tidegate.raftlog.decode import decode_batch, decode_entry
-from tidegate.raftlog.entry import Entry
+from tidegate.raftlog.entry import Entry, ScanChunk
 from tidegate.ranges.backlog import RawEntry
 
 
@@ -23,13 +23,22 @@ class EntryReader:
     def __init__(self) -> None:
         self.refused: Refused = {}
         self._broken: list[RefusedRecord] = []
+        #: A chunk that came alone: it is given again until all of its rows were taken.
+        self._chunk: tuple[LogRecord, ScanChunk] | None = None
 
     def read(self, records: Sequence[LogRecord]) -> list[Entry | MalformedEntry]:
         """Return, for each record, its entry, or the error that says why it has none."""
+        if not records:
+            return []
+        if self._chunk is not None and len(records) == 1 and records[0] is self._chunk[0]:
+            return [self._refusal(records[0]) or self._chunk[1]]
+        self._chunk = None
         try:
             entries = decode_batch((record.key, record.value) for record in records)
         except Exception:
             entries = [self._read(record) for record in records]
+        if len(entries) == 1 and isinstance(entry := entries[0], ScanChunk):
+            self._chunk = records[0], entry
         if self.refused:
             return [self._refusal(record) or entry for record, entry in zip(records, entries, strict=True)]
         return entries

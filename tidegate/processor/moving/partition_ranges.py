@@ -69,7 +69,7 @@ class PartitionRanges:
         catch_up: CatchUpLimits | None = None,
         journal: Journal | None = None,
         bounds: RecordBounds = BOUNDS,
-        widths: RowReckoning | None = None,
+        reckoning: RowReckoning | None = None,
     ) -> None:
         self.partition = partition
         self._bounds = bounds
@@ -87,7 +87,7 @@ class PartitionRanges:
             self.committed,
             self.quarantines,
             catch_up or CatchUpLimits(),
-            widths,
+            reckoning,
         )
         self.mutations = Mutations(bounds.key_bytes)
         healing = Healing(table, backlogs, self.lags, self.mutations)
@@ -104,6 +104,7 @@ class PartitionRanges:
             self.committed,
             self.mutations,
             bounds,
+            reckoning,
         )
         self._checkpoints = RangeCheckpoints(table)
 

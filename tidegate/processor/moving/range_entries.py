@@ -8,6 +8,7 @@ batch goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError, brief
@@ -20,6 +21,7 @@ from tidegate.processor.catchup.gap_scans import GapScans
 from tidegate.processor.catchup.missing_versions import MissingVersions
 from tidegate.processor.containment import Input
 from tidegate.processor.feeds.mutations import MutationPlace, Mutations
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.waiting import claims_told_by
 from tidegate.processor.moving.entry_reader import EntryReader
 from tidegate.processor.moving.healing import Healing
@@ -47,7 +49,6 @@ from tidegate.ranges.backlog import Backlog, RawEntry
 from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_snapshot import passes_over
 from tidegate.ranges.range_state import RangeState
-from tidegate.ranges.scan import Fitting
 from tidegate.ranges.version import Version
 from tidegate.rows.table_key import shortened
 from tidegate.spans import Span
@@ -87,6 +88,7 @@ class RangeEntries:
         committed: CommittedVersions,
         mutations: Mutations,
         bounds: RecordBounds,
+        reckoning: RowReckoning | None = None,
     ) -> None:
         self._table = table
         self._touch = table.touch
@@ -100,8 +102,9 @@ class RangeEntries:
         self._mutations = mutations
         self._key_bytes = bounds.key_bytes
         self.reader = EntryReader()
-        #: How many rows of a chunk there is room for; ``None`` for all of them.
-        self.fitting: Fitting | None = None
+        self._reckoning = reckoning
+        #: For how many bytes of rows of a chunk there is room; ``None`` for all of them.
+        self.row_bytes: int | None = None
         #: Whether the last chunk has rows for which there was no room: it has to be given again.
         self.has_more = False
         self.horizon = Horizon(table.clock)
@@ -288,9 +291,12 @@ class RangeEntries:
         try:
             self.horizon.require_chunk(chunk, record)
             if backlog is None:
-                self.has_more = self._catch_ups.take_chunk(chunk, self.fitting)
+                self.has_more = self._catch_ups.take_chunk(chunk, self.row_bytes)
             else:
-                versions, self.has_more = self._healing.take(backlog, chunk, self.fitting)
+                fitting = None
+                if self.row_bytes is not None and self._reckoning is not None:
+                    fitting = partial(self._reckoning.fitting, self.row_bytes, None)
+                versions, self.has_more = self._healing.take(backlog, chunk, fitting)
                 self.commit(state, versions)
         except MalformedEntry as error:
             state.refused_chunks += 1

@@ -18,7 +18,7 @@ def test_what_is_planned_is_free_or_earned(acts: list[int]) -> None:
             earned -= act
         elif credit.pays(act):
             planned += act
-        assert planned <= 500 + earned / 2_048
+        assert planned <= 2_000 + earned / 2_048
 
 
 def test_any_plan_is_earned_in_the_end() -> None:
