@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, HandTable, at
 from tests.unit.processor.driving import Driven
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import ControlRecord, StepResult
@@ -22,11 +25,13 @@ _WARM: Final = 800
 Step: TypeAlias = Callable[[], StepResult]
 
 _TABLE: Final = HandTable.of(104, "t", "id INT, v STRING")
+_OTHER: Final = HandTable.of(105, "other", "id INT, v STRING")
 
 
-def _processor(kernel: KernelMode = KernelMode.OFF) -> PartitionProcessor:
+def _processor(kernel: KernelMode = KernelMode.OFF, feeds: Sequence[Activate] = ()) -> PartitionProcessor:
     processor = PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(kernel)))
-    processor.control([ControlRecord(Offset(0), activation([_TABLE.descriptor]))])
+    messages = feeds or [activation([_TABLE.descriptor])]
+    processor.control([ControlRecord(Offset(number), each) for number, each in enumerate(messages)])
     return processor
 
 
@@ -109,15 +114,29 @@ def refused_by_the_kernel(count: int) -> Step:
 
 def versions_between_rows(count: int) -> Step:
     """So many rows, and a new version of their table before each: the kernel's plan has all of them."""
+    return _versions_between_rows(count, activation([_TABLE.descriptor]))
+
+
+def versions_that_only_a_scan_wants(count: int) -> Step:
+    """The same beside a live feed on another table; the feed on this one wants what its scan finds alone."""
+    scanned = FeedOptions(initial_scan=InitialScan.ONLY)
+    return _versions_between_rows(
+        count,
+        activation([_OTHER.descriptor], feed_id=FeedId("live")),
+        activation([_TABLE.descriptor], scanned, start=at(500), feed_id=FeedId("scan")),
+    )
+
+
+def _versions_between_rows(count: int, *feeds: Activate) -> Step:
     log = HandLog(1)
-    log.describe(_TABLE)
-    opened, first = log.open_range(7, _TABLE.span), len(log.partitions[0])
+    log.describe(_TABLE, _OTHER)
+    opened, first = log.open_range(7, Span(_TABLE.span.start, _OTHER.span.end)), len(log.partitions[0])
     for number in range(count):
         seconds = 1 + number / 1_000
         changed = replace(_TABLE.descriptor, version=2 + number, modified=at(seconds - 0.0005))
         log.describe(HandTable(changed))
         opened.apply(_TABLE.put(seconds, number, "v"), close=seconds - 0.001)
-    return _step_behind(log, first, _processor(KernelMode.ON))
+    return _step_behind(log, first, _processor(KernelMode.ON, feeds))
 
 
 class GrowingLog(NamedTuple):
@@ -131,6 +150,7 @@ class GrowingLog(NamedTuple):
 GROWING_LOGS: Final = (
     GrowingLog("no range is named", nameless, 500),
     GrowingLog("a version of the table before each row", versions_between_rows, 100),
+    GrowingLog("a version of a table that is scanned alone", versions_that_only_a_scan_wants, 400),
     GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
     GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
     GrowingLog("the kernel refuses each hundredth record", refused_by_the_kernel, 10_000),

@@ -191,7 +191,7 @@ class Deliveries:
         ``known`` has the rows that were read for other feeds, each under the ``id`` of its version object;
         ``taken`` has the shared versions that a kernel has taken. ``is_first``: no feed was given these yet.
         """
-        versions, scanned_at = delivery
+        versions, scanned_at, _ = delivery
         if feed.scans_only and scanned_at is None:
             return
         emitted = None
@@ -210,7 +210,7 @@ class Deliveries:
     def _deliver_by_python(
         self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
     ) -> None:
-        versions, scanned_at = delivery
+        versions, scanned_at, held = delivery
         previous = feed.table_ids if feed.shows_previous else frozenset[int]()
         new = versions if scanned_at is not None else [each for each in versions if id(each) not in known]
         read = iter(self._rows.decode(new, feed.table_ids, previous, self._feeds.starts, scanned_at))
@@ -219,7 +219,7 @@ class Deliveries:
             if len(new) == len(versions)
             else [known[id(each)] if id(each) in known else next(read) for each in versions]
         )
-        self._emit_rows(feed, versions, rows, result, scanned=scanned_at is not None)
+        self._emit_rows(feed, versions, rows, result, scanned=scanned_at is not None, held=held)
 
     def _emit_rows(
         self,
@@ -229,10 +229,11 @@ class Deliveries:
         result: StepResult,
         *,
         scanned: bool = False,
+        held: bool = False,
     ) -> None:
         if feed.emitter is None:
             return
-        emitted = Emission([], [], self._state.row_limits.entry_bytes)
+        emitted = Emission([], [], self._state.row_limits.entry_bytes, singly=held)
         error = feed.emitter.emit(versions, rows, emitted, scanned=scanned)
         result.row_bytes += emitted.size
         if emitted.records:

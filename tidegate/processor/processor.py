@@ -40,7 +40,7 @@ from tidegate.processor.push_policy import Pusher
 from tidegate.processor.state.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.processor.step_size import sizes_before
-from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
+from tidegate.raftlog.entry import Offset, RangeEnd, ScanChunk, Snapshot
 from tidegate.ranges.handoff import Exchange, HandOff, receiver_of
 from tidegate.spans import Span
 
@@ -59,6 +59,7 @@ class PartitionProcessor:
         self._state = state = ProcessorState(partition, partitions, config)
         self._feeds = state.feeds
         self._ranges = state.ranges
+        self._entries = state.ranges.entries.reader
         self._step = LogStep(state)
         self._plain = None if state.kernel is None else PlainRecords(state, state.kernel)
         self._serial = 0
@@ -159,15 +160,18 @@ class PartitionProcessor:
         result, pace, sizes, taken = StepResult(None), self._state.pace, sizes_before(due), 0
         while taken < len(due) and result.row_bytes < row_bytes:
             end_of_portion, before = pace.portion_end(sizes, taken), result.row_bytes
+            if self._entries.is_amid(due[taken]):
+                end_of_portion = taken + 1  # the rest of a chunk comes in parts too
             portion = due[taken:end_of_portion]
             with _breaking(Input.LOG, portion):
                 has_more = self._take_portion(portion, row_bytes - before, result)
                 self._step.emit(result)
+            if has_more:
+                continue  # the same record is taken again, for the rest of its rows
             pace.note(log_bytes := sizes[end_of_portion] - sizes[taken], result.row_bytes - before)
             if self._state.kernel is not None:
                 self._state.kernel.credit.earn(log_bytes)
-            if not has_more:  # else the same record is taken again, for the rest of its rows
-                taken = end_of_portion
+            taken = end_of_portion
         if taken < len(due):
             records, end = records[: records.index(due[taken])], None
         with _breaking(Input.LOG, due[: max(taken, 1)]):
@@ -182,7 +186,10 @@ class PartitionProcessor:
             self._take(portion, result)
             return False
         with self._step.chunk_in_parts(room):
-            self._take(portion, result)
+            if self._entries.is_amid(portion[0]):
+                self._apply(portion, result)  # a kernel has refused it already
+            else:
+                self._take(portion, result)
         return self._step.has_more
 
     def _take(self, due: Sequence[LogRecord], result: StepResult) -> None:
@@ -193,11 +200,13 @@ class PartitionProcessor:
 
     def _apply(self, due: Sequence[LogRecord], result: StepResult) -> None:
         """Apply records to the state, one after the other, and tell the log clock of new ones."""
-        entries = self._ranges.entries.reader.read(due)
+        entries = self._entries.read(due)
         clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
             try:
-                if record.offset > passed and (
+                if isinstance(entry, ScanChunk):
+                    self._apply_chunk(record, entry, result)
+                elif record.offset > passed and (
                     clock.wants(record.timestamp) or isinstance(entry, _ALWAYS_HEARD)
                 ):
                     closed = self._step.closed_before(entry)
@@ -207,6 +216,15 @@ class PartitionProcessor:
                     self._step.apply(record, entry, result)
             except Exception as error:
                 raise broke(error, Input.LOG, (record,)) from error
+
+    def _apply_chunk(self, record: LogRecord, chunk: ScanChunk, result: StepResult) -> None:
+        """Apply a chunk of a scan. The clock is told once, with its last part: a chunk closes nothing."""
+        self._step.apply(record, chunk, result)
+        clock = self._ranges.table.clock
+        if self._step.has_more or record.offset <= self._state.position.offset:
+            return
+        if clock.wants(record.timestamp):
+            self._step.hear(record, chunk, self._step.closed_before(chunk))
 
     def _conclude(
         self,

@@ -17,7 +17,7 @@ from tidegate.hlc import ZERO
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.kernel.traps import TRAPS
-from tidegate.processor.batch import OutputRecord, StepResult
+from tidegate.processor.batch import OutputRecord, StateTable, StepResult
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import StepBroke
@@ -27,6 +27,8 @@ from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.log_step import LogStep
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import read_position
 from tidegate.processor.step_size import RowLimits
 from tidegate.raftlog.entry import KeyValue, Offset, ScanChunk
 from tidegate.raftlog.request import Scan
@@ -47,9 +49,15 @@ _ENGINES: Final = pytest.mark.parametrize("mode", list(KernelMode))
 class _Engine:
     """Steps a log as engines do, and keeps what comes of it."""
 
-    def __init__(self, log: HandLog, mode: KernelMode, catch_up: CatchUpLimits | None = None) -> None:
+    def __init__(
+        self,
+        log: HandLog,
+        mode: KernelMode,
+        catch_up: CatchUpLimits | None = None,
+        limits: RowLimits = _LIMITS,
+    ) -> None:
         self.log = log
-        config = ProcessorConfig(rows=_LIMITS, kernel=kernels_for(mode), catch_up=catch_up)
+        config = ProcessorConfig(rows=limits, kernel=kernels_for(mode), catch_up=catch_up)
         self.driven = Driven(PartitionProcessor(0, 1, config))
 
     def run(self, *, whole: bool = False) -> list[StepResult]:
@@ -243,6 +251,52 @@ def test_a_chunk_is_read_and_checked_once_however_many_parts_it_has(
     engine.run()
     assert len(engine.rows) == _ROWS
     assert len(checked) == 1
+
+
+def test_the_clock_counts_a_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock waits for so many records before it believes one that is ahead of the others."""
+    found: list[object] = []
+    for is_cut in (False, True):
+        if is_cut:
+            _one_key_fits(monkeypatch)
+        log = HandLog(partitions=1)
+        log.describe(_NARROW)
+        opened = log.open_range(1, _NARROW.span)
+        opened.apply(_NARROW.put(2, 3, "v"), close=2)
+        engine = _Engine(log, KernelMode.OFF)
+        engine.run()
+        request = engine.begin(InitialScan.YES, _NARROW)
+        opened.apply(_NARROW.put(10, 2, "v"), close=10)
+        engine.run()
+        rows = [KeyValue(key, at(1), value) for key, value in (_NARROW.pair(n, "v") for n in range(20))]
+        opened.scanned(request, *rows)
+        engine.run()
+        for number in range(10):
+            opened.apply(_NARROW.put(10, 100 + number, "v"), close=10)
+            engine.run()
+        found.append(read_position(engine.driven.state[StateTable.RANGES, POSITION_KEY]).clock)
+    assert found[0] == found[1]
+
+
+def test_held_versions_of_one_command_count_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come when the scan comes to their keys, so a feed must not fail by how many come together."""
+    for is_cut in (False, True):
+        if is_cut:
+            _one_key_fits(monkeypatch)
+        log = HandLog(partitions=1)
+        log.describe(_NARROW)
+        opened = log.open_range(1, _NARROW.span)
+        opened.apply(_NARROW.put(2, 3, "v"), close=2)
+        engine = _Engine(log, KernelMode.OFF, limits=RowLimits(entry_bytes=3_000))
+        engine.run()
+        request = engine.begin(InitialScan.YES, _NARROW)
+        opened.apply(_NARROW.put(3, 2, "x" * 1_800), _NARROW.put(3, 4, "y" * 1_800), close=2.5)
+        engine.run()
+        rows = [KeyValue(key, at(1), value) for key, value in (_NARROW.pair(n, "v") for n in (1, 3, 5))]
+        opened.scanned(request, *rows)
+        engine.run()
+        assert not engine.driven.causes
+        assert sorted(row.key for row in engine.rows) == [b"[%d]" % number for number in range(1, 6)]
 
 
 def test_an_exception_in_a_step_without_a_record_names_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,12 @@ class Delivery(NamedTuple):
     """Versions for one feed, in order.
 
     ``scanned_at`` is the timestamp of the initial scan that found them, ``None`` for all other versions.
+    ``held`` versions have waited for a scan.
     """
 
     versions: list[Version]
     scanned_at: Timestamp | None
+    held: bool = False
 
 
 class Committed(NamedTuple):
@@ -67,15 +69,22 @@ class CommittedVersions:
             self.unwrite()
             self.parted[feed_id] = [Delivery([*self.shared], None)]
 
-    def give(self, feed_id: FeedId, versions: Sequence[Version], scanned_at: Timestamp | None = None) -> None:
+    def give(
+        self,
+        feed_id: FeedId,
+        versions: Sequence[Version],
+        scanned_at: Timestamp | None = None,
+        *,
+        held: bool = False,
+    ) -> None:
         """Add versions for one feed that has parted."""
         if not versions:
             return
         deliveries = self.parted[feed_id]
-        if deliveries and deliveries[-1].scanned_at == scanned_at:
+        if deliveries and deliveries[-1][1:] == (scanned_at, held):
             deliveries[-1].versions.extend(versions)
         else:
-            deliveries.append(Delivery([*versions], scanned_at))
+            deliveries.append(Delivery([*versions], scanned_at, held))
 
     def take_out(self, lagging: Iterable[FeedId]) -> Committed:
         """Return the versions since the last call: the shared ones, and the deliveries of parted feeds.

@@ -182,7 +182,7 @@ class GapScans:
         scanned_at = scan.scan.upto if scan.scan.newest else None
         versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
         self._committed.give(scan.feed.id, versions, scanned_at)
-        self._committed.give(scan.feed.id, scan.release())
+        self._committed.give(scan.feed.id, scan.release(), held=True)
         self._close(self._touch(state.range_id), scan, covered)
         if scan.scan.done:
             del self._scans[state.range_id]

@@ -37,13 +37,14 @@ class Destination(NamedTuple):
 class Emission:
     """What a feed emits: finished records, and ``unframed`` ones that still need schema ids.
 
-    The rows of one entry of the log may have up to ``entry_bytes``. All rows together have ``size``, in keys,
-    values and headers.
+    The rows of one entry of the log may have up to ``entry_bytes``, or each row, if they count ``singly``.
+    All rows together have ``size``, in keys, values and headers.
     """
 
     records: list[OutputRecord]
     unframed: list[UnframedRecord]
     entry_bytes: int = _NO_LIMIT
+    singly: bool = False
     size: int = 0
     _range_id: int = 0
     _raft_index: int = 0
@@ -52,10 +53,11 @@ class Emission:
     def count(self, version: Version, size: int) -> None:
         """Count in a record of a version. Raises ``RowError`` if the version's entry has too many bytes.
 
-        A version that a scan has found has no entry of its own: it counts alone.
+        A version that a scan has found has no entry of its own: it counts alone. So does one that was held
+        for a scan: those of an entry come when the scan comes to their keys.
         """
         index = version.raft_index
-        if index != self._raft_index or not index or version.range_id != self._range_id:
+        if index != self._raft_index or not index or self.singly or version.range_id != self._range_id:
             self._range_id, self._raft_index, self._before = version.range_id, index, self.size
         self.size += size
         if self.size - self._before > self.entry_bytes:

@@ -303,7 +303,7 @@ class KernelRows:
         return any(learnt[number].id in wanted for number in range(known, len(learnt)))
 
     def _may_plan(self, planned: _Planned) -> bool:
-        lanes = 0
+        lanes = sum(map(self._rows.catalog.count, self._feeds.wanted_tables))
         for emitter in (feed.emitter for feed in planned.receivers if feed.emitter is not None):
             lanes += sum(map(self._rows.catalog.count, emitter.destinations))
         if planned.is_for_the_feeds_of(self._planned):

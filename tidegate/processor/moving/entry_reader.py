@@ -30,7 +30,7 @@ class EntryReader:
         """Return, for each record, its entry, or the error that says why it has none."""
         if not records:
             return []
-        if self._chunk is not None and len(records) == 1 and records[0] is self._chunk[0]:
+        if self._chunk is not None and len(records) == 1 and self.is_amid(records[0]):
             return [self._refusal(records[0]) or self._chunk[1]]
         self._chunk = None
         try:
@@ -42,6 +42,10 @@ class EntryReader:
         if self.refused:
             return [self._refusal(record) or entry for record, entry in zip(records, entries, strict=True)]
         return entries
+
+    def is_amid(self, record: LogRecord) -> bool:
+        """Whether this is the chunk of a scan that was read last, alone."""
+        return self._chunk is not None and record is self._chunk[0]
 
     def read_again(self, raw: RawEntry) -> Entry:
         """Return the entry of a record from a backlog. Raises ``MalformedEntry`` where it has none."""

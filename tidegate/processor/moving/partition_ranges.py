@@ -42,7 +42,7 @@ from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.decode import decode_key
-from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.raftlog.entry import BROADCAST, Offset, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.backlog import Backlog, QueueFactory, RawEntry
 from tidegate.ranges.intent_budget import PartitionSpill
@@ -155,9 +155,12 @@ class PartitionRanges:
         return min((state.behind for state in self if state.behind is not None), default=None)
 
     def is_behind(self, key: bytes | None, offset: int) -> bool:
-        """Whether any range may have yet to apply a record that the partition has passed."""
+        """Whether any range may have yet to apply a record that the partition has passed.
+
+        A record that names no range, or all of them, may be a hole of each.
+        """
         range_id = decode_key(key)
-        if range_id is None:
+        if range_id is None or range_id == BROADCAST:
             return True
         state = self.table.states.get(range_id)
         return state is not None and state.behind is not None and offset >= state.behind

@@ -12,7 +12,16 @@ from tests.unit.processor.table.breakages import BREAKAGES, FAR_AHEAD, HIGH, LOW
 from tidegate.changefeed.lifecycle.control import Register, Registered
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import Generation, KeyValue, Offset, RaftIndex, RangeId, ScanChunk, Trigger
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    Generation,
+    KeyValue,
+    Offset,
+    RaftIndex,
+    RangeId,
+    ScanChunk,
+    Trigger,
+)
 from tidegate.raftlog.request import Scan
 
 _FEED = activation([PLAIN.descriptor])
@@ -219,3 +228,37 @@ def test_a_scan_that_shows_what_is_far_ahead_is_refused() -> None:
     driven.step(log.partitions[0])
     assert len(driven.rows) == given
     assert "a version of a ScanChunk is" in driven.causes[-1]
+
+
+@pytest.mark.parametrize("key", [None, encode_key(BROADCAST)], ids=["names no range", "names all ranges"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_nobody_can_read_behind_a_range_that_waits_is_its_hole_after_a_restart_too(
+    key: bytes | None, restarted: bool
+) -> None:
+    """The record may have been a descriptor, so the rows behind it must not come out by an older one."""
+    log = HandLog(1)
+    log.describe(PLAIN)
+    opened = log.open_range(1, PLAIN.span)
+    opened.apply(PLAIN.put(2, 1, "first"), close=2)
+    driven = Driven()
+    driven.control(activation([PLAIN.descriptor]))
+    opened.index += 5  # entries are missing
+    opened.apply(PLAIN.put(3, 2, "second"), close=3)
+    opened.snapshot(close=4, high=3)
+    asked = [scan for result in driven.run(log.partitions[0]) for scan in result.requests]
+    behind = len(log.partitions[0])
+    log.write_bytes(0, key, b"\xff")
+    opened.apply(PLAIN.put(5, 3, "third"), close=5)
+    driven.run(log.partitions[0][behind:])
+    if restarted:
+        driven = Driven.restored(driven.state)
+        again = driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
+        asked = [scan for result in again for scan in result.requests] or asked
+    assert isinstance(asked[-1], Scan)
+    behind = len(log.partitions[0])
+    opened.scanned(asked[-1])
+    opened.apply(PLAIN.put(6, 4, "fourth"), close=6)
+    driven.run(log.partitions[0][behind:])
+    (quarantined,) = driven.processor.status().quarantined
+    assert quarantined.range_id == RangeId(1)
+    assert not [row.key for row in driven.rows if row.key in (b"[3]", b"[4]")]
