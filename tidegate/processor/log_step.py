@@ -58,18 +58,19 @@ class LogStep:
         return self._deliveries.receivers()
 
     @contextmanager
-    def chunk_in_parts(self, room: int) -> Iterator[None]:
+    def chunk_in_parts(self, room: int, *, is_amid: bool) -> Iterator[None]:
         """Take, of a chunk of a scan, as many rows meanwhile as there is ``room`` for, in bytes.
 
-        Only for a record alone: it has to be given again for the others, and nothing but chunks may be.
+        Only for a record alone: it has to be given again for the others, and nothing but chunks may be. Then
+        the step ``is_amid`` the chunk.
         """
         entries = self._entries
-        entries.has_more = False
+        entries.has_more, entries.is_amid_chunk = False, is_amid
         entries.row_bytes = min(room, self._state.row_limits.step_bytes)
         try:
             yield
         finally:
-            entries.row_bytes = None
+            entries.row_bytes, entries.is_amid_chunk = None, False
 
     @property
     def has_more(self) -> bool:

@@ -185,8 +185,9 @@ class PartitionProcessor:
         if len(portion) > 1:
             self._take(portion, result)
             return False
-        with self._step.chunk_in_parts(room):
-            if self._entries.is_amid(portion[0]):
+        is_amid = self._entries.is_amid(portion[0])
+        with self._step.chunk_in_parts(room, is_amid=is_amid):
+            if is_amid:
                 self._apply(portion, result)  # a kernel has refused it already
             else:
                 self._take(portion, result)

@@ -105,6 +105,8 @@ class RangeEntries:
         self._reckoning = reckoning
         #: For how many bytes of rows of a chunk there is room; ``None`` for all of them.
         self.row_bytes: int | None = None
+        #: Whether the next chunk was taken in part before.
+        self.is_amid_chunk = False
         #: Whether the last chunk has rows for which there was no room: it has to be given again.
         self.has_more = False
         self.horizon = Horizon(table.clock)
@@ -123,7 +125,7 @@ class RangeEntries:
         if isinstance(entry, Heartbeat) and not passed and self._closes(entry):
             return
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
-        if not passed:
+        if not (passed or self.is_amid_chunk):
             self._hear_of(state, backlog)
         if isinstance(entry, Snapshot) and entry.chunk == 0:
             self._mutations.pass_snapshot(state, entry, _closed(state, backlog), is_new=not passed)
@@ -331,6 +333,8 @@ class RangeEntries:
             if backlog.queue.first().offset == raw.offset:
                 backlog.queue.popleft()
         if not backlog.queue:
+            if state.lags:
+                state.heard_ms = backlog.heard_ms
             self._backlogs.drop(range_id)
         return Drained(taken, size)
 
