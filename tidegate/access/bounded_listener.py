@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final
 
 _BACKLOG: Final = 100
-#: How long to rest when the process has no room for another connection, in seconds.
+#: How long to rest when no connection can be accepted, in seconds.
 _REST_S: Final = 1.0
-_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+#: What says that a client has gone before it was accepted.
+_GONE: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO, errno.EINTR})
 
 _log: Final = logging.getLogger(__name__)
 
@@ -89,16 +90,18 @@ class BoundedListener:
             try:
                 connection, _ = await loop.sock_accept(listening)
             except OSError as error:
-                if error.errno in _NO_ROOM:
+                if error.errno not in _GONE:  # such as no room for another file
                     _log.warning("no connection can be accepted for a second: %s", error.strerror)
-                    await asyncio.sleep(_REST_S)
-                continue  # a client has gone before it was accepted
+                await asyncio.sleep(0 if error.errno in _GONE else _REST_S)
+                continue
             if self._open_now() + len(self._greeted) >= self._most:
                 connection.close()
+                await asyncio.sleep(0)
                 continue
             task = asyncio.ensure_future(self._greet(connection))
             self._greeted.add(task)
             task.add_done_callback(partial(self._greeted_one, connection))
+            await asyncio.sleep(0)  # others have their turn, however many clients come
 
     async def _greet(self, connection: socket.socket) -> None:
         """Give a connection to the server, behind its handshake."""

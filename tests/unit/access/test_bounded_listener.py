@@ -188,8 +188,9 @@ def test_an_end_takes_handshakes_with_it(tls: tuple[ssl.SSLContext, ssl.SSLConte
     asyncio.run(scenario())
 
 
-def test_without_room_for_a_connection_it_rests_and_goes_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EINVAL])
+def test_when_no_connection_can_be_accepted_it_rests_and_goes_on(
+    number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(bounded_listener, "_REST_S", 0.0)
 
@@ -200,7 +201,7 @@ def test_without_room_for_a_connection_it_rests_and_goes_on(
         async def full_at_first(listening: socket.socket) -> Any:
             if left[0]:
                 left[0] -= 1
-                raise OSError(errno.EMFILE, "Too many open files")
+                raise OSError(number, "why not")
             return await accept(listening)
 
         monkeypatch.setattr(loop, "sock_accept", full_at_first)
@@ -209,7 +210,31 @@ def test_without_room_for_a_connection_it_rests_and_goes_on(
             await served.until(0, 0)
 
     asyncio.run(scenario())
-    assert caplog.messages == ["no connection can be accepted for a second: Too many open files"] * 3
+    assert caplog.messages == ["no connection can be accepted for a second: why not"] * 3
+
+
+def test_others_have_their_turn_however_many_clients_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        loop, accepted, ends = asyncio.get_running_loop(), 0, [socket.socketpair() for _ in range(50)]
+        left = [mine for mine, _ in ends]
+
+        async def at_once(_: socket.socket) -> Any:
+            nonlocal accepted
+            if not left:
+                await asyncio.Event().wait()
+            accepted += 1
+            return left.pop(), None
+
+        monkeypatch.setattr(loop, "sock_accept", at_once)
+        async with _served() as served:
+            await asyncio.sleep(0)
+            assert accepted < 5
+            await served.until(0, _MOST)
+        for pair in ends:
+            for each in pair:
+                each.close()
+
+    asyncio.run(scenario())
 
 
 def test_an_address_that_is_taken_is_an_error() -> None:

@@ -6,13 +6,14 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, until
 from tests.unit.serve.postgres.served import run, serving
 from tests.unit.serve.web.served_web import serving_web
-from tidegate.errors import SubscribeStatementError
+from tidegate.errors import RetryError, SubscribeStatementError
 from tidegate.serve import statement_threads
 from tidegate.serve.statement_threads import StatementThreads
 from tidegate.subscribe.statement.parser import parse_subscribe
@@ -106,6 +107,63 @@ def test_one_long_statement_is_parsed_at_a_time_and_none_whose_client_is_gone(pa
         parser.let()
         assert await first == await last == parse_subscribe(SHORT)
         assert parser.begun == 2
+        threads.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_nothing_is_parsed_for_clients_that_are_gone(parser: HeldParser, kind: str) -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            waiting = served.source._statements._waiting
+            query = urlencode({"statement": LONG})
+            head = f"GET /subscribe?{query} HTTP/1.1\r\nHost: {served.place}\r\n"
+            if kind == "websocket":
+                head += "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                head += f"Sec-WebSocket-Key: {'A' * 22}==\r\n"
+            writers = []
+            for number in range(5):
+                _, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+                writer.write(f"{head}\r\n".encode())
+                writers.append(writer)
+                await until(lambda count=number + 1: sum(waiting.values()) == count, "it waits")
+            for writer in writers:
+                writer.close()
+            await until(lambda: sum(waiting.values()) == 0, "nobody waits")
+            parser.let()
+            answer = await served.subscribe(LONG)
+            assert answer.status == 200
+            assert parser.begun <= 2
+            answer.close()
+
+    run(test)
+
+
+def test_a_front_that_closes_waits_for_no_statement(parser: HeldParser) -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            asking = asyncio.ensure_future(served.subscribe(LONG))
+            await until(lambda: parser.begun == 1, "it is parsed")
+            await served.front.close()
+            assert (await asking).status == 503
+
+    run(test)
+
+
+def test_so_many_statements_wait_and_no_more(parser: HeldParser) -> None:
+    async def test() -> None:
+        threads = StatementThreads()
+        waiting = [asyncio.ensure_future(threads.parse(LONG)) for _ in range(64)]
+        await until(lambda: parser.begun == 1, "the first is parsed")
+        with pytest.raises(RetryError, match="64 statements wait to be parsed"):
+            await threads.parse(LONG)
+        assert await threads.parse(SHORT) == parse_subscribe(SHORT)
+        waiting.pop().cancel()
+        await asyncio.sleep(0)
+        waiting.append(asyncio.ensure_future(threads.parse(LONG)))
+        parser.let()
+        assert len(await asyncio.gather(*waiting)) == 64
         threads.close()
 
     run(test)

@@ -93,11 +93,14 @@ class SubscriptionAnswers:
         """Answer ``GET /subscribe``: with NDJSON, or with server-sent events for those that accept them."""
         if request.method == "HEAD":
             return Response(headers=_NO_STORE, media_type=_NDJSON)
+        opening = self._opened(request.query_params, request.headers)
         try:
-            asked = await read_request(request.query_params, request.headers, self._subscriptions)
-            stream = await self._open(asked)
+            opened = await self._unless(opening, _gone(request.receive))
         except Exception as error:
             return Response(error_bytes(error), _status(error), _NO_STORE, _JSON)
+        if opened is None:
+            return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE, headers=_NO_STORE)
+        asked, stream = opened
         events = _SSE in request.headers.get("accept", "") or request.query_params.get("format") == "sse"
         return _StreamedAnswer(self, asked, stream, events=events)
 
@@ -117,13 +120,15 @@ class SubscriptionAnswers:
         code = _NORMAL_CLOSURE
         with contextlib.suppress(WebSocketDisconnect):
             try:
-                asked = await read_request(socket.query_params, socket.headers, self._subscriptions)
-                stream = await self._open(asked)
+                opened = await self._unless(self._opened(socket.query_params, socket.headers), gone())
+            except WebSocketDisconnect:
+                raise
             except Exception as error:
                 await send(error_bytes(error), "")
                 code = _POLICY_VIOLATION if isinstance(error, InputError) else _INTERNAL_ERROR
             else:
-                await self.stream(asked, stream, send, gone())
+                if opened is not None:
+                    await self.stream(*opened, send, gone())
             with _gone_if_closed():
                 await socket.close(code)
 
@@ -146,8 +151,40 @@ class SubscriptionAnswers:
             await asyncio.sleep(self._ping_s)
             await send(_PING)
 
-    async def _open(self, asked: SubscriptionRequest) -> SubscriptionStream:
-        return await self._subscriptions.open(asked.statement, token=asked.token, dialect=asked.dialect)
+    async def _opened(
+        self, parameters: QueryParams, headers: Headers
+    ) -> tuple[SubscriptionRequest, SubscriptionStream]:
+        asked = await read_request(parameters, headers, self._subscriptions)
+        stream = await self._subscriptions.open(asked.statement, token=asked.token, dialect=asked.dialect)
+        return asked, stream
+
+    async def _unless(
+        self,
+        opening: Coroutine[Any, Any, tuple[SubscriptionRequest, SubscriptionStream]],
+        gone: Coroutine[Any, Any, None],
+    ) -> tuple[SubscriptionRequest, SubscriptionStream] | None:
+        """Return what opens; ``None`` if the client is ``gone``, or the front closes, before that.
+
+        Then nothing is parsed or opened for it any more. Raises what either of the two raises.
+        """
+        task, others = asyncio.ensure_future(opening), [gone, _waited(self._closing)]
+        try:
+            await _until_first(_settled(task), *others)
+        except BaseException:
+            await self._give_up(task)
+            raise
+        if task.done():
+            return task.result()
+        await self._give_up(task)
+        return None
+
+    @staticmethod
+    async def _give_up(opening: asyncio.Task[tuple[SubscriptionRequest, SubscriptionStream]]) -> None:
+        """End an opening. A stream that it has opened all the same is closed."""
+        opening.cancel()
+        await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            await opening.result()[1].close()
 
     async def _send_all(
         self, asked: SubscriptionRequest, stream: SubscriptionStream, send: SendMessage
@@ -233,6 +270,11 @@ def _gone_if_closed() -> Iterator[None]:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _settled(task: asyncio.Future[Any]) -> None:
+    """Wait until a task has ended, however it ends."""
+    await asyncio.wait({task})
 
 
 async def _waited(event: asyncio.Event) -> None:

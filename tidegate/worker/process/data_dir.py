@@ -98,13 +98,10 @@ class DataDirectory:
         if not file.exists():
             self._write("version", str(LAYOUT_VERSION))
             return
-        found = file.read_bytes().strip()
-        try:
-            known = 0 < int(found.decode("ascii")) <= LAYOUT_VERSION
-        except ValueError:
-            known = False
-        if not known:
-            shown = found[:_SHOWN_BYTES].decode("ascii", errors="backslashreplace")
+        found = file.read_bytes().removesuffix(b"\n")
+        if found not in {b"%d" % version for version in range(1, LAYOUT_VERSION + 1)}:
+            shown = found.decode("ascii") if found.isdigit() else repr(found)[2:-1]
+            shown = shown[:_SHOWN_BYTES]
             raise TopologyError(
                 f"The data directory {self.home} is of version {shown}, but this worker reads version "
                 f"{LAYOUT_VERSION}; run the newer worker, or delete the directory to have its content read "

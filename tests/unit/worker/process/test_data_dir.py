@@ -43,12 +43,19 @@ def test_a_version_with_any_bit_changed_is_refused_by_name_and_left_unlocked(tmp
         DirectoryLock(tmp_path).close()
 
 
-@pytest.mark.parametrize("content", [b"", b"0", b"-1", "\u00b2".encode(), b"\xff" * 5_000, b"9" * 5_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"0", b"-1", b"+1", b"0_1", b"01", b" 1", b"\x1b[31m1"),
+        *("\u00b2".encode(), b"\xff" * 5_000, b"9" * 5_000),
+    ],
+)
 def test_a_version_that_is_no_number_is_refused_by_a_short_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "version").write_bytes(content)
     with pytest.raises(TopologyError, match="is of version") as caught:
         DataDirectory(tmp_path)
     assert len(str(caught.value)) < 500 + len(str(tmp_path))
+    assert str(caught.value).isprintable()
 
 
 def test_an_exception_that_nobody_foresaw_leaves_the_directory_unlocked(
