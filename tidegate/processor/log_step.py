@@ -61,8 +61,8 @@ class LogStep:
     def chunk_in_parts(self, room: int, *, is_amid: bool) -> Iterator[None]:
         """Take, of a chunk of a scan, as many rows meanwhile as there is ``room`` for, in bytes.
 
-        Only for a record alone: it has to be given again for the others, and nothing but chunks may be. Then
-        the step ``is_amid`` the chunk.
+        Use it for a portion of one record. A chunk with rows left is given again, and then the step
+        ``is_amid`` it. No other record may be taken twice.
         """
         entries = self._entries
         entries.has_more, entries.is_amid_chunk = False, is_amid
