@@ -198,6 +198,25 @@ def freeze_before_commit(nth: int) -> None:
     PartitionWriter.commit = patched  # type: ignore[method-assign]
 
 
+def freeze_before_fencing(nth: int) -> None:
+    """Stop before a feed's writer fences the one before it, until somebody lets the process go on.
+
+    It says ``has fenced`` after that.
+    """
+    original, left = TransactionalProducer.open, [nth]
+
+    def patched(self: TransactionalProducer) -> None:
+        left[0] -= "-feed-" in self._id
+        if left[0]:
+            return original(self)
+        left[0] -= 1  # once
+        os.kill(os.getpid(), signal.SIGSTOP)
+        original(self)
+        return print("has fenced", file=sys.stderr, flush=True)
+
+    TransactionalProducer.open = patched  # type: ignore[method-assign]
+
+
 def freeze_broker_at(pid: int) -> None:
     """Freeze the broker of this process id before the first rows are sent."""
     original, left = SharedRowProducer.send, [1]
@@ -268,6 +287,7 @@ POINTS: Final[dict[str, Callable[[int], None]]] = {
     ),
     "before-forgetting": before_one(PartitionWriter, "commit", forgets_a_feed),
     "freeze-before-commit": freeze_before_commit,
+    "freeze-before-fencing": freeze_before_fencing,
     "freeze-broker-at": freeze_broker_at,
     "hold-markers": hold_markers,
     "hold-rows": hold_rows,

@@ -32,6 +32,7 @@ def test_a_worker_that_is_paused_beyond_its_session_wakes_as_a_zombie_and_ends(
         paused = load.start_worker("w0")
         load.create_feed()
         wait_until_all_run(paused)
+        paused.wait_for("frontier begins")  # a zombie that wakes before fences its successor: test_zombie.py
         paused.pause()  # under a thousand rows a second: some are always on their way
         second = load.start_worker("w1")
         second.wait_for("the worker starts")

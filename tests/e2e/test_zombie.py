@@ -25,3 +25,23 @@ def test_a_zombie_is_fenced_at_its_next_commit(scenario: Scenario) -> None:
     assert "has taken over" in zombie.text
     report = scenario.wait_until_covered(successor)
     assert report.counts.duplicates > 0  # the zombie's rows, acknowledged but never committed
+
+
+@pytest.mark.soak
+def test_a_zombie_that_wakes_before_its_first_marker_fences_the_owner_and_a_restart_goes_on(
+    scenario: Scenario,
+) -> None:
+    with scenario.start_worker("w0") as first:
+        scenario.create_feed(first)
+        assert first.stop() == 0, first.text
+    zombie = scenario.start_worker("w0", ("-m", "tests.e2e.crashing_worker", "freeze-before-fencing", "1"))
+    zombie.wait_until_frozen()
+    owner = scenario.start_worker("w1")
+    owner.wait_for("frontier begins")
+    zombie.resume()
+    zombie.wait_for("has fenced")
+    scenario.append()
+    assert owner.wait() == EXIT_FATAL, owner.text
+    assert "has taken over" in owner.text
+    restarted = scenario.start_worker("w1")
+    scenario.wait_until_covered(restarted)
