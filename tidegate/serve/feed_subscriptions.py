@@ -76,15 +76,17 @@ class FeedSubscriptions:
         self._read_at = 0.0
         self._reading = asyncio.Lock()
         self._streams: set[_Stream] = set()
+        self._opening = 0
+        # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
         self._threads = ThreadPoolExecutor(_THREADS, "batches")
-        self._begin_threads = ThreadPoolExecutor(_THREADS, "subscriptions")
+        self._catalog_thread = ThreadPoolExecutor(1, "catalog")
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._statements = StatementThreads()
         self._own_readers = 0
         memory = MemoryLimits(limits.table_rows, limits.table_bytes)
         options = SharedOptions(limits.log_bytes, memory, data, linger_s, spill)
-        self.tables = RunningTables(options, self._threads, self._begin_threads)
+        self.tables = RunningTables(options, self._threads)
         self.counts = ServeCounts()
 
     async def parse(self, text: str) -> SubscribeStatement:
@@ -105,10 +107,19 @@ class FeedSubscriptions:
         dialect: Dialect = Dialect.TIDEGATE,
     ) -> SubscriptionStream:
         """See ``Subscriptions``. Raises ``RetryError`` where too many streams are open."""
-        if len(self._streams) >= self._limits.streams:
+        if len(self._streams) + self._opening >= self._limits.streams:
             raise RetryError(
                 f"{self._limits.streams} subscriptions are open, and no more are served; try later"
             )
+        self._opening += 1
+        try:
+            return await self._opened(statement, token, dialect)
+        finally:
+            self._opening -= 1
+
+    async def _opened(
+        self, statement: SubscribeStatement | str, token: str, dialect: Dialect
+    ) -> SubscriptionStream:
         planned = await self._planned(statement, dialect)
         shared = await self._shared(planned, parse_token(token) if token else None)
         if shared is not None:
@@ -148,7 +159,7 @@ class FeedSubscriptions:
             await stream.close()
         self._statements.close()
         self._own_threads.shutdown(wait=False)
-        self._begin_threads.shutdown(wait=False)
+        self._catalog_thread.shutdown(wait=False)
         self._threads.shutdown(wait=False)
 
     async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
@@ -167,7 +178,7 @@ class FeedSubscriptions:
         plan = planned.plan
         resumed = None
         try:
-            shown_by = await self._in_thread(lambda: StatementRows(plan, shared.source))
+            shown_by = await self._in(self._threads, lambda: StatementRows(plan, shared.source))
             if token:
                 resumed = read_token(token, shown_by.fingerprint)
                 start = resume_of(shared, plan, resumed, stateful=shown_by.stateful)
@@ -217,10 +228,11 @@ class FeedSubscriptions:
             raise RetryError(f"{most} subscriptions have a reader of their own, and no more can; try later")
         self._own_readers += 1
         opening = asyncio.ensure_future(
-            self._in_thread(
+            self._in(
+                self._own_threads,
                 lambda: LiveSubscription(
                     planned.table, planned.plan, token, spill=self._spill, snapshot_chunks=True
-                )
+                ),
             )
         )
         try:
@@ -245,13 +257,13 @@ class FeedSubscriptions:
     async def _planned(self, statement: SubscribeStatement | str, dialect: Dialect) -> _Planned:
         parsed = await self.parse(statement) if isinstance(statement, str) else statement
         catalog = await self._known()
-        return await self._in_thread(lambda: _Planned.of(parsed, catalog.table(parsed), dialect))
+        return await self._in(self._threads, lambda: _Planned.of(parsed, catalog.table(parsed), dialect))
 
     async def _known(self, *, at_once: bool = False) -> FeedCatalog:
         async with self._reading:
             known = self._catalog
             if known is None or at_once or time.monotonic() > self._read_at + _KNOWN_S:
-                known = await self._in_thread(self._read)
+                known = await self._in(self._catalog_thread, self._read)
                 self._catalog, self._read_at = known, time.monotonic()
             return known
 
@@ -260,8 +272,9 @@ class FeedSubscriptions:
         self._relations = catalog.relations()
         return catalog
 
-    async def _in_thread(self, call: Callable[[], _Answer]) -> _Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._begin_threads, call)
+    @staticmethod
+    async def _in(threads: ThreadPoolExecutor, call: Callable[[], _Answer]) -> _Answer:
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.client.subscribe import SpillSettings
+from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.errors import (
     HistoryLost,
     InputError,
@@ -204,6 +204,46 @@ async def test_more_streams_than_are_served_are_refused(feed: HandFeed) -> None:
         await subscriptions.open("SUBSCRIBE accounts")
     await stream.close()
     await (await subscriptions.open("SUBSCRIBE accounts")).close()
+    await subscriptions.close()
+
+
+@in_loop
+async def test_more_streams_than_are_served_are_refused_if_they_open_at_once(feed: HandFeed) -> None:
+    subscriptions = subscriptions_of(feed, streams=2)
+    for _ in range(3):
+        with pytest.raises(SubscribeStatementError):
+            await subscriptions.open("SUBSCRIBE nothing")
+    opening = (subscriptions.open("SUBSCRIBE accounts") for _ in range(5))
+    answers = await asyncio.gather(*opening, return_exceptions=True)
+    assert [isinstance(answer, RetryError) for answer in answers] == [False, False, True, True, True]
+    await subscriptions.close()
+
+
+@in_loop
+async def test_subscriptions_whose_cluster_does_not_answer_hold_up_no_other(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+
+    class Waits(LiveSubscription):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            answered.wait()
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(feed_subscriptions, "LiveSubscription", Waits)
+    subscriptions = subscriptions_of(feed, own_readers=20)
+    away = [
+        asyncio.ensure_future(subscriptions.open("SUBSCRIBE accounts AS OF AT LEAST 7 UP TO 8"))
+        for _ in range(20)
+    ]
+    try:
+        while subscriptions._own_readers < 20:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        stream = await asyncio.wait_for(subscriptions.open("SUBSCRIBE accounts"), 20)
+        assert await stream.next() is not None
+    finally:
+        answered.set()
+    await asyncio.gather(*away)
     await subscriptions.close()
 
 

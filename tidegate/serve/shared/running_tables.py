@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Hashable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -56,12 +56,9 @@ class SharedOptions:
 class RunningTables:
     """The tables by their feeds and topics. It has to be used in one event loop."""
 
-    def __init__(
-        self, options: SharedOptions, threads: Executor, begin_threads: Executor | None = None
-    ) -> None:
-        """``threads`` make batches; ``begin_threads``, if given, wait for Kafka when a reader begins."""
+    def __init__(self, options: SharedOptions, threads: Executor) -> None:
+        """``threads`` make batches, and never wait for Kafka."""
         self._options = options
-        self._begin_threads = begin_threads or threads
         self._threads = threads
         self._running: dict[Hashable, _Running] = {}
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
@@ -127,13 +124,13 @@ class RunningTables:
     async def _begin(
         self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None
     ) -> _Running | None:
-        loop, options = asyncio.get_running_loop(), self._options
+        options = self._options
         last = self._last.pop(_place(table), None)
         if last is not None and options.data is not None:
             await asyncio.to_thread(last.join)  # it has the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
         try:
-            prepared = await loop.run_in_executor(self._begin_threads, _prepare, table, opening, options)
+            prepared = await _in_own_thread(lambda: _prepare(table, opening, options))
         except HistoryLost:
             return None
         shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads)
@@ -189,6 +186,15 @@ class _Prepared:
     as_of: Timestamp
     gate: FeedGate
     rows: TableRows
+
+
+async def _in_own_thread(call: Callable[[], _Prepared]) -> _Prepared:
+    """Run ``call`` in a new thread: a cluster that does not answer holds up no table of another cluster."""
+    thread = ThreadPoolExecutor(1, "table begins")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(thread, call)
+    finally:
+        thread.shutdown(wait=False)
 
 
 def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptions) -> _Prepared:

@@ -233,20 +233,23 @@ class _StreamedAnswer(Response):
         self._events = events
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-
         async def send_body(body: bytes) -> None:
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
         async def send_message(message: bytes, token: str) -> None:
             await send_body(event(message, token) if self._events else message + b"\n")
 
-        pings = [self._answers.ping(send_body)] if self._events else []
         try:
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
+            pings = [self._answers.ping(send_body)] if self._events else []
             await self._answers.stream(self._asked, self._stream, send_message, _gone(receive), *pings)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:
             pass  # the client is gone
+        finally:
+            await self._stream.close()  # nobody else does if the start of the answer cannot be sent
 
 
 def event(message: bytes, token: str) -> bytes:

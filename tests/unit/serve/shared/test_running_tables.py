@@ -63,6 +63,38 @@ def test_a_reader_whose_subscribers_went_while_it_began_ends(monkeypatch: pytest
     run(test)
 
 
+def test_tables_that_cannot_begin_hold_up_no_other_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, source = threading.Event(), MemorySource(one_a_time(range(1, 4)))
+
+    def prepare(table: Any, *_: object) -> Any:
+        if table is not TABLE:
+            answered.wait()
+        rows = MemoryTableRows("accounts", MEMORY)
+        return SimpleNamespace(source="feed", as_of=ZERO, gate=source, rows=rows)
+
+    monkeypatch.setattr(running_tables, "_prepare", prepare)
+
+    async def test() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            tables = RunningTables(SharedOptions(1_000, MEMORY), threads)
+            away: list[Any] = [
+                SimpleNamespace(
+                    relation=RELATION, feed=SimpleNamespace(feed_id=f"away {at}"), target="accounts"
+                )
+                for at in range(50)
+            ]
+            waiting = [asyncio.ensure_future(tables.acquire(table, PLAN)) for table in away]
+            await asyncio.sleep(0)  # all of them have begun
+            try:
+                assert await asyncio.wait_for(tables.acquire(TABLE, PLAN), 10) is not None
+            finally:
+                answered.set()
+            await asyncio.gather(*waiting)
+            await tables.close()
+
+    run(test)
+
+
 def test_a_subscriber_that_comes_while_a_reader_ends_waits_for_its_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

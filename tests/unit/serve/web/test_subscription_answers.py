@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -29,6 +32,7 @@ from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.web.batch_messages import error_message
 from tidegate.serve.web.bounded_websocket import BoundedWebSocket
+from tidegate.serve.web.subscription_answers import SubscriptionAnswers
 
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))"
 SSE = "text/event-stream"
@@ -300,6 +304,27 @@ def test_a_client_that_is_gone_ends_its_subscription_while_nothing_comes() -> No
                 assert served.source.open_streams
                 answer.close()
                 await until(lambda: not served.source.open_streams, "its subscription has ended")
+
+    run(test)
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), asyncio.CancelledError()])
+def test_an_answer_that_cannot_start_leaves_no_subscription(error: BaseException) -> None:
+    async def receive() -> Message:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    async def send(_: Message) -> None:
+        raise error
+
+    async def test() -> None:
+        source = bank()
+        query = urlencode({"statement": UPSERT}).encode()
+        scope = {"type": "http", "method": "GET", "path": "/subscribe", "query_string": query, "headers": []}
+        answer = await SubscriptionAnswers(source, EncodedBatches()).http(Request(scope, receive))
+        assert len(source.open_streams) == 1
+        with contextlib.suppress(asyncio.CancelledError):
+            await answer(scope, receive, send)
+        assert not source.open_streams
 
     run(test)
 
