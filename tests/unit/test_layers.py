@@ -87,7 +87,8 @@ LAYERS: Final = {
         " rocksdict structlog",
     ),
     "tidegate.spark": layer(
-        "library", "pyspark pyarrow deltalake obstore confluent_kafka prometheus_client structlog"
+        "library",
+        "pyspark pyarrow deltalake obstore confluent_kafka msgspec numpy prometheus_client structlog",
     ),
     "app": layer("library worker", "faust structlog"),
     "agents": layer("tables library worker", "faust structlog"),

@@ -22,7 +22,7 @@ in extras, so only what needs Arrow imports this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -30,6 +30,7 @@ from operator import index
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.changefeed.definition.options import Format
 from tidegate.changefeed.text.datum_text import time_text
@@ -47,6 +48,7 @@ ArrowForm: TypeAlias = tuple[pa.DataType, Convert]
 #: Decimals of more digits are text.
 MAX_DECIMAL_DIGITS: Final = 38
 _EPOCH: Final = datetime(1970, 1, 1)
+_NULL: Final = type(None)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -57,9 +59,11 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
     ``advice``.
     """
     arrow_type, convert = form
+    if pa.types.is_timestamp(arrow_type) and (array := _usual_timestamps(arrow_type, values)) is not None:
+        return array
     value: Any = None
     converted = values
-    if convert is not None:
+    if convert is not None and not set(map(type, values)) <= _AS_THEY_ARE.get(convert, frozenset()):
         done = []
         try:
             for value in values:
@@ -76,6 +80,20 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
             except (pa.ArrowException, OverflowError):
                 raise _formless(name, type_text, value, error, advice) from None
         raise
+
+
+def _usual_timestamps(arrow_type: pa.DataType, values: Sequence[Any]) -> pa.Array | None:
+    """Return timestamps that all have the form in which JSON feeds print them; ``None`` for all others."""
+    if not set(map(type, values)) <= {str, _NULL}:
+        return None
+    texts = pa.array(values, pa.string())
+    form = _USUAL_TIMESTAMP + ("Z" if arrow_type.tz else "")
+    if pc.all(pc.match_substring_regex(texts, f"^{form}$")).as_py() is False:
+        return None
+    try:
+        return texts.cast(arrow_type)
+    except pa.ArrowInvalid:  # no day of the calendar
+        return None
 
 
 def _formless(name: str, type_text: str, value: Any, error: Exception, advice: str) -> RowError:
@@ -208,5 +226,17 @@ _FORMS: Final[dict[Kind, ArrowForm]] = {
     Kind.TIMESTAMP: (pa.timestamp("us"), _timestamp),
     Kind.TIMESTAMPTZ: (pa.timestamp("us", "UTC"), _timestamptz),
 }
+#: Types of values that need no conversion, of those that may need one.
+_AS_THEY_ARE: Final[Mapping[Callable[[Any], Any], frozenset[type]]] = {
+    index: frozenset({int, _NULL}),
+    float: frozenset({float, _NULL}),
+    Decimal: frozenset({Decimal, _NULL}),
+    _text: frozenset({str, _NULL}),
+    _time: frozenset({str, _NULL}),
+}
+#: Years from 1 on, as Python has them.
+_USUAL_TIMESTAMP: Final = (
+    r"(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?"
+)
 #: Of a column that is loaded as the text that a JSON feed has.
 TEXT_FORM: Final[ArrowForm] = (pa.string(), _text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tidegate.changefeed.encoding.record import RecordDecoder, RowRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
@@ -30,8 +32,8 @@ class CutRows:
         self._marker = ZERO
         self._seen = SeenVersions(place)
 
-    def take(self, records: RecordColumns) -> Iterator[tuple[Timestamp, FeedRecord, RowRecord | None]]:
-        """Yield new rows: the timestamp, the record, and the decoded row if it had to be decoded for that.
+    def take(self, records: RecordColumns) -> Iterator[RowChunk]:
+        """Yield new rows, in the order of their offsets.
 
         Raises ``UnreadableRow``, and ``PromiseBroken``: ``LateRow`` for a row that comes for the first time
         behind a marker that promised it.
@@ -40,8 +42,8 @@ class CutRows:
             if self.complete:
                 return
             chunk = self._reader.chunk(self._place, rows)
-            if chunk is not None:
-                yield from self._new(chunk)
+            if chunk is not None and (new := self._new(chunk)).rows:
+                yield new
             if marker is not None:
                 self._take_marker(marker)
 
@@ -49,25 +51,28 @@ class CutRows:
         """Decode a row. Raises ``UnreadableRow``."""
         return self._reader.row(self._place, record)
 
-    def _new(self, chunk: RowChunk) -> Iterator[tuple[Timestamp, FeedRecord, RowRecord | None]]:
-        mask = chunk.up_to(self._closed) & ~chunk.up_to(self._above)
-        wanted = chunk.where(mask)
+    def _new(self, chunk: RowChunk) -> RowChunk:
+        wanted = chunk.where(chunk.up_to(self._closed) & ~chunk.up_to(self._above))
+        late = wanted.up_to(self._marker)
+        if not late.any() and self._seen.are_new(wanted):
+            return wanted
+        new = np.zeros(wanted.rows, np.bool_)
         columns = zip(
             wanted.walls.tolist(),
             wanted.logicals.tolist(),
             wanted.offsets.tolist(),
             wanted.keys,
             wanted.values,
-            wanted.records,
             strict=True,
         )
-        for wall, logical, offset, key, value, row in columns:
-            updated, record = Timestamp(wall, logical), FeedRecord(offset, key, value)
-            if self._seen.is_repeat(record, updated):
+        for at, (wall, logical, offset, key, value) in enumerate(columns):
+            updated = Timestamp(wall, logical)
+            if self._seen.is_repeat(FeedRecord(offset, key, value), updated):
                 continue
-            if updated <= self._marker:
+            if late[at]:
                 raise late_row(self._place, offset, updated, f"a marker before it says {self._marker}")
-            yield updated, record, row
+            new[at] = True
+        return wanted.where(new)
 
     def _take_marker(self, record: FeedRecord) -> None:
         resolved = self._reader.marker(self._place, record).resolved

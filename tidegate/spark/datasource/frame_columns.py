@@ -21,17 +21,18 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from tidegate.changefeed.definition.options import Format
-from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
+from tidegate.spark.datasource.frame_rows import FrameRows
 from tidegate.spark.datasource.source_feed import FrameTable, SourceFeed
-from tidegate.spark.warehouse.columns import rows_to_arrays
-from tidegate.subscribe.gate.version_reader import timestamp_of
+from tidegate.spark.warehouse.columns import columns_to_arrays
+from tidegate.subscribe.gate.row_chunk import IntColumn
 
 TABLE, OP, UPDATED, RESOLVED, BEFORE = "_table", "_op", "_updated", "_resolved", "_before"
 _OWN: Final = frozenset({TABLE, OP, UPDATED, RESOLVED, BEFORE})
 #: 19 digits of nanoseconds, and 10 of the logical part.
 _TIMESTAMP: Final = pa.decimal128(29, 10)
+_LOGICALS: Final = 10**10
 
 
 class FrameColumns(NamedTuple):
@@ -83,48 +84,40 @@ class FrameColumns(NamedTuple):
             own.append(pa.field(BEFORE, pa.struct(list(self.fields))))
         return pa.schema([*self.fields, *own])
 
-    def batch(self, table: FrameTable, rows: Sequence[RowRecord], resolved: Timestamp) -> pa.RecordBatch:
-        """Return some rows of a table as a record batch.
-
-        Raises ``RowError`` for a value without a form, and ``InputError`` for a row with a column that the
-        DataFrame began without.
-        """
-        count = len(rows)
-        _require_known(table, rows)
-        arrays = self._of_table(table, [(row.key, row.row) for row in rows])
-        arrays.append(pa.array([table.name] * count, pa.string()))
-        arrays.append(pa.array([self._op(row) for row in rows], pa.string()))
-        arrays.append(pa.array([Decimal(timestamp_of(row).decimal()) for row in rows], _TIMESTAMP))
-        arrays.append(pa.array([Decimal(resolved.decimal())] * count, _TIMESTAMP))
+    def batch(self, table: FrameTable, rows: FrameRows, resolved: Timestamp) -> pa.RecordBatch:
+        """Return some rows of a table as a record batch. Raises ``RowError`` for a value without a form."""
+        count = rows.size
+        arrays = self._of_table(table, rows.after, count)
+        arrays.append(pa.repeat(table.name, count))
+        arrays.append(pa.array(_operations(rows), pa.string()))
+        arrays.append(_timestamps(rows.walls, rows.logicals))
+        arrays.append(pa.repeat(pa.scalar(Decimal(resolved.decimal()), _TIMESTAMP), count))
         if self.tells_before:
-            before = self._of_table(table, [(row.key, row.previous) for row in rows])
-            nothing = pa.array([row.previous is None for row in rows], pa.bool_())
+            before = self._of_table(table, rows.before, count)
+            nothing = pa.array(rows.is_new, pa.bool_())
             arrays.append(pa.StructArray.from_arrays(before, fields=list(self.fields), mask=nothing))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema())
 
-    def _of_table(self, table: FrameTable, rows: Sequence[tuple[tuple[Any, ...], Any]]) -> list[pa.Array]:
+    def _of_table(self, table: FrameTable, values: Sequence[Sequence[Any]], count: int) -> list[pa.Array]:
         """Return the tables' columns, NULL in those that this table lacks."""
-        arrays = rows_to_arrays(table.columns, self.form, rows)
+        arrays = columns_to_arrays(table.columns, self.form, values)
         at = dict(zip(table.columns.names, arrays, strict=True))
-        return [
-            at[field.name] if field.name in at else pa.nulls(len(rows), field.type) for field in self.fields
-        ]
-
-    def _op(self, row: RowRecord) -> str:
-        if row.deleted:
-            return "delete"
-        if not self.tells_before:
-            return "upsert"
-        return "insert" if row.previous is None else "update"
+        return [at[field.name] if field.name in at else pa.nulls(count, field.type) for field in self.fields]
 
 
-def _require_known(table: FrameTable, rows: Sequence[RowRecord]) -> None:
-    known = frozenset(table.columns.names)
-    for row in rows:
-        for shown in (row.row, row.previous):
-            if shown is not None and not shown.keys() <= known:
-                names = ", ".join(sorted(shown.keys() - known))
-                raise InputError(
-                    f"{table.name} has a new column: {names}. Start the query again, with its checkpoint: it "
-                    "goes on here, with the column."
-                )
+def _operations(rows: FrameRows) -> list[str]:
+    if not rows.is_new:
+        return ["delete" if deleted else "upsert" for deleted in rows.deleted]
+    return [
+        "delete" if deleted else "insert" if is_new else "update"
+        for deleted, is_new in zip(rows.deleted, rows.is_new, strict=True)
+    ]
+
+
+def _timestamps(walls: IntColumn, logicals: IntColumn) -> pa.Array:
+    """Return timestamps as decimals: 16 bytes each, with the lowest first."""
+    numbers = [
+        (wall * _LOGICALS + logical).to_bytes(16, "little")
+        for wall, logical in zip(walls.tolist(), logicals.tolist(), strict=True)
+    ]
+    return pa.Array.from_buffers(_TIMESTAMP, len(numbers), [None, pa.py_buffer(b"".join(numbers))])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -17,16 +17,22 @@ from tidegate.errors import BrokerUnavailable
 from tidegate.hlc import Timestamp
 from tidegate.spark.datasource.cut_rows import CutRows
 from tidegate.spark.datasource.frame_columns import FrameColumns
+from tidegate.spark.datasource.frame_rows import FrameRowReader
 from tidegate.spark.datasource.source_feed import FrameTable
 from tidegate.spark.warehouse.load_source import KafkaReading
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
+from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
+from tidegate.subscribe.gate.row_chunk import RowChunk, int_column, joined_chunks
 
-#: Rows of one record batch: enough that its own cost is spread.
+#: A record batch ends behind so many rows, or so many bytes of them: enough that its own cost is spread.
 _BATCH_ROWS: Final = 10_000
+_BATCH_BYTES: Final = 32 << 20
 _POLL_S: Final = 0.5
 #: How long nothing may come before the task fails, and Spark tries it again. The marker that ends the
 #: partition's part was there when the batch was planned.
 _SILENT_S: Final = 60.0
+
+#: Wall, logical part, offset, key and value of a row, and the decoded row if it is decoded.
+_Version: TypeAlias = tuple[int, int, int, bytes, bytes | None, RowRecord | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +57,55 @@ def read_partition(task: PartitionRead) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches.
 
     Raises ``HistoryLost`` where they are deleted, ``ObjectDropped`` and ``PromiseBroken``,
-    ``UnreadableRow`` and ``RowError`` for rows that cannot be shown, and ``BrokerUnavailable``.
+    ``UnreadableRow``, ``InputError`` and ``RowError`` for rows that cannot be shown, and
+    ``BrokerUnavailable``.
     """
-    rows = CutRows(task.place, task.reading.decoder(), task.above, task.closed)
-    found = _newest(rows, task) if task.newest else _all(rows, task)
-    while part := list(islice(found, _BATCH_ROWS)):
-        yield task.columns.batch(task.table, part, task.closed)
+    decoder = task.reading.decoder()
+    cut = CutRows(task.place, decoder, task.above, task.closed)
+    reader = FrameRowReader(task.table, decoder, cut.decoded, tells_before=task.columns.tells_before)
+    for chunk in _newest(cut, task) if task.newest else _all(cut, task):
+        rows = reader.read(chunk)
+        yield task.columns.batch(task.table, rows.without_deletions() if task.newest else rows, task.closed)
 
 
-def _all(rows: CutRows, task: PartitionRead) -> Iterator[RowRecord]:
-    for records in _records(rows, task):
-        for _, record, row in rows.take(records):
-            yield row or rows.decoded(record)
+def _all(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
+    """Yield all new rows. Chunks are joined, for markers often leave few rows in each."""
+    waiting, rows, memory_bytes = list[RowChunk](), 0, 0
+    for records in _records(cut, task):
+        for chunk in cut.take(records):
+            waiting.append(chunk)
+            rows += chunk.rows
+            memory_bytes += chunk.memory_bytes
+            if rows >= _BATCH_ROWS or memory_bytes >= _BATCH_BYTES:
+                yield joined_chunks(waiting)
+                waiting, rows, memory_bytes = [], 0, 0
+    if waiting:
+        yield joined_chunks(waiting)
 
 
-def _newest(rows: CutRows, task: PartitionRead) -> Iterator[RowRecord]:
-    """Yield the newest version of each key that is no deletion. All keys are in memory, as bytes."""
-    newest: dict[bytes | None, tuple[Timestamp, FeedRecord, RowRecord | None]] = {}
-    for records in _records(rows, task):
-        for version in rows.take(records):
-            updated, record, _ = version
-            known = newest.get(record.key)
-            if known is None or known[0] < updated:
-                newest[record.key] = version
-    for _, record, decoded in newest.values():
-        row = decoded or rows.decoded(record)
-        if not row.deleted:
-            yield row
+def _newest(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
+    """Yield the newest version of each key. All keys are in memory, as bytes."""
+    newest: dict[bytes, _Version] = {}
+    for records in _records(cut, task):
+        for chunk in cut.take(records):
+            columns = (chunk.walls.tolist(), chunk.logicals.tolist(), chunk.offsets.tolist())
+            for version in zip(*columns, chunk.keys, chunk.values, chunk.records, strict=True):
+                known = newest.get(version[3])
+                if known is None or known[:2] < version[:2]:
+                    newest[version[3]] = version
+    versions = iter(newest.values())
+    while part := list(islice(versions, _BATCH_ROWS)):
+        walls, logicals, offsets, keys, values, decoded = map(list, zip(*part, strict=True))
+        yield RowChunk(int_column(offsets), int_column(walls), int_column(logicals), keys, values, decoded, 0)
 
 
-def _records(rows: CutRows, task: PartitionRead) -> Iterator[RecordColumns]:
+def _records(cut: CutRows, task: PartitionRead) -> Iterator[RecordColumns]:
     """Yield the records of the partition until its rows are complete, and the topic is still the same."""
     ids = {task.table.topic: task.table.topic_id}
     reader = FeedReader(task.reading.connection, {task.place: task.position}, ids)
     try:
         heard = time.monotonic()
-        while not rows.complete:
+        while not cut.complete:
             came = reader.poll(_POLL_S)
             for _, records in came:
                 yield records

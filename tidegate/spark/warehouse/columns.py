@@ -183,15 +183,18 @@ def rows_to_arrays(
     value that has no form.
     """
     at = {name: position for position, name in enumerate(columns.key)}
+    return columns_to_arrays(
+        columns, record_format, [_values(name, at.get(name), rows) for name in columns.names]
+    )
+
+
+def columns_to_arrays(
+    columns: Columns, record_format: Format, values: Sequence[Sequence[Any]]
+) -> list[pa.Array]:
+    """Return the values of each column as an array. Raises ``RowError`` for a value that has no form."""
     return [
-        arrow_array(
-            column.name,
-            column.type,
-            _form(column, record_format),
-            _values(column.name, at.get(column.name), rows),
-            _ADVICE,
-        )
-        for column in columns.columns
+        arrow_array(column.name, column.type, _form(column, record_format), each, _ADVICE)
+        for column, each in zip(columns.columns, values, strict=True)
     ]
 
 

@@ -93,6 +93,21 @@ class RowChunk(NamedTuple):
         return self.memory_bytes * rows // max(self.rows, 1)
 
 
+def joined_chunks(chunks: Sequence[RowChunk]) -> RowChunk:
+    """Return the rows of some chunks, one chunk behind the other. There is at least one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    return RowChunk(
+        np.concatenate([each.offsets for each in chunks]),
+        np.concatenate([each.walls for each in chunks]),
+        np.concatenate([each.logicals for each in chunks]),
+        [key for each in chunks for key in each.keys],
+        [value for each in chunks for value in each.values],
+        [record for each in chunks for record in each.records],
+        sum(each.memory_bytes for each in chunks),
+    )
+
+
 def memory_of(keys: Sequence[bytes], values: Sequence[bytes | None], decoded: int) -> int:
     """Estimate the memory in bytes that rows take; ``decoded`` of them are decoded."""
     value_bytes = sum(map(len, filter(None, values)))

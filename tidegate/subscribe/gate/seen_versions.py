@@ -6,9 +6,12 @@ It grows with what is read, so it is for readers of a bounded part, such as the 
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.gate.opened_rows import differs
+from tidegate.subscribe.gate.row_chunk import RowChunk
 
 
 class SeenVersions:
@@ -19,6 +22,17 @@ class SeenVersions:
     def __init__(self, place: FeedPartition) -> None:
         self._place = place
         self._digests: dict[tuple[bytes | None, Timestamp], int] = {}
+
+    def are_new(self, rows: RowChunk) -> bool:
+        """Whether no version was seen before and none is there twice. Only then they are seen from now on."""
+        times = zip(rows.walls.tolist(), rows.logicals.tolist(), strict=True)
+        digests: dict[Any, int] = dict(
+            zip(zip(rows.keys, times, strict=True), map(hash, rows.values), strict=True)
+        )
+        if len(digests) != rows.rows or not self._digests.keys().isdisjoint(digests):
+            return False
+        self._digests.update(digests)
+        return True
 
     def is_repeat(self, record: FeedRecord, updated: Timestamp) -> bool:
         """Whether the version was seen before; it is from now on. Raises ``RepeatDiffers``."""

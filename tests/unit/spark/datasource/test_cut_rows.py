@@ -18,13 +18,14 @@ from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, Recor
 DECODER = JsonDecoder(Envelope.WRAPPED)
 
 
-def _read(rows: CutRows, records: list[FeedRecord], sizes: list[int]) -> list[tuple[Timestamp, bytes | None]]:
+def _read(rows: CutRows, records: list[FeedRecord], sizes: list[int]) -> list[tuple[Timestamp, bytes]]:
     """Give records in batches of these sizes, over and over; return timestamp and key of what comes."""
-    found, at, turn = [], 0, 0
+    found, at, turn = list[tuple[Timestamp, bytes]](), 0, 0
     while at < len(records) and not rows.complete:
         size = sizes[turn % len(sizes)]
-        for updated, record, _ in rows.take(RecordColumns.of(records[at : at + size])):
-            found.append((updated, record.key))
+        for chunk in rows.take(RecordColumns.of(records[at : at + size])):
+            times = zip(chunk.walls.tolist(), chunk.logicals.tolist(), strict=True)
+            found += zip(map(Timestamp._make, times), chunk.keys, strict=True)
         at, turn = at + size, turn + 1
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.unit.subscribe.consumer_run import plan_of
@@ -13,7 +12,7 @@ from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.errors import SubscribeError
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
-from tidegate.subscribe.changes.plain_changes import PlainChanges, maybe_twice
+from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.row_updates import RowBefore
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.opened_rows import OpenedRows
@@ -66,20 +65,6 @@ def test_both_ways_of_decoding_give_the_same_row_or_the_same_error(value: bytes 
     whole = b'{"after": {"id": 2, "balance": 2, "note": "b"}, "before": null, "updated": "5.0000000000"}'
     for values in ((value,), (whole, value, whole)):
         assert pairs(values, decoded=False) == pairs(values, decoded=True)
-
-
-def test_members_that_may_stand_twice_are_found_piece_by_piece() -> None:
-    values = [b"{" + b", ".join(b'"%d": 1' % at for at in range(count % 7)) + b"}" for count in range(5_000)]
-    members = np.array([count % 7 for count in range(5_000)])
-    assert maybe_twice(values, members) == []
-    assert maybe_twice([], members[:0]) == []
-    for twice in ([3], [1_999, 2_000], [1, 4_998]):
-        fewer = members.copy()
-        fewer[twice] -= 1
-        assert maybe_twice(values, fewer) == twice
-    spelled = [b'{"a" :1}', b'{"a\\"": 1}', b'{"a": "b\\": "}']
-    assert maybe_twice(spelled, np.array([1, 1, 1])) == [2]
-    assert maybe_twice(spelled, np.array([1, 1, 2])) == []
 
 
 def test_values_of_several_forms_are_decoded_as_each_alone() -> None:

@@ -1,0 +1,132 @@
+"""Wrapped values of JSON, decoded with the columns' names known: thousands of them in one go.
+
+That takes a sixth of the time that decoding takes otherwise. It refuses more than the other way does, and it
+takes the last one of a member that stands there twice. So whoever uses it decodes what it refuses the other
+way, and also what ``maybe_twice`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
+
+#: What decoding may raise for a value that has to be decoded the other way.
+REFUSALS: Final = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
+_tuple_of = msgspec.structs.astuple
+#: The members of a wrapped value; the first two are always there.
+_BESIDE: Final = ("after", "updated", "before", "key", "mvcc_timestamp", "topic")
+#: So many values are looked through at a time.
+_PIECE: Final = 2_000
+_QUOTE, _COLON, _SPACE = b'": '
+
+
+class WrappedValues:
+    """Decodes wrapped values whose rows have ``columns``; the ``optional`` ones may be absent.
+
+    A row is an object with the values of the columns in their order, ``UNSET`` for an absent one. With
+    ``members`` values have exactly these beside their rows.
+
+    Values of one feed usually have the same members. They are decoded by a decoder that knows just these, so
+    nobody has to count the members of each value.
+    """
+
+    __slots__ = ("_any", "_exact", "_members", "_row")
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        optional: Collection[str] = (),
+        members: Collection[str] | None = None,
+    ) -> None:
+        self._row = _row_struct(columns, optional)
+        self._any = _decoder(self._row, None)
+        self._exact: dict[tuple[str, ...], Any] = {}
+        self._members = None if members is None else tuple(sorted(members))
+
+    def decoded(self, values: Sequence[bytes]) -> tuple[list[Any], IntColumn]:
+        """Return the decoded values, and how many members each has beside those of its rows.
+
+        Raises one of ``REFUSALS``.
+        """
+        if not values:
+            return [], np.zeros(0, np.int64)
+        if self._members is not None:
+            return self._decoded_exactly(values, self._members)
+        first = self._any.decode(values[0])
+        members = tuple([name for name in _BESIDE if getattr(first, name) is not UNSET])
+        with suppress(msgspec.ValidationError):
+            return self._decoded_exactly(values, members)
+        wrapped = list(map(self._any.decode, values))
+        counts = len(_BESIDE) - int_column([_tuple_of(each).count(UNSET) for each in wrapped])
+        return wrapped, counts
+
+    def _decoded_exactly(
+        self, values: Sequence[bytes], members: tuple[str, ...]
+    ) -> tuple[list[Any], IntColumn]:
+        if (exact := self._exact.get(members)) is None:
+            exact = self._exact[members] = _decoder(self._row, members)
+        return list(map(exact.decode, values)), np.full(len(values), len(members), np.int64)
+
+
+def _row_struct(columns: Sequence[str], optional: Collection[str]) -> Any:
+    """Return the type of rows in wrapped values."""
+    fields: list[Any] = [
+        (f"c{at}", Any, UNSET) if name in optional else (f"c{at}", Any) for at, name in enumerate(columns)
+    ]
+    return msgspec.defstruct(
+        "Row",
+        fields,
+        rename={f"c{at}": name for at, name in enumerate(columns)},
+        forbid_unknown_fields=True,
+        kw_only=True,
+        gc=False,
+    )
+
+
+def _decoder(row: Any, members: Sequence[str] | None) -> Any:
+    """Return a decoder of wrapped values that have exactly these ``members``; ``None`` for any members."""
+    types = {"after": row | None, "before": row | None, "key": list[Any]}
+    fields: list[Any] = []
+    for name in _BESIDE:
+        if name in (("after", "updated") if members is None else members):
+            fields.append((name, types.get(name, str)))
+        else:
+            fields.append((name, types.get(name, str) if members is None else UnsetType, UNSET))
+    wrapped = msgspec.defstruct("Wrapped", fields, forbid_unknown_fields=True, kw_only=True, gc=False)
+    return msgspec.json.Decoder(wrapped, float_hook=Decimal)
+
+
+def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
+    """Return which of some texts of JSON may have a member twice: they may have more than were decoded.
+
+    ``members`` is how many each has at least. A text within one may look like a member: it is among these
+    then, though nothing stands there twice.
+    """
+    found: list[int] = []
+    for begin in range(0, len(values), _PIECE):
+        piece, own = values[begin : begin + _PIECE], members[begin : begin + _PIECE]
+        colons = _member_colons(piece)
+        # No text has fewer than were decoded, so that equal sums are of equal numbers.
+        if np.count_nonzero(colons) == own.sum():
+            continue
+        ends = np.cumsum(np.fromiter(map(len, piece), np.int64, len(piece)))
+        counts = np.diff(np.searchsorted(np.flatnonzero(colons), ends - 1), prepend=0)
+        found += (np.flatnonzero(counts != own) + begin).tolist()
+    return found
+
+
+def _member_colons(texts: Sequence[bytes]) -> Mask:
+    """Return which bytes of some texts are followed by the colon of a member: quotes and white space."""
+    text = np.frombuffer(b"".join(texts), np.uint8)
+    lead = text[:-1]
+    colons: Mask = (lead == _QUOTE) | (lead <= _SPACE)
+    colons &= text[1:] == _COLON
+    return colons
