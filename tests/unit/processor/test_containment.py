@@ -24,7 +24,7 @@ from tidegate.changefeed.lifecycle.control import (
 from tidegate.errors import EncodingError, StateError
 from tidegate.processor import processor
 from tidegate.processor.batch import ExchangeRecord, Incident
-from tidegate.processor.containment import Caution, Input, InputPlace, StepBroke
+from tidegate.processor.containment import Caution, Input, InputPlace, StepBroke, unforeseen
 from tidegate.processor.feeds import feed_control
 from tidegate.processor.feeds import version_rows as rows
 from tidegate.processor.feeds.emitter import _TableEmitter
@@ -236,6 +236,14 @@ def test_a_record_whose_reading_nobody_foresaw_is_kept_and_its_range_is_quaranti
     first = result.refused[0]
     assert first[:5] == (Source.LOG, _LOG[0].offset, _LOG[0].timestamp, _LOG[0].key, _LOG[0].value)
     assert first.exception.startswith("ArithmeticError (test_containment.py, line ")
+
+
+def test_a_sentence_about_what_nobody_foresaw_says_what_to_send() -> None:
+    error = ArithmeticError("odd")
+    begin = "tidegate cannot deal with it, which is a defect: ArithmeticError: odd. Please report it, with "
+    assert unforeseen(error) == begin + "the record (`tidegate debug refused`)"
+    assert unforeseen(error, keeps=False) == begin + "the lines of the log"
+    assert unforeseen(error).exception == "ArithmeticError"
 
 
 def test_a_descriptor_whose_reading_nobody_foresaw_is_kept_with_its_record(
