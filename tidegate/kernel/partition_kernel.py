@@ -173,7 +173,7 @@ def _parts(versions: Sequence[Version], most_bytes: int) -> Iterator[tuple[int, 
     """Yield versions in parts of so many bytes, each with the place of its first one."""
     first = size = 0
     for number, version in enumerate(versions):
-        added = len(version.key) + len(version.value) + len(version.prev_value or b"")
+        added = version.size_bytes
         size += added
         if size > most_bytes and number > first:
             yield first, versions[first:number]

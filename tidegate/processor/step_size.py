@@ -46,18 +46,18 @@ class StepPace:
     So where rows are long, or soon may be, a portion is short. A step hardly gets longer than it may.
     """
 
-    __slots__ = ("_most", "_ratio", "_step_bytes", "_widths")
+    __slots__ = ("_most", "_ratio", "_reckoning", "_step_bytes")
 
-    def __init__(self, widths: RowReckoning, limits: RowLimits) -> None:
+    def __init__(self, reckoning: RowReckoning, limits: RowLimits) -> None:
         self._step_bytes = limits.step_bytes
-        self._widths = widths
+        self._reckoning = reckoning
         self._ratio = 1.0
         self._most = _FIRST
 
     @property
     def log_bytes(self) -> int:
         """How many bytes of the log the next portion may have, at least 1."""
-        longest = max(1.0, self._ratio, self._widths.longest)
+        longest = max(1.0, self._ratio, self._reckoning.longest)
         return max(1, min(self._most, int(self._step_bytes / longest)))
 
     def portion_end(self, sizes: Sequence[int], first: int) -> int:

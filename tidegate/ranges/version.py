@@ -23,3 +23,8 @@ class Version(NamedTuple):
     range_id: RangeId
     raft_index: RaftIndex
     ordinal: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes its key and values have."""
+        return len(self.key) + len(self.value) + len(self.prev_value or b"")

@@ -76,8 +76,7 @@ class CatchUpScan:
         """
         scan, key = self.scan, version.key
         if self.holding and version.timestamp > scan.upto and scan.next_key <= key < scan.span.end:
-            size = len(key) + len(version.value) + len(version.prev_value or b"")
-            held = _Held(version, _VERSION_BYTES + size, row_bytes)
+            held = _Held(version, _VERSION_BYTES + version.size_bytes, row_bytes)
             versions = self._held.get(key)
             if versions is None:
                 self._held[key] = [held]

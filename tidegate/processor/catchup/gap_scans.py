@@ -158,8 +158,7 @@ class GapScans:
         """Return about how many bytes of rows a version makes; none where nobody knows tables."""
         if self._reckoning is None:
             return 0
-        size = len(version.key) + len(version.value) + len(version.prev_value or b"")
-        return self._reckoning.of_feed(feed, version.key, size)
+        return self._reckoning.of_feed(feed, version.key, version.size_bytes)
 
     def take_chunk(self, chunk: ScanChunk, row_bytes: int | None = None) -> bool:
         """Take a chunk of a catch-up scan (C4). Returns whether the chunk has more.
