@@ -22,16 +22,18 @@ from app.main import run_worker
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.control import Remove, Removed
 from tidegate.client.kafka.transaction import TransactionalProducer
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.stepper import Stepper
 from tidegate.worker.log_partition.log_partition import LogPartition
+from tidegate.worker.log_partition.partition_state import PartitionState
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.output.row_producer import SharedRowProducer
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.process.settings import Settings, load_settings
 from tidegate.worker.runtime import Runtime
 from tidegate.worker.state.partition_writer import PartitionWriter
-from tidegate.worker.state.store import PartitionStore
+from tidegate.worker.state.store import LocalStore, PartitionStore
 
 
 def die() -> None:
@@ -217,6 +219,23 @@ def freeze_before_fencing(nth: int) -> None:
     TransactionalProducer.open = patched  # type: ignore[method-assign]
 
 
+def freeze_before_rebuilding(partitions: int) -> None:
+    """Stop once so many partitions have read their changelogs, before any of them makes use of that."""
+    original, left, lock, resumed = PartitionState._rebuild, [partitions], threading.Lock(), threading.Event()
+
+    def patched(self: PartitionState, copy: LocalStore) -> PartitionProcessor | None:
+        with lock:
+            left[0] -= 1
+            is_last = left[0] == 0
+        if is_last:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            resumed.set()
+        resumed.wait()
+        return original(self, copy)
+
+    PartitionState._rebuild = patched  # type: ignore[method-assign]
+
+
 def freeze_broker_at(pid: int) -> None:
     """Freeze the broker of this process id before the first rows are sent."""
     original, left = SharedRowProducer.send, [1]
@@ -288,6 +307,7 @@ POINTS: Final[dict[str, Callable[[int], None]]] = {
     "before-forgetting": before_one(PartitionWriter, "commit", forgets_a_feed),
     "freeze-before-commit": freeze_before_commit,
     "freeze-before-fencing": freeze_before_fencing,
+    "freeze-before-rebuilding": freeze_before_rebuilding,
     "freeze-broker-at": freeze_broker_at,
     "hold-markers": hold_markers,
     "hold-rows": hold_rows,

@@ -72,6 +72,23 @@ def test_a_copy_that_is_not_what_was_written_is_read_again(
     assert _AGAIN not in again.text
 
 
+@pytest.mark.soak
+def test_a_zombie_with_such_a_copy_is_told_of_its_successor(half_read: Scenario) -> None:
+    damage(half_read, lambda row: row._replace(value=None))
+    crashing = ("-m", "tests.e2e.crashing_worker", "freeze-before-rebuilding", str(PARTITIONS))
+    zombie = half_read.start_worker("w0", crashing, instance_id="w0")
+    zombie.wait_until_frozen()
+    successor = half_read.start_worker("w1")
+    half_read.append()
+    half_read.wait_until_covered(successor)
+    zombie.resume()
+    assert zombie.wait() == EXIT_FATAL, zombie.text
+    assert "has taken over" in zombie.text
+    assert _AGAIN not in zombie.text
+    assert "deleted or cut" not in zombie.text
+    assert successor.stop() == 0, successor.text
+
+
 def test_what_the_changelogs_do_not_have_either_is_refused(half_read: Scenario) -> None:
     damage(half_read, lambda row: row._replace(value=None))
     changelog = f"{half_read.app_id}-{StateTable.RANGES.value}-changelog"

@@ -125,6 +125,18 @@ class TransactionalProducer:
             self._insist("flush", self._flush)
             self._abort()
 
+    def require_not_fenced(self, record: Record) -> None:
+        """Raise ``DeliveryError`` if another writer of this id has opened since.
+
+        Writes ``record`` in a transaction and aborts it, so committed readers never see the record.
+        """
+        self.abort_left()
+        try:
+            self._write([record])
+        except _AbortedError as aborted:
+            _log.info("a transaction of %s that only asks was refused: %s", self._id, aborted)
+        self._abort()
+
     def commit_once(self, records: Sequence[Record]) -> None:
         """Write ``records`` and commit them as ``commit`` does, but neither abort nor repeat (step M3c).
 

@@ -115,12 +115,16 @@ class PartitionState:
             self._spill.close()
 
     def _read(self, copy: LocalStore, writer: PartitionWriter) -> tuple[PartitionProcessor | None, int]:
-        """Read the changelogs. Returns the processor, and how many records were read for it."""
+        """Read the changelogs. Returns the processor, and how many records were read for it.
+
+        Raises ``DeliveryError`` if a successor has written while they were read, which makes them a mixture.
+        """
         had_rows = copy.written_at_ms() is not None
         records = writer.open()
         try:
             return self._rebuild(copy), records
         except StateMismatch as mismatch:
+            writer.require_owner()
             if not had_rows:
                 raise  # the changelogs were read from their beginning just now
             _log.warning(
@@ -129,7 +133,11 @@ class PartitionState:
                 cause=str(mismatch),
             )
         records = writer.reopen()
-        return self._rebuild(copy), records
+        try:
+            return self._rebuild(copy), records
+        except StateMismatch:
+            writer.require_owner()
+            raise
 
     def _rebuild(self, copy: LocalStore) -> PartitionProcessor | None:
         """Rebuild the processor from the copy (step O3). Returns ``None`` if the partition was abandoned.

@@ -14,6 +14,7 @@ from tidegate.processor.batch import PartitionCheckpoint, StateChange, StateTabl
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.checkpoint import checkpoint_key, encode_checkpoint, split_checkpoint
 from tidegate.processor.state.exchange_codec import encode_exchange
+from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.request import encode_request
 from tidegate.ranges.handoff import receiver_of
@@ -67,6 +68,14 @@ class PartitionWriter:
         self._copy.clear()
         self._reader = self._open_reader()
         return self._catch_up()
+
+    def require_owner(self) -> None:
+        """Raise ``DeliveryError`` if a successor has fenced this writer since ``open``.
+
+        What this writer has read from then on may be any mixture of states.
+        """
+        changelog = self._changelogs[StateTable.RANGES]
+        self._producer.require_not_fenced(Record(changelog.topic, self._partition, POSITION_KEY, None))
 
     def abandon(self) -> None:
         """Give up opening. Nothing may be committed after that. Another thread may call this."""

@@ -19,6 +19,7 @@ from tests.unit.client.topics import create_topic
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.transaction import Record, TransactionalProducer, transactional
+from tidegate.client.output import OutputTopics
 from tidegate.errors import DeliveryError, SinkHeld
 
 _LIMIT = 1_000_000
@@ -158,6 +159,29 @@ def test_who_is_fenced_says_so_and_can_be_closed(
 
 def opened_later(connection: KafkaConnection, name: str) -> TransactionalProducer:
     return TransactionalProducer(connection.open(Producer, transactional(name, _LIMIT)), name, _LIMIT)
+
+
+@pytest.mark.broker
+def test_a_writer_learns_whether_it_is_fenced_and_nobody_reads_what_it_asks_with(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    topic, name = f"{topic_prefix}records", f"{topic_prefix}writer"
+    create_topic(broker.bootstrap, topic)
+    connection = KafkaConnection(broker.bootstrap)
+    writer, successor = opened_later(connection, name), opened_later(connection, name)
+    question, record = Record(topic, 0, b"position", None), Record(topic, 0, b"key", b"value")
+    writer.open()
+    writer.require_not_fenced(question)
+    writer.commit([record])
+    writer.require_not_fenced(question)
+    successor.open()
+    with pytest.raises(DeliveryError, match=f"Another worker has taken over {name}"):
+        writer.require_not_fenced(question)
+    writer.close()
+    successor.commit([record])
+    successor.close()
+    records = OutputTopics.now(connection, [topic]).records()
+    assert [(each.key, each.value) for each in records] == [(b"key", b"value")] * 2
 
 
 @pytest.mark.broker
