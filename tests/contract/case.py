@@ -6,20 +6,20 @@ one log, and an engine has to be started only once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import count
 from typing import Final
 
-from tests.contract.engine import Task, run_reference
+from tests.contract.engine import Output, Task, run_reference
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, HandTable
 from tests.logs import Record
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.lifecycle.control import Activate
-from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.reference import ReferenceEngine
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.rows import TableDescriptor
 from tidegate.spans import Span
 
@@ -109,14 +109,26 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What the reference engine made of a case: its records, and how far each feed came."""
+
+    output: Output
+    high_waters: Mapping[FeedId, ResolvedTimestamp]
+
+    def high_water(self, feed_id: FeedId) -> ResolvedTimestamp:
+        """The timestamp up to which the feed is complete."""
+        return self.high_waters[feed_id]
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltCase:
-    """A case with its log and feeds."""
+    """A case with its log and feeds, values alone: one process writes it down for others."""
 
     name: str
     alone: bool
     log: tuple[tuple[Record, ...], ...]
     feeds: tuple[Activate, ...]
-    reference: ReferenceEngine
+    reference: Expected
 
     @property
     def topics(self) -> frozenset[str]:
@@ -131,7 +143,9 @@ def build(case: Case, number: int) -> BuiltCase:
     # One record at a time: an engine must not depend on how the log is cut into batches.
     is_long = max(map(len, world.partitions)) > _LONG
     reference = run_reference(world.partitions, world.feeds, batch=_BATCH_OF_LONG if is_long else 1)
-    return BuiltCase(case.name, case.alone, world.partitions, world.feeds, reference)
+    high_waters = {feed.feed_id: reference.high_water(feed.feed_id) for feed in world.feeds}
+    expected = Expected(dict(reference.output), high_waters)
+    return BuiltCase(case.name, case.alone, world.partitions, world.feeds, expected)
 
 
 def merged(cases: Iterable[BuiltCase]) -> Task:

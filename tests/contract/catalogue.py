@@ -1,4 +1,4 @@
-"""All cases of the contract, built once."""
+"""All cases of the contract, built once in a run of the tests: to build them takes 7 s of processor time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.contract.case import BuiltCase, Case, build
 from tests.contract.cases import hostile, markers, ranges, rows, simulated, transactions, vectors
+from tests.made_once import MadeOnce
 
 CASES: Final[tuple[Case, ...]] = (
     *rows.CASES,
@@ -18,12 +19,15 @@ CASES: Final[tuple[Case, ...]] = (
     *hostile.CASES,
 )
 
+#: What the processes of a run have built.
+BUILT: Final = MadeOnce()
+
 
 @cache
 def built(name: str) -> BuiltCase:
     """The case of that name."""
     number = next(number for number, case in enumerate(CASES) if case.name == name)
-    return build(CASES[number], number)
+    return BUILT.value(f"case-{number}", lambda: build(CASES[number], number))
 
 
 def together() -> list[list[BuiltCase]]:

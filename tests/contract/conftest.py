@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract.case import BuiltCase, merged
-from tests.contract.catalogue import built, together
+from tests.contract.catalogue import BUILT, built, together
 from tests.contract.comparison import of_topics
 from tests.contract.engine import Engine, InMemory, Output
 from tests.contract.faust_engine import FaustWorker
@@ -17,6 +17,13 @@ from tests.contract.spark_engine import SparkEngine
 from tests.spark_session import running_session
 
 Outputs: TypeAlias = Callable[[str], Output]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cases_of_the_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have one process of a run build each case for all, in the directory that they share."""
+    if hasattr(request.config, "workerinput"):
+        BUILT.directory = tmp_path_factory.getbasetemp().parent / "contract"
 
 
 def _reference(request: pytest.FixtureRequest) -> Engine:

@@ -9,6 +9,7 @@ from typing import Final
 
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.contract.case import PARTITIONS, BuiltCase, Case, World, build
+from tests.contract.catalogue import BUILT
 from tests.feeds import WITH_MARKERS
 from tests.logs import EVENTFUL_MIX, eventful_store, simulate
 from tidegate.hlc import ZERO
@@ -21,9 +22,13 @@ def histories(first: int, count: int) -> Sequence[BuiltCase]:
 
     They can share a log: ranges, tables and topics of each are its own.
     """
-    return [
-        build(Case(f"history {first + number}", _history(first + number)), number) for number in range(count)
-    ]
+    return BUILT.value(
+        f"histories-{first}-{count}",
+        lambda: [
+            build(Case(f"history {seed}", _history(seed)), seed - first)
+            for seed in range(first, first + count)
+        ],
+    )
 
 
 def _history(seed: int) -> Callable[[World], None]:
