@@ -4,6 +4,7 @@ To import what a worker is made of takes a second and a half of processor time, 
 it afterwards. So the first worker of a test process has a process started that imports it and does nothing
 else; every worker is a fork of that one, with an environment, arguments, signals, output and an exit status
 of its own, as when ``python -m`` starts it. The import runs no thread, reads no setting, connects to nobody.
+What it makes is the kernel, compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ import faust
 from stack.places import CHECKOUT
 
 #: What a worker imports; Faust looks for its commands only when it is called.
-_IMPORTED: Final = ["app.main", "app.worker", "faust.cli.faust", "faust.cli.worker", __name__]
+_IMPORTED: Final = [
+    "app.main",
+    "app.worker",
+    "faust.cli.faust",
+    "faust.cli.worker",
+    "tests.e2e.kernel_for_forks",
+    __name__,
+]
 
 _FORKS: Final = get_context("forkserver")
 _FORKS.set_forkserver_preload(_IMPORTED)

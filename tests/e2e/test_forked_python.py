@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from stack.places import CHECKOUT
 from tests.e2e.forked_python import ForkedPython
 from tests.e2e.worker_process import WorkerProcess
+from tidegate.kernel import artefact
 
 _SELF = ("-m", "tests.e2e.test_forked_python")
 
@@ -40,6 +40,7 @@ def test_it_has_arguments_an_environment_and_an_output_of_its_own(tmp_path: Path
 def test_the_worker_is_imported_and_nothing_of_it_runs(tmp_path: Path) -> None:
     told = told_by(ForkedPython((*_SELF, "tell"), {}, tmp_path / "log"), tmp_path / "log")
     assert told["imported"]
+    assert told["kernels"] == 1
     assert told["threads"] == 1
 
 
@@ -67,7 +68,9 @@ def test_signals_end_it(number: signal.Signals, tmp_path: Path) -> None:
 def test_a_fresh_worker_has_imported_nothing(tmp_path: Path) -> None:
     worker = WorkerProcess(tmp_path, {}, (*_SELF, "tell"), fresh=True)
     assert worker.wait() == 0
-    assert not json.loads(worker.text)["imported"]
+    told = json.loads(worker.text)
+    assert not told["imported"]
+    assert told["kernels"] == 0
 
 
 def tell() -> None:
@@ -77,7 +80,8 @@ def tell() -> None:
         "environment": dict(os.environ),
         "directory": str(Path.cwd()),
         "imported": "app.main" in sys.modules,
-        "threads": threading.active_count(),
+        "kernels": artefact.compiled.cache_info().currsize,
+        "threads": len(list(Path("/proc/self/task").iterdir())),
     }
     sys.stdout.write(json.dumps(told))
 
