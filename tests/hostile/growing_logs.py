@@ -139,6 +139,18 @@ def _versions_between_rows(count: int, *feeds: Activate) -> Step:
     return _step_behind(log, first, _processor(KernelMode.ON, feeds))
 
 
+def a_range_that_begins_anew(count: int) -> Step:
+    """So many Snapshots of one range in rising generations: each time its keys move, and it resolves more."""
+    log = HandLog(1)
+    log.describe(_TABLE)
+    first = len(log.partitions[0])
+    for number in range(count):
+        again = HandRange(log, RangeId(7), Span(_TABLE.key(number), _TABLE.key(number + 2)))
+        again.generation, again.index = 1 + number, 10 + number
+        again.snapshot(close=1 + number / 1_000)
+    return _step_behind(log, first, _processor())
+
+
 class GrowingLog(NamedTuple):
     """What to call a log, what makes the step of n of its records, and an n large enough to be measured."""
 
@@ -154,4 +166,5 @@ GROWING_LOGS: Final = (
     GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
     GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
     GrowingLog("the kernel refuses each hundredth record", refused_by_the_kernel, 10_000),
+    GrowingLog("a range begins anew with other keys", a_range_that_begins_anew, 1_000),
 )

@@ -22,6 +22,7 @@ from tidegate.raftlog.entry import (
     Trigger,
     WriteValue,
 )
+from tidegate.ranges.floors import floor_at
 from tidegate.ranges.range_snapshot import take_snapshot_chunk
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.version import Version
@@ -121,12 +122,12 @@ def _version(state: RangeState, op: WriteValue | CommitIntent, index: RaftIndex,
             f"op {ordinal} at index {index} commits at {op.timestamp}, at or below the resolved "
             f"timestamp {state.resolver.resolved}"
         )
-    for floor in state.floors:
-        if op.timestamp <= floor.resolved and floor.span.contains(op.key):
-            raise ForbiddenOp(
-                f"op {ordinal} at index {index} commits {op.key.hex()} at {op.timestamp}, at or below "
-                f"{floor.resolved}, which an earlier generation of the range had resolved"
-            )
+    floor = floor_at(state.floors, op.key) if state.floors else None
+    if floor is not None and op.timestamp <= floor.resolved:
+        raise ForbiddenOp(
+            f"op {ordinal} at index {index} commits {op.key.hex()} at {op.timestamp}, at or below "
+            f"{floor.resolved}, which an earlier generation of the range had resolved"
+        )
     if op.timestamp > state.high:
         state.high = op.timestamp
     return Version(

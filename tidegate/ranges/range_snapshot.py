@@ -9,8 +9,9 @@ from __future__ import annotations
 from tidegate.errors import GenerationError, IndexGap, MalformedEntry
 from tidegate.hlc import ZERO, ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex, Snapshot, WriteIntent
+from tidegate.ranges.floors import Floor
 from tidegate.ranges.handoff import bounded
-from tidegate.ranges.range_state import Floor, RangeState, RangeStatus
+from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.resolver import Resolver
 
 

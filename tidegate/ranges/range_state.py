@@ -15,6 +15,7 @@ from tidegate.errors import brief
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, RangeId, Snapshot
 from tidegate.ranges.accounted import AS_APPLIED
+from tidegate.ranges.floors import Floor, with_floor
 from tidegate.ranges.gap import Gaps, Lag, feed_of
 from tidegate.ranges.handoff import Claim, HandOff, Hole, Promise
 from tidegate.ranges.mutated_keys import MutatedKeys
@@ -50,13 +51,6 @@ class Quarantine(NamedTuple):
 
     cause: str
     offset: Offset
-    resolved: ResolvedTimestamp
-
-
-class Floor(NamedTuple):
-    """What an earlier generation had resolved: no new row of the span at or below ``resolved`` may come."""
-
-    span: Span
     resolved: ResolvedTimestamp
 
 
@@ -278,10 +272,5 @@ class RangeState:
             self.add_floor(Floor(self.span, self.resolved))
 
     def add_floor(self, new: Floor) -> None:
-        """Add a floor, unless another one covers it. Floors that it covers are dropped."""
-        if not any(_covers(floor, new) for floor in self.floors):
-            self.floors = [*(floor for floor in self.floors if not _covers(new, floor)), new]
-
-
-def _covers(floor: Floor, other: Floor) -> bool:
-    return floor.resolved >= other.resolved and floor.span.intersect(other.span) == other.span
+        """Add a floor: from now on new rows of its keys have to be above it."""
+        self.floors = with_floor(self.floors, new)

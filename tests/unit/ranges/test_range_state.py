@@ -29,6 +29,7 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.ranges.claim_answer import answer_claim, give_up
+from tidegate.ranges.floors import FLOORS_MAX, Floor
 from tidegate.ranges.gap import Gap, Lag
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.ranges.range_log import apply_entry
@@ -174,6 +175,22 @@ def test_a_promise_is_let_go_once_the_new_generation_has_caught_up() -> None:
     state = _live(_command(11, closed=9), _snapshot(11, generation=2, closed=1))
     apply_entry(state, _command(12, closed=20, generation=2))
     apply_entry(state, _command(13, _write(21), generation=2))
+    assert not state.floors
+
+
+def test_very_many_promises_bind_more_keys_than_they_were_made_for_and_none_binds_less() -> None:
+    """What they forbid wrongly is a hole, and comes by a scan. What they forbid rightly would be a lie."""
+    state = _live()
+    for number in range(1, 200):
+        key = number.to_bytes(1)
+        state.add_floor(Floor(Span(b"k" + key, b"k" + key + b"\x00"), ResolvedTimestamp(Timestamp(9_000))))
+    for number in range(1, 200):
+        with pytest.raises(ForbiddenOp, match="an earlier generation of the range had resolved"):
+            apply_entry(state, _command(11, _write(9_000, key=b"k" + number.to_bytes(1))))
+    assert len(state.floors) == FLOORS_MAX
+    assert apply_entry(state, _command(11, _write(9_001, key=b"k\x05"), _write(6, key=b"l")))
+    apply_entry(state, _command(12, closed=9_000))
+    assert apply_entry(state, _command(13, _write(9_001, key=b"k\x06")))
     assert not state.floors
 
 

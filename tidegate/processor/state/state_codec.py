@@ -47,9 +47,10 @@ from tidegate.raftlog.entry import (
     TxnId,
 )
 from tidegate.ranges.accounted import AS_APPLIED, NEVER_NOTED, Accounted
+from tidegate.ranges.floors import Floor
 from tidegate.ranges.gap import Lag
 from tidegate.ranges.mutated_keys import MutatedKeys
-from tidegate.ranges.range_state import Floor, Quarantine, RangeState, RangeStatus
+from tidegate.ranges.range_state import Quarantine, RangeState, RangeStatus
 from tidegate.ranges.resolver import Resolver
 from tidegate.ranges.tracked_txn import TrackedTxn
 from tidegate.rows.table_key import shortened
@@ -377,10 +378,9 @@ def read_range(key: bytes, value: bytes) -> StoredRange:
         state.resolver = Resolver.restored(closed, resolved)
     else:
         state.resolver.forward_closed(closed)
-    state.floors = [
-        Floor(Span(floor.start, floor.end), ResolvedTimestamp(Timestamp(floor.resolved_wall)))
-        for floor in row.floors
-    ]
+    for floor in row.floors:  # rows of earlier versions may have any number, which share keys
+        at = ResolvedTimestamp(Timestamp(floor.resolved_wall))
+        state.add_floor(Floor(Span(floor.start, floor.end), at))
     _read_waiting(row, state)
     if not row.told_apart:
         read_inline(row, state)

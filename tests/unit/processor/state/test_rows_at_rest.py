@@ -13,8 +13,9 @@ from tidegate.processor.state.rows_at_rest import _EXTRAS, _MARKS, RowsAtRest, i
 from tidegate.processor.state.state_codec import range_row
 from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, RangeId, TxnId
 from tidegate.ranges.accounted import AS_APPLIED, Accounted
+from tidegate.ranges.floors import Floor
 from tidegate.ranges.gap import Gap
-from tidegate.ranges.range_state import Floor, Quarantine, RangeState, RangeStatus
+from tidegate.ranges.range_state import Quarantine, RangeState, RangeStatus
 from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 

@@ -1,0 +1,99 @@
+"""What earlier generations of a range, and its parents, had resolved: no new row may come at or below it.
+
+A range keeps its floors by keys, since a merge may bring keys that were resolved less far. They are disjoint
+and in the order of their keys, each with the highest timestamp that any floor of these keys had. So a write
+is compared with one floor.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.spans import Span
+
+#: The most floors that a range keeps. Beyond that two neighbours become one, which says more than both: a row
+#: that it forbids wrongly quarantines the range, and comes by a scan. A floor that said less would let a row
+#: through that a marker had passed.
+FLOORS_MAX: Final = 64
+
+
+class Floor(NamedTuple):
+    """What was resolved before: no new row of the span at or below ``resolved`` may come."""
+
+    span: Span
+    resolved: ResolvedTimestamp
+
+
+def with_floor(floors: Sequence[Floor], new: Floor) -> list[Floor]:
+    """Add ``new`` to the floors of a range. Return those to keep: for no key do they say less than before."""
+    if new.span.start >= new.span.end:
+        return [*floors]
+    kept = _joined(_raised(floors, new))
+    while len(kept) > FLOORS_MAX:
+        kept = _with_one_less(kept)
+    return kept
+
+
+def floor_at(floors: Sequence[Floor], key: bytes) -> Floor | None:
+    """Return the floor that has a key, if there is one."""
+    below = bisect_right(floors, key, key=_start)
+    found = floors[below - 1] if below else None
+    return found if found is not None and key < found.span.end else None
+
+
+def _start(floor: Floor) -> bytes:
+    return floor.span.start
+
+
+def _raised(floors: Iterable[Floor], new: Floor) -> Iterator[Floor]:
+    """Yield the floors with those parts of them raised that ``new`` has, and ``new`` where there was none."""
+    position, end = new.span
+    for floor in floors:
+        common = floor.span.intersect(new.span)
+        if common is None:
+            if position < end <= floor.span.start:
+                yield Floor(Span(position, end), new.resolved)
+                position = end
+            yield floor
+            continue
+        if floor.span.start < common.start:
+            yield Floor(Span(floor.span.start, common.start), floor.resolved)
+        if position < common.start:
+            yield Floor(Span(position, common.start), new.resolved)
+        yield Floor(common, max(floor.resolved, new.resolved))
+        position = common.end
+        if common.end < floor.span.end:
+            yield Floor(Span(common.end, floor.span.end), floor.resolved)
+    if position < end:
+        yield Floor(Span(position, end), new.resolved)
+
+
+def _joined(floors: Iterable[Floor]) -> list[Floor]:
+    """Return the floors. Neighbours that touch and say the same become one."""
+    kept: list[Floor] = []
+    for floor in floors:
+        if kept and kept[-1].span.end == floor.span.start and kept[-1].resolved == floor.resolved:
+            kept[-1] = Floor(Span(kept[-1].span.start, floor.span.end), floor.resolved)
+        else:
+            kept.append(floor)
+    return kept
+
+
+def _with_one_less(floors: Sequence[Floor]) -> list[Floor]:
+    """Return the floors with the two neighbours joined that change least by it."""
+    rises = [_rise(left, right) for left, right in pairwise(floors)]
+    at = rises.index(min(rises))
+    left, right = floors[at : at + 2]
+    both = Floor(Span(left.span.start, right.span.end), max(left.resolved, right.resolved))
+    return _joined([*floors[:at], both, *floors[at + 2 :]])
+
+
+def _rise(left: Floor, right: Floor) -> int:
+    """Return by how much, in nanoseconds, some key's floor rises if two neighbours become one."""
+    if left.span.end < right.span.start:
+        return max(left.resolved, right.resolved).wall  # the keys between them had none
+    return abs(left.resolved.wall - right.resolved.wall)
