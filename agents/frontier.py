@@ -20,7 +20,7 @@ from tidegate.changefeed.definition.feed import LIVE, Engine, FeedDefinition, Fe
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.errors import RetryError, SettingsError
 from tidegate.processor.checkpoint import PartitionProgress, read_report_record
-from tidegate.processor.range_claims import Overlap
+from tidegate.processor.range_claims import OVERLAPS_MAX, Overlap
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
 from tidegate.worker.kafka.intake import Intake
@@ -160,12 +160,22 @@ class FrontierPartition:
                 _log.error(
                     "ranges have keys in common: markers wait until one of them ends, or has other keys",
                     ranges=list(ranges),
+                    others=overlap.others,
                     generations=generations,
                     start=start,
                     end=end,
                 )
         for ranges in before.keys() - now.keys():
-            _log.info("ranges have no keys in common any more", ranges=list(ranges))
+            if self._is_over(before[ranges]):
+                _log.info("ranges have no keys in common any more", ranges=list(ranges))
+
+    def _is_over(self, overlap: Overlap) -> bool:
+        """Whether an overlap that is not told any more is over, and not only behind the others.
+
+        Those of the lowest keys are told. One of higher keys than all of them may still be there.
+        """
+        found = self.overlaps
+        return len(found) < OVERLAPS_MAX or overlap.span.start <= found[-1].span.start
 
     @property
     def _count(self) -> int:
@@ -197,7 +207,7 @@ class Frontiers:
     def overlaps(self) -> tuple[OverlapReport, ...]:
         """Report on the keys that several ranges have at once, as this worker has read in checkpoints."""
         found = {overlap_report(each): None for held in self.open.values() for each in held.overlaps}
-        return tuple(found)
+        return tuple(found)[:OVERLAPS_MAX]
 
     async def released(self) -> None:
         """Release every feed."""
@@ -208,7 +218,8 @@ class Frontiers:
 def overlap_report(overlap: Overlap) -> OverlapReport:
     """Return an overlap for the status page: keys in hexadecimal, ids of ranges, generations."""
     generations = tuple(claim.generation for claim in overlap.claims)
-    return OverlapReport(overlap.span.start.hex(), overlap.span.end.hex(), overlap.range_ids, generations)
+    start, end = overlap.span.start.hex(), overlap.span.end.hex()
+    return OverlapReport(start, end, overlap.range_ids, generations, overlap.others)
 
 
 def frontier_agent(app: Shell) -> Frontiers:

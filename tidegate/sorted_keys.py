@@ -22,6 +22,9 @@ class SortedKeys:
     def __iter__(self) -> Iterator[bytes]:
         return (key for block in self._blocks for key in block)
 
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
     def copy(self) -> SortedKeys:
         """Return the same keys in a set of their own."""
         copied = SortedKeys(self._block_keys)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, HandTable, at
+from tests.logs import Record
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
@@ -15,8 +16,10 @@ from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import ControlRecord, StepResult
+from tidegate.processor.checkpoint import report_of
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason
 from tidegate.spans import Span
 
@@ -151,6 +154,31 @@ def a_range_that_begins_anew(count: int) -> Step:
     return _step_behind(log, first, _processor())
 
 
+def nested_ranges(count: int) -> Step:
+    """So many ranges over the same keys. Their checkpoints are counted, as frontiers do, in three rounds."""
+    log = HandLog(1)
+    log.describe(_TABLE)
+    ranges = [
+        log.open_range(7 + each, Span(_TABLE.key(each), _TABLE.key(4 * count - each)))
+        for each in range(count)
+    ]
+    rounds: list[Sequence[Record]] = [log.partitions[0]]
+    for number in range(3):
+        for each in ranges:
+            each.heartbeat(1 + number)
+        rounds.append(log.partitions[0][sum(map(len, rounds)) :])
+    processor, claims = _processor(), RangeClaims()
+
+    def step() -> StepResult:
+        for records in rounds:
+            result = processor.step(records)
+            if result.checkpoint is not None:
+                claims.count([report_of(result.checkpoint)])
+        return result
+
+    return step
+
+
 class GrowingLog(NamedTuple):
     """What to call a log, what makes the step of n of its records, and an n large enough to be measured."""
 
@@ -166,5 +194,6 @@ GROWING_LOGS: Final = (
     GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
     GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
     GrowingLog("the kernel refuses each hundredth record", refused_by_the_kernel, 10_000),
+    GrowingLog("ranges over the same keys", nested_ranges, 250),
     GrowingLog("a range begins anew with other keys", a_range_that_begins_anew, 1_000),
 )

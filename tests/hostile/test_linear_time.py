@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
 from tests.hostile.growing_inputs import growing_inputs
 from tests.hostile.growing_logs import GROWING_LOGS, GrowingLog
 from tests.hostile.growing_rows import ENCODERS, GrowingRow, decoder, encoder, growing_rows
@@ -109,11 +110,21 @@ def test_other_input_is_read_in_linear_time(make: Callable[[int], Work]) -> None
 @pytest.mark.parametrize("log", GROWING_LOGS, ids=lambda log: log.name)
 def test_a_step_is_taken_in_linear_time(log: GrowingLog) -> None:
     """Each run has a processor of its own, which has not taken these records yet."""
+    _require_linear_in(log.step, log.small, "records")
+
+
+@pytest.mark.parametrize("claims", GROWING_CLAIMS, ids=lambda claims: claims.name)
+def test_claims_of_ranges_are_counted_in_linear_time(claims: GrowingClaims) -> None:
+    """Frontiers count them in a worker's event loop and in the driver of a query."""
+    _require_linear_in(claims.work, claims.small, "ranges")
+
+
+def _require_linear_in(make: Callable[[int], Work], small: int, what: str) -> None:
     shorter = longer = float("inf")
     with _no_collection():
         for _ in range(_RUNS):
-            shorter = min(shorter, _seconds(log.step(log.small)))
-            longer = min(longer, _seconds(log.step(log.small * _STEP)))
+            shorter = min(shorter, _seconds(make(small)))
+            longer = min(longer, _seconds(make(small * _STEP)))
             if not _is_steep(longer, shorter):
                 return
-    pytest.fail(f"{shorter:.3f} s for {log.small} records, {longer:.3f} s for {log.small * _STEP}")
+    pytest.fail(f"{shorter:.3f} s for {small} {what}, {longer:.3f} s for {small * _STEP}")

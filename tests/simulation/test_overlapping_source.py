@@ -135,3 +135,33 @@ def test_markers_wait_while_two_ranges_have_a_key_and_go_on_when_one_has_ended()
     worker.go_on()
     assert worker.go_on() > before
     assert Cause.OVERLAP not in {each.cause for each in worker.why().findings}
+
+
+def test_very_many_ranges_over_the_same_keys_are_told_in_short_and_hold_markers_until_they_end() -> None:
+    worker = _Worker()
+    log = worker.log
+    log.describe(_TABLE)
+    left, right = log.open_range(1, _LEFT), log.open_range(2, _RIGHT)
+    right.apply(_TABLE.put(2, 700, "b"), close=3)
+    left.heartbeat(3)
+    before = worker.go_on()
+    assert before > ZERO
+
+    wrong = [log.open_range(100 + number, _RIGHT) for number in range(200)]
+    for second in (5, 9):
+        for each in (left, right, *wrong):
+            each.heartbeat(second)
+        assert worker.go_on() == before
+    answer = worker.why().answer
+    assert answer.cause is Cause.OVERLAP
+    assert "and 185 others have the keys" in answer.sentence
+    assert len(answer.sentence) < 1_000
+
+    for each in wrong:
+        each.end()
+    for second in (10, 11):
+        left.heartbeat(second)
+        right.heartbeat(second)
+        worker.go_on()
+    assert worker.go_on() > before
+    assert Cause.OVERLAP not in {each.cause for each in worker.why().findings}

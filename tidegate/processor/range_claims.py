@@ -15,85 +15,90 @@ An overlap ends when all of its ranges but one have ended. A higher generation d
 range's keys move too, by splits and merges, and its rows are still to come. So a range that takes the keys
 meanwhile joins the overlap. A range that leaves the keys, and has not ended, may have given them to a range
 that has not been heard of. So the keys are held for a while after only one range is left.
+
+All of that is compared for a few ranges of a key. Keys that more ranges claim are a crowd: they are held
+until their claims are few again (``crowd.py``). So the cost of a checkpoint does not grow with the ranges
+that claim its keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
+from tidegate.processor.claimed_part import (
+    HELD_MS,
+    NO_LIMIT,
+    ClaimedPart,
+    PastClaim,
+    SpanClaim,
+    claimed,
+    ended,
+    fewer,
+    left,
+    limiting_of,
+    looked_at,
+    settled_alone,
+    with_taken,
+)
+from tidegate.processor.crowd import SHOWN_MAX, Crowd, pieces_of
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.sorted_keys import SortedKeys
 from tidegate.spans import Span
 
+__all__ = [
+    "AHEAD_MS",
+    "HELD_MS",
+    "OVERLAPS_MAX",
+    "SHOWN_MAX",
+    "ClaimBounds",
+    "Overlap",
+    "RangeClaims",
+    "SpanClaim",
+]
+
 #: How far a closed timestamp may be above the log time of another partition. It is at most 2 s above its
 #: record's time (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
 AHEAD_MS: Final = 3_000
-#: How long the keys of an overlap are held when one range is left, by the elapsed log time of its partition.
-#: The other one may have given the keys to a range that is parked. That range waits until 600 s have elapsed
-#: in its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it waits longer, that is a
-#: known limit of V5.
-HELD_MS: Final = 900_000
-_NO_LIMIT: Final = 1 << 63
+#: The most overlaps that are told, those of the lowest keys.
+OVERLAPS_MAX: Final = 100
+#: The most pieces of held keys that are looked at for them.
+_HELD_SHOWN: Final = 1_000
+#: A range that claims more parts is looked at when it reports, and not when one of these parts changes.
+_PARTS_OF_OTHERS: Final = 16
 
 
-class SpanClaim(NamedTuple):
-    """The word of a range that it has the keys of ``span``.
+@dataclass(frozen=True, slots=True)
+class ClaimBounds:
+    """What is compared at most. Keys beyond it are a crowd, or their past is kept in less detail.
 
-    ``taken_by`` is a wall time in nanoseconds at which it had them at the latest. Ranges that had the keys in
-    lower generations resolved nothing above it.
+    A key has at most ``claims``, a range claims at most ``parts`` that have different claims, and of claims
+    that are over at most ``taken`` are kept for a key.
     """
 
-    range_id: RangeId
-    generation: Generation
-    span: Span
-    taken_by: int
+    claims: int = 16
+    parts: int = 256
+    taken: int = 16
 
 
 class Overlap(NamedTuple):
-    """Keys that several ranges have at once, and the claims of these ranges in the order of their ids."""
+    """Keys that several ranges have at once, and the claims of these ranges in the order of their ids.
+
+    At most `SHOWN_MAX` ranges are named, and there are so many ``others``.
+    """
 
     span: Span
     claims: tuple[SpanClaim, ...]
+    others: int = 0
 
     @property
     def range_ids(self) -> tuple[RangeId, ...]:
         """The ids of the ranges."""
         return tuple(claim.range_id for claim in self.claims)
-
-
-@dataclass(slots=True)
-class _Part:
-    """Keys up to ``end`` that the same ranges claim. The ranges in ``contested`` have them at once.
-
-    ``taken`` has the generations, above that of a present claim, in which other ranges claimed the keys
-    before, each with the wall time in nanoseconds by which they had them. If ``contested`` has only one
-    range, the keys are held until ``until_ms`` of the elapsed log time of its partition. That is set at its
-    next checkpoint.
-    """
-
-    end: bytes
-    claims: tuple[SpanClaim, ...]
-    taken: tuple[tuple[Generation, int], ...] = ()
-    contested: frozenset[RangeId] = frozenset()
-    until_ms: int | None = None
-
-    def of(self, range_id: RangeId) -> SpanClaim | None:
-        """Return the claim of a range on these keys, if it has one."""
-        return next((claim for claim in self.claims if claim.range_id == range_id), None)
-
-    def limit(self, generation: Generation) -> int:
-        """Return the highest wall time, in nanoseconds, that an owner in a generation may have resolved."""
-        claimed = [(claim.generation, claim.taken_by) for claim in self.claims]
-        return min((at for higher, at in (*self.taken, *claimed) if higher > generation), default=_NO_LIMIT)
-
-    def like(self, other: _Part) -> bool:
-        """Whether two parts differ only in their keys."""
-        return replace(self, end=other.end) == other
 
 
 class RangeClaims:
@@ -103,16 +108,21 @@ class RangeClaims:
     A range that claims what it claimed before, and has no rival, costs one comparison.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: ClaimBounds = ClaimBounds()) -> None:
+        self._bounds = bounds
         self._claims: dict[RangeId, SpanClaim] = {}
         #: The claims that need no look: no range of a higher generation claims, or claimed, their keys, and
         #: these are in no overlap.
         self._settled: dict[RangeId, tuple[Generation, bytes, bytes]] = {}
-        self._parts: dict[bytes, _Part] = {}  # each under its start
+        self._parts: dict[bytes, ClaimedPart] = {}  # each under its start
         self._starts = SortedKeys()
-        self._contested: set[bytes] = set()  # the starts of parts that are in an overlap
-        self._moved = False  # whether contested keys have changed since ``overlaps`` was put together
-        #: The overlaps, in the order of their keys. Frontiers do not move on there.
+        self._crowds: dict[bytes, Crowd] = {}  # the same; no part has keys of a crowd
+        self._crowd_starts = SortedKeys()
+        self._touched: set[bytes] = set()  # the starts of crowds whose ranges have been heard of since
+        self._held = SortedKeys()  # the starts of crowds, and of parts that are in an overlap
+        self._moved = False  # whether held keys have changed since ``overlaps`` was put together
+        #: The overlaps, in the order of their keys. Frontiers do not move on there. Of more than
+        #: `OVERLAPS_MAX` only the first are told.
         self.overlaps: tuple[Overlap, ...] = ()
 
     def count(self, reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
@@ -121,9 +131,10 @@ class RangeClaims:
         A key is left out if it overlaps when its report is counted, or once all reports are counted.
         """
         taken = [report if self._is_settled(report) else self._taken(report) for report in reports]
+        self._disperse_some()
         if self._moved:
-            self.overlaps, self._moved = tuple(self._put_together()), False
-        return [self._kept(report) for report in taken] if self._contested else taken
+            self.overlaps, self._moved = tuple(islice(self._put_together(), OVERLAPS_MAX)), False
+        return [self._kept(report) for report in taken] if self._held else taken
 
     def _is_settled(self, report: PartitionProgress) -> bool:
         known = list(map(self._settled.get, report.range_ids))
@@ -133,7 +144,7 @@ class RangeClaims:
     def _taken(self, report: PartitionProgress) -> PartitionProgress:
         """Count one report. Returns it without keys that overlap now: a later report may end the overlap."""
         self._take(report)
-        return self._without_contested(report) if self._contested else report
+        return self._without_contested(report) if self._held else report
 
     def _kept(self, report: PartitionProgress) -> PartitionProgress:
         return report if report.range_ids and self._is_settled(report) else self._without_contested(report)
@@ -160,7 +171,7 @@ class RangeClaims:
             return  # a late report of a generation that is over
         if known is None or (generation, span) != known[1:3]:
             now_ms = report.log_time_ms
-            closed_by = (now_ms + AHEAD_MS) * NANOS_PER_MS if now_ms else _NO_LIMIT
+            closed_by = (now_ms + AHEAD_MS) * NANOS_PER_MS if now_ms else NO_LIMIT
             self._enter(SpanClaim(range_id, generation, span, max(closed_by, resolved.wall)), known)
         self._look_at(self._claims[range_id], resolved, report.elapsed_ms or report.log_time_ms)
 
@@ -175,39 +186,59 @@ class RangeClaims:
         touched = {new.range_id}
         if old is not None:
             self._settled.pop(new.range_id, None)
-            left = Span(old.span.start, min(old.span.end, new.span.start))
-            touched |= self._leave(new.range_id, left)
-            left = Span(max(old.span.start, new.span.end), old.span.end)
-            touched |= self._leave(new.range_id, left)
-        position = new.span.start
-        for start in self._cut(new.span):
+            touched |= self._leave(new.range_id, Span(old.span.start, min(old.span.end, new.span.start)))
+            touched |= self._leave(new.range_id, Span(max(old.span.start, new.span.end), old.span.end))
+            self._move_in_crowds(old, new)
+        for crowd in self._crowds_in(new.span):
+            self._moved |= new.range_id not in crowd.ranges
+            crowd.join([new.range_id])
+        for span in [*self._outside_crowds(new.span)]:
+            touched |= self._claim_keys(span, new)
+        for range_id in touched:
+            self._gather_if_wide(self._claims[range_id])
+        self._settle(touched)
+
+    def _claim_keys(self, span: Span, new: SpanClaim) -> set[RangeId]:
+        """Take in a claim on keys that are in no crowd. Returns the ranges that claim some of these keys."""
+        touched: set[RangeId] = set()
+        crowded: list[Span] = []
+        position = span.start
+        for start in self._cut(span):
             self._track(position, start, new)
             part = self._parts[start]
             touched.update(claim.range_id for claim in part.claims)
-            self._change(start, _claimed(part, new))
+            found = claimed(part, new, self._bounds.taken)
+            self._change(start, found)
+            if len(found.claims) > self._bounds.claims:
+                crowded.append(Span(start, found.end))
             position = part.end
-        self._track(position, new.span.end, new)
-        self._unite(new.span)
-        self._settle(touched)
+        self._track(position, span.end, new)
+        for each in crowded:
+            self._gather(each)
+        self._unite(span)
+        return touched
 
     def _end(self, range_id: RangeId) -> None:
         claim = self._claims.pop(range_id, None)
         if claim is not None:
             self._settled.pop(range_id, None)
-            self._settle(self._leave(range_id, claim.span, ended=True))
+            for crowd in self._crowds_in(claim.span):
+                self._leave_crowd(crowd, range_id)
+            self._settle(self._leave(range_id, claim.span, by_end=True))
 
-    def _leave(self, range_id: RangeId, span: Span, *, ended: bool = False) -> set[RangeId]:
-        """Take a range out of the keys that it has left, or that it had when it ``ended``.
+    def _leave(self, range_id: RangeId, span: Span, *, by_end: bool = False) -> set[RangeId]:
+        """Take a range out of the keys that it has left, or that it had at its end. Crowds stay as they are.
 
         Returns the other ranges that claim some of these keys.
         """
         touched: set[RangeId] = set()
-        for start in self._cut(span):
-            part = self._parts[start]
-            rest = _ended(part, range_id) if ended else _left(part, range_id)
-            touched.update(claim.range_id for claim in rest.claims)
-            self._change(start, rest)
-        self._unite(span)
+        for free in [*self._outside_crowds(span)]:
+            for start in self._cut(free):
+                leaving = ended if by_end else left
+                rest = leaving(self._parts[start], range_id, self._bounds.taken)
+                touched.update(claim.range_id for claim in rest.claims)
+                self._change(start, rest)
+            self._unite(free)
         return touched
 
     def _look_at(self, claim: SpanClaim, resolved: ResolvedTimestamp, now_ms: int) -> None:
@@ -215,31 +246,155 @@ class RangeClaims:
 
         If so it overlaps with them. ``now_ms`` is the elapsed log time of its partition.
         """
-        touched: set[RangeId] = set()
+        self._gather_if_wide(claim)  # parts out of a crowd may be many together with those beside it
+        for crowd in self._crowds_in(claim.span):
+            crowd.credit += 1
+            self._touched.add(crowd.start)
+        touched = {claim.range_id}
         for start in self._within(claim.span):
             part = self._parts[start]
-            if part.contested == {claim.range_id}:
-                if part.until_ms is None:
-                    self._change(start, replace(part, until_ms=now_ms + HELD_MS))
-                elif now_ms > part.until_ms:
-                    self._change(start, _freed(part))
-            elif claim.range_id not in part.contested and resolved.wall > part.limit(claim.generation):
-                rivals = part.contested or frozenset((max(part.claims, key=_generation).range_id,))
-                self._change(start, replace(part, contested=rivals | {claim.range_id}, until_ms=None))
-            touched.update(each.range_id for each in part.claims if part is not self._parts[start])
-        self._settle(touched)
+            found = looked_at(part, claim, resolved.wall, now_ms)
+            if found is not part:
+                self._change(start, found)
+                touched.update(each.range_id for each in part.claims)
+        self._settle(touched, claim.range_id)
 
-    def _settle(self, range_ids: Iterable[RangeId]) -> None:
-        """Note for each of these ranges whether the same claim needs no check when it comes again."""
+    def _settle(self, range_ids: Iterable[RangeId], reporting: RangeId | None = None) -> None:
+        """Note for each of these ranges whether the same claim needs no check when it comes again.
+
+        A range with very many parts does, unless it is the one that is ``reporting``: then all of its parts
+        were looked at anyway.
+        """
         for range_id in range_ids:
             claim = self._claims.get(range_id)
             if claim is None:
                 continue
-            parts = (self._parts[start] for start in self._within(claim.span))
-            if all(not part.contested and part.limit(claim.generation) == _NO_LIMIT for part in parts):
+            most = self._bounds.parts if range_id == reporting else _PARTS_OF_OTHERS
+            if self._is_clear(claim, most):
                 self._settled[range_id] = (claim.generation, *claim.span)
             else:
                 self._settled.pop(range_id, None)
+
+    def _is_clear(self, claim: SpanClaim, most: int) -> bool:
+        if self._crowds_in(claim.span):
+            return False
+        starts = self._within(claim.span)
+        parts = (self._parts[start] for start in starts)
+        return len(starts) <= most and all(
+            not part.contested and part.limit(claim.generation) == NO_LIMIT for part in parts
+        )
+
+    # ---- crowds
+
+    def _crowds_in(self, span: Span) -> list[Crowd]:
+        if not self._crowds:
+            return []
+        crowds = (self._crowds[start] for start in self._crowd_starts.around(span.start, span.end))
+        return [crowd for crowd in crowds if crowd.end > span.start]
+
+    def _outside_crowds(self, span: Span) -> Iterator[Span]:
+        position = span.start
+        for crowd in self._crowds_in(span):
+            if position < crowd.start:
+                yield Span(position, crowd.start)
+            position = crowd.end
+        if position < span.end:
+            yield Span(position, span.end)
+
+    def _move_in_crowds(self, old: SpanClaim, new: SpanClaim) -> None:
+        """Note for each crowd of a range that its claim is another one: keys may be left by it."""
+        for crowd in self._crowds_in(old.span):
+            had = old.span.intersect(crowd.span)
+            has = new.span.intersect(crowd.span)
+            stale = bool(limiting_of(crowd.taken, old.generation))
+            crowd.taken = fewer(with_taken(crowd.taken, old), self._bounds.taken)
+            if had is not None and (has is None or has.intersect(had) != had):
+                crowd.left = True
+            crowd.left |= stale
+            if has is None:
+                self._leave_crowd(crowd, new.range_id)
+            crowd.gone = True
+            self._touched.add(crowd.start)
+
+    def _leave_crowd(self, crowd: Crowd, range_id: RangeId) -> None:
+        crowd.leave(range_id)
+        self._touched.add(crowd.start)
+        self._moved = True
+
+    def _gather(self, span: Span) -> None:
+        """Make one crowd of the keys of ``span``, and of the crowds that it touches."""
+        around = Span(span.start, span.end + b"\x00")
+        near = self._crowd_starts.around(*around)
+        crowds = [self._crowds[start] for start in near if self._crowds[start].end >= span.start]
+        parts = [start for free in [*self._outside_crowds(span)] for start in self._within(free)]
+        crowd = max(crowds, key=_size, default=Crowd(span.start, span.end))
+        for each in crowds:
+            self._drop_crowd(each)
+            if each is not crowd:
+                self._absorb(crowd, each.ranges, each.taken, since_left=each.left)
+                crowd.credit, crowd.gone = crowd.credit + each.credit, crowd.gone or each.gone
+        for start in parts:
+            part = self._parts[start]
+            ids = [claim.range_id for claim in part.claims]
+            self._absorb(crowd, ids, part.taken, since_left=part.left or len(part.contested) == 1)
+            for range_id in ids:
+                self._settled.pop(range_id, None)
+            self._drop(start)
+        crowd.start = min([span.start, *(each.start for each in crowds)])
+        crowd.end = max([span.end, *(each.end for each in crowds)])
+        self._put_crowd(crowd)
+
+    def _gather_if_wide(self, claim: SpanClaim) -> None:
+        """Make one crowd of all keys of a range that claims more parts than are compared."""
+        if len(self._within(claim.span)) + len(self._crowds_in(claim.span)) > self._bounds.parts:
+            self._gather(claim.span)
+
+    def _absorb(
+        self, crowd: Crowd, range_ids: Iterable[RangeId], taken: tuple[PastClaim, ...], *, since_left: bool
+    ) -> None:
+        crowd.join(range_ids)
+        crowd.taken = fewer({*crowd.taken, *taken}, self._bounds.taken) if taken else crowd.taken
+        crowd.left |= since_left
+
+    def _disperse_some(self) -> None:
+        """Look at crowds of which something has been heard, as far as that pays for it."""
+        touched, self._touched = self._touched, set()
+        for start in touched:
+            crowd = self._crowds.get(start)  # another one may have taken it in since
+            if crowd is not None and crowd.is_due:
+                self._disperse(crowd)
+
+    def _disperse(self, crowd: Crowd) -> None:
+        """Make parts of those keys of a crowd that only a few ranges claim now."""
+        crowd.credit, crowd.gone = 0, False
+        claims = [self._claims[range_id] for range_id in crowd.ranges]
+        pieces = pieces_of(crowd.span, claims, self._bounds.claims, self._bounds.parts)
+        if [piece.claims for piece in pieces] == [None] and pieces[0][:2] == crowd.span:
+            return
+        self._drop_crowd(crowd)
+        for start, end, few in pieces:
+            if few is None:
+                self._put_crowd(Crowd(start, end, taken=crowd.taken, left=crowd.left))
+            else:
+                self._put(start, _dispersed(end, few, crowd))
+        for claim in claims:
+            for smaller in self._crowds_in(claim.span):
+                smaller.join([claim.range_id])
+        self._unite(crowd.span)
+        self._settle(crowd.ranges)
+
+    def _put_crowd(self, crowd: Crowd) -> None:
+        self._crowds[crowd.start] = crowd
+        self._crowd_starts.add(crowd.start)
+        self._held.add(crowd.start)
+        self._moved = True
+
+    def _drop_crowd(self, crowd: Crowd) -> None:
+        del self._crowds[crowd.start]
+        self._crowd_starts.remove(crowd.start)
+        self._held.remove(crowd.start)
+        self._touched.discard(crowd.start)
+        self._moved = True
 
     # ---- parts
 
@@ -251,7 +406,7 @@ class RangeClaims:
     def _reaches(self, span: Span) -> bool:
         """Whether any range claims keys of a span."""
         starts = self._starts.around(span.start, span.end)
-        return any(self._parts[start].end > span.start for start in starts)
+        return any(self._parts[start].end > span.start for start in starts) or bool(self._crowds_in(span))
 
     def _cut(self, span: Span) -> list[bytes]:
         """Cut parts at the ends of ``span``, and return the starts of those in it; none for an empty span."""
@@ -268,26 +423,27 @@ class RangeClaims:
     def _track(self, start: bytes, end: bytes, claim: SpanClaim) -> None:
         """Add the claim of a range on keys that no range has claimed so far."""
         if start < end:
-            self._put(start, _Part(end, (claim,)))
+            self._put(start, ClaimedPart(end, (claim,)))
 
-    def _put(self, start: bytes, part: _Part) -> None:
+    def _put(self, start: bytes, part: ClaimedPart) -> None:
         self._parts[start] = part
         self._starts.add(start)
         if part.contested:
-            self._contested.add(start)
+            self._held.add(start)
 
     def _drop(self, start: bytes) -> None:
-        del self._parts[start]
+        if self._parts.pop(start).contested:
+            self._held.remove(start)
         self._starts.remove(start)
-        self._contested.discard(start)
 
-    def _change(self, start: bytes, part: _Part) -> None:
-        self._moved |= bool(part.contested or self._parts[start].contested)
+    def _change(self, start: bytes, part: ClaimedPart) -> None:
+        was = self._parts[start].contested
+        self._moved |= bool(part.contested or was)
         self._parts[start] = part
-        if part.contested:
-            self._contested.add(start)
-        else:
-            self._contested.discard(start)
+        if part.contested and not was:
+            self._held.add(start)
+        elif was and not part.contested:
+            self._held.remove(start)
         if not part.claims:
             self._drop(start)
 
@@ -298,8 +454,8 @@ class RangeClaims:
         before = self._starts.below(span.start)
         inside = self._within(Span(span.start, span.end + b"\x00"))
         inside = inside if before is None else [before, *inside]
-        for left, right in reversed(list(pairwise(inside))):
-            part, behind = self._parts[left], self._parts[right]
+        for left_start, right in reversed(list(pairwise(inside))):
+            part, behind = self._parts[left_start], self._parts[right]
             if part.end == right and part.like(behind):
                 part.end = behind.end
                 self._drop(right)
@@ -307,18 +463,20 @@ class RangeClaims:
     # ---- what is held
 
     def _put_together(self) -> Iterator[Overlap]:
-        held: Overlap | None = None
-        for start in sorted(self._contested):
-            part = self._parts[start]
-            claims = tuple(self._claims[range_id] for range_id in sorted(part.contested))
-            if held is not None and held.span.end == start and held.claims == claims:
-                held = Overlap(Span(held.span.start, part.end), claims)
+        found: Overlap | None = None
+        for start in islice(self._held, _HELD_SHOWN):
+            part = self._parts.get(start) or self._crowds[start]
+            shown = part.shown() if isinstance(part, Crowd) else sorted(part.contested)
+            others = len(part.ranges) - len(shown) if isinstance(part, Crowd) else 0
+            claims = tuple(self._claims[range_id] for range_id in shown)
+            if found is not None and found.span.end == start and found[1:] == (claims, others):
+                found = found._replace(span=Span(found.span.start, part.end))
                 continue
-            if held is not None:
-                yield held
-            held = Overlap(Span(start, part.end), claims)
-        if held is not None:
-            yield held
+            if found is not None:
+                yield found
+            found = Overlap(Span(start, part.end), claims, others)
+        if found is not None:
+            yield found
 
     def _without_contested(self, report: PartitionProgress) -> PartitionProgress:
         starts: list[bytes] = []
@@ -333,9 +491,9 @@ class RangeClaims:
 
     def _uncontested(self, span: Span) -> Iterator[Span]:
         position = span.start
-        for start in self._starts.around(span.start, span.end):
-            held = Span(start, self._parts[start].end).intersect(span)
-            if held is not None and start in self._contested:
+        for start in self._held.around(span.start, span.end):
+            held = Span(start, (self._parts.get(start) or self._crowds[start]).end).intersect(span)
+            if held is not None:
                 if position < held.start:
                     yield Span(position, held.start)
                 position = held.end
@@ -343,47 +501,14 @@ class RangeClaims:
             yield Span(position, span.end)
 
 
-def _claimed(part: _Part, new: SpanClaim) -> _Part:
-    """Return the part with a new claim of a range, or a claim in another generation."""
-    others = tuple(claim for claim in part.claims if claim.range_id != new.range_id)
-    rivals = {claim.range_id for claim in others if claim.generation == new.generation}
-    known = [claim.generation for claim in others if claim.range_id in part.contested]
-    if rivals or (known and new.generation >= min(known)):
-        rivals.add(new.range_id)
-    gone = _without(part, new.range_id)
-    return replace(gone, claims=(*others, new), contested=part.contested.union(rivals))
+def _dispersed(end: bytes, claims: tuple[SpanClaim, ...], crowd: Crowd) -> ClaimedPart:
+    """Return a part for keys of a crowd that only a few ranges claim now: these have them at once."""
+    lowest = min(claim.generation for claim in claims)
+    taken = limiting_of(crowd.taken, lowest)
+    contested = frozenset(claim.range_id for claim in claims)
+    part = ClaimedPart(end, claims, taken, contested, rough=True, left=crowd.left)
+    return settled_alone(part) if len(claims) == 1 else part
 
 
-def _left(part: _Part, range_id: RangeId) -> _Part:
-    """Return the part without a range that has left its keys and has not ended."""
-    rest = _without(part, range_id)
-    if rest.contested == part.contested or len(rest.contested) > 1:
-        return rest
-    return replace(rest, until_ms=None) if rest.contested else _freed(rest)
-
-
-def _ended(part: _Part, range_id: RangeId) -> _Part:
-    """Return the part without a range that has ended."""
-    rest = replace(_without(part, range_id), taken=part.taken)
-    return _freed(rest) if range_id in part.contested and len(rest.contested) < 2 else rest
-
-
-def _freed(part: _Part) -> _Part:
-    """Return the part with its overlap ended, and its past forgotten."""
-    return replace(part, taken=(), contested=frozenset(), until_ms=None)
-
-
-def _without(part: _Part, range_id: RangeId) -> _Part:
-    """Return the part without a range's claim. That claim still limits claims of lower generations."""
-    claims = tuple(claim for claim in part.claims if claim.range_id != range_id)
-    lowest = min((claim.generation for claim in claims), default=_NO_LIMIT)
-    taken = dict(part.taken)
-    for claim in part.claims:
-        if claim.range_id == range_id:
-            taken[claim.generation] = min(claim.taken_by, taken.get(claim.generation, claim.taken_by))
-    limiting = tuple(sorted(each for each in taken.items() if each[0] > lowest))
-    return replace(part, claims=claims, taken=limiting, contested=part.contested - {range_id})
-
-
-def _generation(claim: SpanClaim) -> Generation:
-    return claim.generation
+def _size(crowd: Crowd) -> int:
+    return len(crowd.ranges)

@@ -118,6 +118,7 @@ class OverlapEvidence:
     span: Span
     ranges: tuple[int, ...]
     generations: tuple[int, ...]
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +324,8 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
 
 def _overlap(row: Json) -> OverlapEvidence:
     span = Span(bytes.fromhex(row["start"]), bytes.fromhex(row["end"]))
-    return OverlapEvidence(span, tuple(row["ranges"]), tuple(row["generations"]))
+    others = row.get("others", 0)  # workers of earlier versions name all ranges
+    return OverlapEvidence(span, tuple(row["ranges"]), tuple(row["generations"]), others)
 
 
 def _partition(url: str, row: Json) -> PartitionEvidence:

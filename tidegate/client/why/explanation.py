@@ -230,6 +230,8 @@ class _Span:
             assert common is not None
             pairs = zip(overlap.ranges, overlap.generations, strict=True)
             named = [f"{range_id} (generation {generation})" for range_id, generation in pairs]
+            if overlap.others:
+                named.append(f"{overlap.others} others")
             who = (
                 f"Ranges {' and '.join(named)} have the keys {self._keys.span(common)} at once"
                 if len(named) > 1

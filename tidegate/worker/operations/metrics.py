@@ -136,7 +136,7 @@ class ReportCollector(Collector):
         yield from _deliveries(report.deliveries)
         yield GaugeMetricFamily(
             "tidegate_overlaps",
-            "Spans of keys that several live ranges have at once; markers wait",
+            "Spans of keys that several live ranges have at once, 100 at most; markers wait",
             value=len(report.overlaps),
         )
         yield GaugeMetricFamily(

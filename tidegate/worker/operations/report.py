@@ -201,14 +201,16 @@ class FeedReport:
 class OverlapReport:
     """An overlap: the keys from ``start`` to ``end``, in hex, that several ``ranges`` have at once.
 
-    ``generations`` are those of the ranges, in the same order. Until the overlap is over, no marker of a feed
-    whose frontier is here passes the resolved timestamp that the keys had before it.
+    ``generations`` are those of the ranges, in the same order. Of very many ranges a few are named, and there
+    are ``others``. Until the overlap is over, no marker of a feed whose frontier is here passes the resolved
+    timestamp that the keys had before it.
     """
 
     start: str
     end: str
     ranges: tuple[int, ...]
     generations: tuple[int, ...]
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)

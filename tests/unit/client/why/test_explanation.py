@@ -89,6 +89,13 @@ def test_keys_that_two_ranges_have_are_named() -> None:
     )
 
 
+def test_of_very_many_ranges_that_have_the_same_keys_a_few_are_named() -> None:
+    held = OverlapEvidence(SPAN, (6, 8), (2, 3), others=998)
+    (overlap,) = explain(evidence(live(6, SPAN, closed=STUCK), overlaps=(held,))).findings[:1]
+    assert overlap.cause is Cause.OVERLAP
+    assert "Ranges 6 (generation 2) and 8 (generation 3) and 998 others have the keys" in overlap.sentence
+
+
 def test_a_parked_child_and_its_parent_do_not_overlap() -> None:
     explanation = explain(evidence(live(6, SPAN), replace(parked(), span=HIGH)))
     assert Cause.OVERLAP not in {each.cause for each in explanation.findings}
