@@ -12,13 +12,15 @@ import pytest
 from tests.feeds import activation
 from tests.hostile.corpus.case import Ends, Hostile
 from tests.hostile.corpus.entries import ENTRIES
+from tests.hostile.corpus.output_records import OUTPUT_RECORDS, OutputRecord
 from tests.hostile.corpus.rows import ROWS
 from tests.hostile.corpus.texts import MESSAGES, STATEMENTS, Message, Options
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.lifecycle.control import Failed, read_control
 from tidegate.changefeed.statement.definition import define_feed
-from tidegate.errors import ForeignRecord, StatementError
+from tidegate.errors import ForeignRecord, MalformedRecord, StatementError
 from tidegate.hlc import ZERO
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
@@ -121,7 +123,22 @@ def test_a_message_that_broke_something_is_refused_by_name(case: Message) -> Non
     assert len(str(refused.value).encode()) < 1_000
 
 
+@pytest.mark.parametrize("case", OUTPUT_RECORDS, ids=lambda case: case.name)
+def test_an_output_record_that_broke_something_has_a_named_outcome(case: OutputRecord) -> None:
+    decoder = decoder_for(case.options, lambda _: case.schema)
+    begin = process_time()
+    try:
+        decoder.decode(case.key, case.value)
+        said = ""
+    except MalformedRecord as error:
+        said = str(error)
+    assert process_time() - begin < _SECONDS_MAX
+    assert len(said.encode()) < 2_000
+    assert case.says in said
+    assert bool(case.says) == bool(said)
+
+
 def test_each_input_has_a_name_of_its_own_and_a_sentence() -> None:
-    for chapter in (_CORPUS, STATEMENTS, MESSAGES):
+    for chapter in (_CORPUS, STATEMENTS, MESSAGES, OUTPUT_RECORDS):
         assert len({case.name for case in chapter}) == len(chapter)
         assert all(case.broke.endswith(".") for case in chapter)

@@ -19,6 +19,7 @@ import pytest
 from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
 from tests.hostile.growing_inputs import growing_inputs
 from tests.hostile.growing_logs import GROWING_LOGS, GrowingLog
+from tests.hostile.growing_records import growing_records
 from tests.hostile.growing_rows import ENCODERS, GrowingRow, decoder, encoder, growing_rows
 from tidegate.errors import TidegateError
 
@@ -104,6 +105,11 @@ def test_a_row_is_written_in_linear_time(row: GrowingRow, feed: str) -> None:
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in growing_inputs()])
 def test_other_input_is_read_in_linear_time(make: Callable[[int], Work]) -> None:
+    _require_linear(make)
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in growing_records()])
+def test_an_output_record_is_read_in_linear_time(make: Callable[[int], Work]) -> None:
     _require_linear(make)
 
 

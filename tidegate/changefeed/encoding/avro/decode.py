@@ -15,6 +15,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.types import Schema as ParsedSchema
 
 from tidegate.changefeed.definition.names import sql_name
+from tidegate.changefeed.encoding.avro.decimal_reader import with_bounded_decimals
 from tidegate.changefeed.encoding.avro.envelope import AFTER, BEFORE, RECORD
 from tidegate.changefeed.encoding.avro.schema_bounds import schema_fault
 from tidegate.changefeed.encoding.confluent import unframe
@@ -49,6 +50,7 @@ class AvroReader:
 
     Columns come as fastavro gives them: ``datetime``, ``date``, ``time`` and ``Decimal`` for logical types.
     When a record has a date or time outside Python's calendar, all of its dates and times come as numbers.
+    A record with a decimal of more than ``BYTES_MAX`` bytes (``decimal_reader``) is not read.
     """
 
     __slots__ = ("_schema_text", "_schemas")
@@ -103,8 +105,9 @@ def _read_whole(body: bytes, schema: ParsedSchema) -> Any:
 def _parsed(schema_id: int, text: str) -> _WriterSchema:
     try:
         schema = json.loads(text, object_hook=_without_marks)
-        parsed = _WriterSchema(parse_schema(schema), parse_schema(_in_numbers(schema)))
-        fault = schema_fault(parsed.parsed)
+        fault = schema_fault(parse_schema(schema))
+        bounded = with_bounded_decimals(schema)
+        parsed = _WriterSchema(parse_schema(bounded), parse_schema(_in_numbers(bounded)))
     except Exception as error:  # fastavro has no error of its own for text that is no schema
         raise MalformedRecord(
             f"schema {schema_id} is not an Avro schema ({quoted_error(error)}): {quoted_schema(text)}"

@@ -1,0 +1,56 @@
+"""Reads Avro's decimals up to a bound of bytes.
+
+fastavro makes a number of all bytes before it looks at the precision. That takes time that grows as n * n,
+and no other thread runs meanwhile. So decimals are read by a logical type of our own, which looks at the
+length first.
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from fastavro.read import LOGICAL_READERS
+
+from tidegate.changefeed.text.unscaled import DIGITS_MAX
+
+#: The most bytes of a decimal: as many as the longest number has that is written, its sign included.
+BYTES_MAX: Final = (10**DIGITS_MAX).bit_length() // 8 + 1
+_DECIMAL: Final = "decimal"
+#: No schema of others is meant by this name. If one has it nevertheless, the bound holds there too.
+_BOUNDED: Final = "tidegate-bounded-decimal"
+
+
+def with_bounded_decimals(schema: Any) -> Any:
+    """Return the same schema for ``parse_schema``, its decimals under the logical type of this module.
+
+    fastavro does not check precision and scale of that type, so parse the schema itself too.
+    """
+    match schema:
+        case list():
+            return [with_bounded_decimals(branch) for branch in schema]
+        case {"type": "bytes" | "fixed", "logicalType": logical} if logical == _DECIMAL:
+            return schema | {"logicalType": _BOUNDED}
+        case dict():
+            return {name: with_bounded_decimals(value) for name, value in schema.items()}
+    return schema
+
+
+def _read_decimal(data: bytes, writer_schema: Any, _: Any = None) -> Decimal:
+    """Return what fastavro returns. Raises ``ValueError`` for more than ``BYTES_MAX`` bytes."""
+    if len(data) > BYTES_MAX:
+        raise ValueError(
+            f"a decimal has {len(data)} bytes; at most {BYTES_MAX} are read ({DIGITS_MAX} digits)"
+        )
+    context = _context(writer_schema["precision"])
+    unscaled = context.create_decimal(int.from_bytes(data, "big", signed=True))
+    return unscaled.scaleb(-writer_schema.get("scale", 0), context)
+
+
+@lru_cache(maxsize=256)
+def _context(precision: int) -> Context:
+    return Context(prec=precision)
+
+
+LOGICAL_READERS.update(dict.fromkeys((f"bytes-{_BOUNDED}", f"fixed-{_BOUNDED}"), _read_decimal))
