@@ -6,6 +6,7 @@ import json
 from typing import Final, NamedTuple
 
 from tests.hostile.corpus.case import AVRO
+from tests.hostile.growing_rows import ENCODERS
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.confluent import frame_prefix
 
@@ -22,6 +23,7 @@ class OutputRecord(NamedTuple):
     says: str = ""
 
 
+CSV: Final = ENCODERS["csv"]
 _DECIMAL: Final = json.dumps(
     {
         "type": "record",
@@ -56,5 +58,12 @@ OUTPUT_RECORDS: Final = (
         None,
         _DECIMAL,
         says="a decimal has 320000 bytes; at most 1701 are read",
+    ),
+    OutputRecord(
+        "a CSV field of 200,000 characters",
+        "Python's reader of CSV takes 131,072 characters: a feed's own row counted as unreadable.",
+        CSV,
+        b"",
+        b"1," + b"x" * 200_000,
     ),
 )

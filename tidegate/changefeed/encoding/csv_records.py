@@ -12,7 +12,6 @@ Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_csv.go``, ``pkg/util/encodin
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import public_columns, shown_columns
+from tidegate.changefeed.encoding.csv_line import csv_fields
 from tidegate.changefeed.encoding.quoted import quoted_error, quoted_record
 from tidegate.changefeed.encoding.record import Headers, RowRecord
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
@@ -169,8 +169,8 @@ class CsvDecoder:
                 f"not a CSV record, with an empty key and a value: {quoted_record(key, value)}"
             )
         try:
-            (fields,) = csv.reader([value.decode()], strict=True) if value else [[""]]
-        except (ValueError, csv.Error) as error:
+            fields = csv_fields(value.decode())
+        except ValueError as error:
             raise MalformedRecord(
                 f"not a CSV record ({quoted_error(error)}): {quoted_record(key, value)}"
             ) from None
