@@ -240,7 +240,7 @@ def test_raw_histories_keep_the_contract(entries: tuple[Entry, ...]) -> None:
     limits = CheckLimits()
     shared = Shared(
         lambda rule, sentence, _: breaches.append((rule, sentence)),
-        Lineage(lambda _: False),
+        Lineage(lambda _: False, lambda _: False, limits),
         NewestVersions(limits.keys),
         limits,
     )

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
+from tests.hostile.growing_check_logs import CHECKED_LOGS
 from tests.hostile.growing_inputs import growing_inputs
 from tests.hostile.growing_logs import GROWING_LOGS, GrowingLog
 from tests.hostile.growing_records import growing_records
@@ -26,6 +27,9 @@ from tidegate.errors import TidegateError
 Work = Callable[[], object]
 
 _SMALL: Final = 10_000
+#: Of a log for check-log, in records, and the bytes that each of them has at least.
+_SMALL_LOG: Final = 200
+_RECORD_BYTES: Final = 25
 _STEP: Final = 4
 #: So many in a row are no accident.
 _STEEP_STEPS: Final = 3
@@ -69,17 +73,19 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _require_linear(make: Callable[[int], Work]) -> None:
+def _require_linear(make: Callable[[int], Work], size: int = _SMALL, unit: int = 1) -> None:
+    """``make`` makes the work on an input of so many units, each of at least ``unit`` bytes."""
     steep: list[str] = []
-    size = _SMALL
     with _no_collection():
         for _ in range(_STEEP_STEPS):
             larger = size * _STEP
             shorter, longer = _times(make(size), make(larger))
-            assert longer * _MEGABYTE / larger < _SECONDS_MAX, f"{longer:.3f} s for {larger} bytes"
+            assert longer * _MEGABYTE / (larger * unit) < _SECONDS_MAX, (
+                f"{longer:.3f} s for {larger * unit} bytes"
+            )
             if not _is_steep(longer, shorter):
                 return
-            steep.append(f"{shorter:.4f} s for {size} bytes, {longer:.4f} s for {larger}")
+            steep.append(f"{shorter:.4f} s for {size * unit} bytes, {longer:.4f} s for {larger * unit}")
             size = larger
     pytest.fail("; ".join(steep))
 
@@ -111,6 +117,11 @@ def test_other_input_is_read_in_linear_time(make: Callable[[int], Work]) -> None
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in growing_records()])
 def test_an_output_record_is_read_in_linear_time(make: Callable[[int], Work]) -> None:
     _require_linear(make)
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in CHECKED_LOGS.items()])
+def test_a_log_is_checked_in_linear_time(make: Callable[[int], Work]) -> None:
+    _require_linear(make, _SMALL_LOG, _RECORD_BYTES)
 
 
 @pytest.mark.parametrize("log", GROWING_LOGS, ids=lambda log: log.name)

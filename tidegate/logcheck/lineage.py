@@ -1,26 +1,23 @@
 """What ranges leave to their children: the check of splits and merges.
 
 The records of two ranges have no common order: a child's first Snapshot may come before its parent's trigger.
+
+What is left has bounds, and so has the time to copy it. A child of what was forgotten is not compared with
+it, and counts as ``undecided``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tidegate.hlc import Timestamp
-from tidegate.logcheck.memory import Recent
-from tidegate.raftlog.entry import HistoryMutation, Parent, RangeId, TxnId
+from tidegate.logcheck.claims import Claims
+from tidegate.logcheck.memory import CheckedTxn, CheckLimits, CopyCredit
+from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, TxnId
 from tidegate.spans import Span
-
-
-@dataclass(slots=True)
-class CheckedTxn:
-    """The number of a transaction's open intents, and the highest timestamp of any of them."""
-
-    intents: int
-    timestamp: Timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +31,30 @@ class Estate:
     * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low.
     * ``told``: the last mutation that its last Snapshot told.
     * ``mutated``: a mutation since then. Its ``time`` is a time that the mutation's own time must be above.
-    * ``claims``: the spans and intents that children have taken over after a split.
+    * ``stripped``: its transactions and ancestors were forgotten. It counts as in a hole.
+    * ``lost_aborted``: the same was so with a range before it, so there may be more aborted transactions.
+    * ``claims``: what children have taken over after a split.
     """
 
     span: Span
     known_since: int
     ancestors: Mapping[RangeId, int]
-    open: dict[TxnId, CheckedTxn]
-    aborted: frozenset[TxnId]
+    open: Mapping[TxnId, CheckedTxn]
+    aborted: tuple[TxnId, ...]
     closed: Timestamp
     high: Timestamp
     forgotten: bool
     hole: bool
     told: HistoryMutation | None = None
     mutated: HistoryMutation | None = None
-    claims: list[tuple[Span, Counter[TxnId]]] = field(default_factory=list)
+    stripped: bool = False
+    lost_aborted: bool = False
+    claims: Claims = field(default_factory=Claims)
 
     @property
-    def intents(self) -> Counter[TxnId]:
-        """The number of open intents of each transaction."""
-        return Counter({txn_id: txn.intents for txn_id, txn in self.open.items()})
+    def entries(self) -> int:
+        """How much of memory it takes: its transactions and ancestors."""
+        return len(self.open) + len(self.aborted) + len(self.ancestors)
 
     def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:
         """Note that a child has taken over a span, with the intents that its Snapshot lists.
@@ -61,33 +62,69 @@ class Estate:
         Returns False if children have taken all of the range's span by now, and their intents are not exactly
         those of the range.
         """
-        self.claims.append((span, intents))
-        if self.hole or sorted(claimed.start for claimed, _ in self.claims)[0] != self.span.start:
+        self.claims.take_keys(span)
+        if self.hole:
             return True
-        whole = max(claimed.end for claimed, _ in self.claims) == self.span.end
-        total: Counter[TxnId] = sum((counts for _, counts in self.claims), Counter())
-        return not whole or total == self.intents
+        return self.claims.take_intents(intents, self.open) or not self.claims.reach(self.span)
 
     def can_be_claimed(self, span: Span) -> bool:
         """Whether a child may have ``span``: all of it was in the range, and no other child has taken it."""
-        within = span.intersect(self.span) == span
-        return within and not any(span.overlaps(claimed) for claimed, _ in self.claims)
+        return span.intersect(self.span) == span and not self.claims.overlap(span)
+
+    def without_transactions(self) -> Estate:
+        """Return the same estate, its transactions and ancestors forgotten."""
+        self.claims.forget_intents()
+        return replace(self, ancestors={}, open={}, aborted=(), hole=True, stripped=True)
+
+
+class Skipped(NamedTuple):
+    """The log has skipped indexes of a range, or those below its beginning: up to this one."""
+
+    range_id: RangeId
+    upto: RaftIndex
 
 
 class Lineage:
-    """The last ``limit`` estates, each under the ``Parent`` by which a child's Snapshot names it.
+    """The last estates, each under the ``Parent`` by which a child's Snapshot names it.
 
     ``skipped`` tells whether an index of a range will never be shown: it is in a hole, or before the
-    beginning of the log.
+    beginning of the log. ``passed`` tells whether a range's log has come to an index.
     """
 
-    def __init__(self, skipped: Callable[[Parent], bool], limit: int = 100_000) -> None:
-        self._estates: Recent[Parent, Estate] = Recent(limit)
+    def __init__(
+        self, skipped: Callable[[Parent], bool], passed: Callable[[Parent], bool], limits: CheckLimits
+    ) -> None:
+        self._estates: OrderedDict[Parent, Estate] = OrderedDict()
+        #: The estates that have their transactions still, the oldest first.
+        self._whole: OrderedDict[Parent, None] = OrderedDict()
+        self._entries = 0
+        self._limits = limits
         self._skipped = skipped
+        self._passed = passed
+        self._forgot = False
+        self.credit = CopyCredit(limits.aborted)
+        #: How many Snapshots were not compared with what a parent left, since that was forgotten.
+        self.undecided = 0
+        #: What ranges may have waited for, since that was last looked at.
+        self.news: deque[Parent | Skipped] = deque()
 
     def leave(self, parent: Parent, estate: Estate) -> None:
         """Note the estate of a range: the keys and intents that it had at an index, for its children."""
-        self._estates.put(parent, estate)
+        self._remove(parent)
+        self._estates[parent] = estate
+        self._entries += estate.entries
+        if not estate.stripped:
+            self._whole[parent] = None
+        if len(self._estates) > self._limits.estates:
+            self._forgot = True
+            self._remove(next(iter(self._estates)))
+        while self._entries > self._limits.left and self._whole:
+            self._strip(next(iter(self._whole)))
+        self.news.append(parent)
+
+    def skip(self, range_id: RangeId, upto: RaftIndex) -> None:
+        """Note that a range's log will not show some indexes. ``skipped`` tells which ones."""
+        self.news.append(Skipped(range_id, upto))
 
     def of(self, parent: Parent) -> Estate | None:
         """Return what a parent left; ``None`` if its log has not come to that index. See ``is_known``."""
@@ -95,4 +132,26 @@ class Lineage:
 
     def is_known(self, parent: Parent) -> bool:
         """Whether the log has shown the parent at that index, or has shown that it never will."""
-        return parent in self._estates or self._skipped(parent)
+        return parent in self._estates or self._skipped(parent) or self._may_be_forgotten(parent)
+
+    def is_undecided(self, parent: Parent) -> bool:
+        """Whether a child cannot be compared with all that a parent left, since that was forgotten."""
+        estate = self._estates.get(parent)
+        if estate is None:
+            return not self._skipped(parent) and self._may_be_forgotten(parent)
+        return estate.stripped or estate.claims.forgot
+
+    def _may_be_forgotten(self, parent: Parent) -> bool:
+        return self._forgot and self._passed(parent)
+
+    def _remove(self, parent: Parent) -> None:
+        estate = self._estates.pop(parent, None)
+        if estate is not None:
+            self._entries -= estate.entries
+            self._whole.pop(parent, None)
+
+    def _strip(self, parent: Parent) -> None:
+        del self._whole[parent]
+        estate = self._estates[parent]
+        self._entries -= estate.entries
+        self._estates[parent] = estate.without_transactions()

@@ -1,7 +1,8 @@
 """Checks a whole log, record by record. A ``RangeCheck`` checks one range; what spans ranges is checked here.
 
 Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
-of its records is bounded (``CheckLimits``).
+of its records is bounded (``CheckLimits``). Time is linear: each record pays for what is copied
+(``CopyCredit``), and a range that waits is looked at when its parent has come.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tidegate.errors import MalformedEntry
+from tidegate.errors import MalformedEntry, brief
 from tidegate.hlc import Timestamp
 from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.descriptor_check import DescriptorCheck
 from tidegate.logcheck.lineage import Lineage
 from tidegate.logcheck.memory import CheckLimits, NewestVersions, Recent
+from tidegate.logcheck.op_text import op_text
 from tidegate.logcheck.range_check import RangeCheck, Shared, Stood
+from tidegate.logcheck.waiting import WaitingRanges
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import (
@@ -30,11 +33,9 @@ from tidegate.raftlog.entry import (
     Heartbeat,
     Op,
     Parent,
-    RangeEnd,
     RangeId,
     ScanChunk,
     Snapshot,
-    Trigger,
     TxnId,
     WriteValue,
 )
@@ -45,6 +46,7 @@ AHEAD_MS: Final = 2_000
 #: A child waits so long for its parents, by the time of the slowest partition. Readers wait as long.
 _PARENT_LIMIT_MS: Final = 600_000
 _LOOK_EVERY: Final = 10_000  # after so many records children are looked at that wait
+_WAITED_SHOWN: Final = 100  # sentences about ranges that waited; the others are counted
 
 
 class CheckedRecord(NamedTuple):
@@ -96,15 +98,17 @@ class LogCheck:
         #: The partitions that have lost their beginning.
         self._cut = frozenset(number for number, start in options.starts.items() if start > 0)
         self._ranges: dict[RangeId, RangeCheck] = {}
-        #: The ranges that wait for a parent, and since when by the time of the slowest partition.
-        self._waiting: dict[RangeId, int] = {}
+        self._waiting = WaitingRanges()
         self._times: dict[int, int] = {}
         self._records = 0
-        lineage = Lineage(self._is_gone, options.limits.estates)
-        self._shared = Shared(self._report, lineage, NewestVersions(options.limits.keys), options.limits)
+        self._lineage = Lineage(self._is_gone, self._has_passed, options.limits)
+        newest = NewestVersions(options.limits.keys)
+        self._shared = Shared(self._report, self._lineage, newest, options.limits)
         self._descriptors = DescriptorCheck(options.partitions, self._cut, self._report)
         self._committed_at: Recent[TxnId, Timestamp] = Recent(options.limits.committed)
         self._undecided: list[str] = []
+        #: How many ranges were checked without their parents.
+        self._gave_up = 0
 
     def take(self, record: CheckedRecord) -> None:
         """Check the next record of its partition."""
@@ -120,22 +124,19 @@ class LogCheck:
             self._descriptors.take_broadcast(entry, place, record.record_time_ms)
         else:
             self._take_ranged(entry, record)
-        if self._waiting and self._records % _LOOK_EVERY == 0:
+        if len(self._waiting) and self._records % _LOOK_EVERY == 0:
             self._give_up_waiting()
 
     def finish(self) -> Seen:
         """End the check, and report what only the end shows. Returns what was read."""
         ended = self._options.ended
-        for range_id in sorted(self._waiting):
+        for range_id in sorted(self._waiting.ids()):
             if ended and not self._cut:
                 sentence = f"range {range_id} waits for a parent that never came so far"
                 self._report(Rule.LINEAGE, sentence, None)
             else:
-                count = self._ranges[range_id].give_up()
-                self._undecided.append(
-                    f"range {range_id} waits for a parent that has not come so far: {count} of its entries "
-                    "were checked without it"
-                )
+                self._give_up(range_id, f"range {range_id} waits for a parent that has not come so far")
+        self._tell_what_was_forgotten()
         self._descriptors.finish(self._horizon_ms, ended=ended)
         if ended:
             self._check_coverage()
@@ -173,32 +174,44 @@ class LogCheck:
             is_cut = place.partition in self._cut
             self._ranges[range_id] = RangeCheck(range_id, self._shared, is_cut=is_cut)
         check = self._ranges[range_id]
+        self._lineage.credit.earn(_listed(entry))
         check.take(Stood(entry, place, hash(record.value)))
-        if check.waits:
-            self._waiting.setdefault(range_id, self._horizon_ms)
-        if self._waiting and (isinstance(entry, Snapshot | RangeEnd) or _is_trigger(entry)):
-            self._resume_waiting()
+        self._note_waiting(range_id)
+        self._resume_waiting()
         self._check_record(entry, record)
 
+    def _note_waiting(self, range_id: RangeId) -> None:
+        """Note for which parent a range waits, or that it does not."""
+        parent = self._ranges[range_id].awaited
+        if parent is None:
+            self._waiting.remove(range_id)
+        else:
+            self._waiting.add(range_id, parent, self._horizon_ms)
+
     def _resume_waiting(self) -> None:
-        going_on = True
-        while going_on:
-            going_on = False
-            for range_id in list(self._waiting):
-                check = self._ranges[range_id]
-                going_on |= check.resume()
-                if not check.waits:
-                    del self._waiting[range_id]
+        """Check the entries of the ranges that have waited for what was left, and of those behind them."""
+        news = self._lineage.news
+        while news and len(self._waiting):
+            for range_id in self._waiting.on(news.popleft()):
+                self._ranges[range_id].resume()
+                self._note_waiting(range_id)
+        news.clear()
 
     def _give_up_waiting(self) -> None:
-        for range_id, since_ms in list(self._waiting.items()):
-            if self._horizon_ms - since_ms >= _PARENT_LIMIT_MS:
-                del self._waiting[range_id]
-                sentence = f"range {range_id} has waited 600 s for a parent that did not come so far"
-                if not self._cut:
-                    self._report(Rule.LINEAGE, sentence, None)
-                count = self._ranges[range_id].give_up()
-                self._undecided.append(f"{sentence}: {count} of its entries were checked without it")
+        for range_id in self._waiting.since(self._horizon_ms - _PARENT_LIMIT_MS):
+            self._waiting.remove(range_id)
+            sentence = f"range {range_id} has waited 600 s for a parent that did not come so far"
+            if not self._cut:
+                self._report(Rule.LINEAGE, sentence, None)
+            self._give_up(range_id, sentence)
+        self._resume_waiting()
+
+    def _give_up(self, range_id: RangeId, sentence: str) -> None:
+        """Check the entries of a range without its parent."""
+        count = self._ranges[range_id].give_up()
+        self._gave_up += 1
+        if self._gave_up <= _WAITED_SHOWN:
+            self._undecided.append(f"{sentence}: {count} of its entries were checked without it")
 
     @property
     def _horizon_ms(self) -> int:
@@ -215,6 +228,23 @@ class LogCheck:
         return check.skipped(parent.last_index) or (
             is_cut and first is not None and first > parent.last_index
         )
+
+    def _has_passed(self, parent: Parent) -> bool:
+        """Whether the log of a range has been checked up to an index."""
+        check = self._ranges.get(parent.range_id)
+        return check is not None and check.applied >= parent.last_index
+
+    def _tell_what_was_forgotten(self) -> None:
+        if self._gave_up > _WAITED_SHOWN:
+            self._undecided.append(
+                f"{self._gave_up - _WAITED_SHOWN} more ranges were checked without their parents"
+            )
+        if self._lineage.undecided:
+            self._undecided.append(
+                f"{self._lineage.undecided} Snapshots behind splits and merges were not compared with all "
+                "that their parents had: of splits, merges and ends, and of the transactions that were open "
+                "there, a bounded number is remembered"
+            )
 
     def _check_coverage(self) -> None:
         """Check that every key that a first range had belongs to exactly one range in the end."""
@@ -260,7 +290,8 @@ class LogCheck:
         if isinstance(op, AbortIntent | DeleteRange):
             return
         if op.timestamp.wall_ms > record.record_time_ms + self._options.ahead_ms:
-            self._report(Rule.RECORD_TIME, f"{op} at record time {record.record_time_ms}", place)
+            sentence = f"{op_text(op)} at record time {record.record_time_ms}"
+            self._report(Rule.RECORD_TIME, sentence, place)
         if isinstance(op, WriteValue | CommitIntent):
             self._descriptors.check_row(op, place)
         if isinstance(op, CommitIntent):
@@ -273,7 +304,7 @@ class LogCheck:
                 )
 
     def _report(self, rule: Rule, sentence: str, place: BreachPlace | None) -> None:
-        self._report_to(Breach(rule, sentence, place))
+        self._report_to(Breach(rule, brief(sentence), place))
 
 
 def check_log(records: Iterable[CheckedRecord], options: LogOptions) -> list[Breach]:
@@ -286,8 +317,11 @@ def check_log(records: Iterable[CheckedRecord], options: LogOptions) -> list[Bre
     return breaches
 
 
-def _is_trigger(entry: Entry) -> bool:
-    return isinstance(entry, Command) and entry.trigger is not Trigger.NONE
+def _listed(entry: Entry) -> int:
+    """Return how many ops or intents an entry has."""
+    if isinstance(entry, Command):
+        return len(entry.ops or ())
+    return len(entry.intents) if isinstance(entry, Snapshot) else 0
 
 
 def _text(span: Span) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -20,6 +20,9 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 _COMMANDS = 64
 _SCANNED = 64
+#: The copies that are free, and those that an intent pays for: its range leaves it, and two children take it.
+_FIRST_COPIES = 100_000
+_COPIES_OF_AN_INTENT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,46 @@ class CheckLimits:
 
     ``keys`` is the number of keys, in the whole log, whose newest version is known; each takes about 400
     bytes. The other bounds are for transactions that committed (in the whole log), transactions that aborted
-    (in each range), and ranges that split or ended (in the whole log).
+    (in each range), ranges that split or ended (in the whole log), and what those have left: transactions
+    and ancestors of all of them together, about 80 bytes each.
     """
 
     keys: int = 500_000
     committed: int = 100_000
     aborted: int = 1_000
     estates: int = 100_000
+    left: int = 500_000
+
+
+class CheckedTxn(NamedTuple):
+    """The number of a transaction's open intents, and the highest timestamp of any of them."""
+
+    intents: int
+    timestamp: Timestamp
+
+
+class CopyCredit:
+    """How many transactions may be copied from range to range. The records of a log pay for it.
+
+    So a copy takes linear time, however often a range splits. A log that keeps the rules never lacks credit:
+    behind each split and merge a Snapshot lists the open intents once more. ``aborted`` is the number of
+    aborted transactions that each range remembers, and hands on without listing them.
+    """
+
+    def __init__(self, aborted: int) -> None:
+        self._of_a_record = 2 * aborted
+        self._left = _FIRST_COPIES
+
+    def earn(self, listed: int) -> None:
+        """Count a record with so many ops and intents."""
+        self._left += self._of_a_record + _COPIES_OF_AN_INTENT * listed
+
+    def spend(self, count: int) -> bool:
+        """Whether so many transactions may be copied."""
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
 
 
 class Recent(Generic[KeyT, ValueT]):
@@ -49,13 +85,25 @@ class Recent(Generic[KeyT, ValueT]):
         """Return the entry, ``None`` if it is not known."""
         return self._entries.get(key)
 
+    def put_all(self, keys: Iterable[KeyT], value: ValueT) -> None:
+        """Put many entries of one value, the newest last."""
+        self._entries |= dict.fromkeys(keys, value)
+        while len(self._entries) > self._limit:
+            self._forget_oldest()
+
     def put(self, key: KeyT, value: ValueT) -> None:
         """Put an entry as the newest one. The oldest one goes if there is no room."""
         self._entries.pop(key, None)
         self._entries[key] = value
         if len(self._entries) > self._limit:
-            del self._entries[next(iter(self._entries))]
-            self.forgot = True
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        del self._entries[next(iter(self._entries))]
+        self.forgot = True
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def __contains__(self, key: object) -> bool:
         return key in self._entries

@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.logcheck.breach import BreachPlace, Rule
-from tidegate.logcheck.lineage import CheckedTxn, Estate, Lineage
+from tidegate.logcheck.lineage import Estate, Lineage
 from tidegate.logcheck.memory import (
+    CheckedTxn,
     CheckLimits,
     CommandMemory,
     NewestVersion,
@@ -17,6 +18,7 @@ from tidegate.logcheck.memory import (
     Recent,
     ScannedSpans,
 )
+from tidegate.logcheck.op_text import op_text
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,
     AbortIntent,
@@ -84,6 +86,8 @@ class RangeCheck:
         self._place: BreachPlace | None = None
         self._waiting: deque[Stood] = deque()
         self._waits_no_more = False
+        #: How many parents of the first entry that waits are known by now.
+        self._known_parents = 0
         #: How many entries came again, and how many holes the range's log has.
         self.copies = 0
         self.holes = 0
@@ -110,6 +114,8 @@ class RangeCheck:
         self._copying = False
         self._open: dict[TxnId, CheckedTxn] = {}
         self._aborted: Recent[TxnId, None] = Recent(shared.limits.aborted)
+        #: Whether a parent may have had aborted transactions that are not known.
+        self._lost_aborted = False
         self._scanned = ScannedSpans()
         #: Whether there may be versions and intents that the log has not shown.
         self._hole = False
@@ -135,9 +141,18 @@ class RangeCheck:
         return None if self._head is None or self._ended else self._head.span
 
     @property
-    def waits(self) -> bool:
-        """Whether the range waits for a parent."""
-        return bool(self._waiting)
+    def applied(self) -> RaftIndex:
+        """The index up to which the range's log was checked."""
+        return self._applied
+
+    @property
+    def awaited(self) -> Parent | None:
+        """The parent that the range waits for; ``None`` if it does not wait."""
+        if not self._waiting:
+            return None
+        head = self._waiting[0].entry
+        assert isinstance(head, Snapshot)
+        return head.parents[self._known_parents]
 
     def skipped(self, index: RaftIndex) -> bool:
         """Whether the log has skipped a raft index on purpose, by a snapshot."""
@@ -148,12 +163,11 @@ class RangeCheck:
         self._waiting.append(stood)
         self.resume()
 
-    def resume(self) -> bool:
-        """Check the entries that were kept, as far as possible now. Returns whether any was checked."""
-        before = len(self._waiting)
+    def resume(self) -> None:
+        """Check the entries that were kept, as far as possible now."""
         while self._waiting and self._can_take(self._waiting[0].entry):
+            self._known_parents = 0
             self._check(self._waiting.popleft())
-        return len(self._waiting) < before
 
     def give_up(self) -> int:
         """Check all entries that were kept, without their parents. Returns how many waited."""
@@ -166,9 +180,12 @@ class RangeCheck:
     def _can_take(self, entry: Entry) -> bool:
         if not isinstance(entry, Snapshot) or self._waits_no_more or self._passes_over(entry):
             return True
-        return all(
-            parent.range_id == self._range_id or self._lineage.is_known(parent) for parent in entry.parents
-        )
+        while self._known_parents < len(entry.parents):
+            parent = entry.parents[self._known_parents]
+            if parent.range_id != self._range_id and not self._lineage.is_known(parent):
+                return False
+            self._known_parents += 1
+        return True
 
     def _passes_over(self, head: Snapshot) -> bool:
         """Whether readers take only the GC threshold of a Snapshot, since it comes again."""
@@ -289,6 +306,7 @@ class RangeCheck:
         if skips and self._head is not None:
             self._skipped.append(range(self._applied + 1, head.raft_index + 1))
             del self._skipped[:-_SKIPPED]
+            self._lineage.skip(self._range_id, head.raft_index)
             self._commands = CommandMemory()
             self.holes += 1
         begins_cut = self._head is None and self._is_cut and not self._knows_parents(head)
@@ -296,6 +314,7 @@ class RangeCheck:
         self._repeats = known and not self._triggered
         if self.first_index is None:
             self.first_index = head.raft_index
+            self._lineage.skip(self._range_id, RaftIndex(head.raft_index - 1))
         hides = self._hole or skips or begins_cut
         if head.last_mutation is not None:
             self._check_mutation(head, head.last_mutation, hides=hides)
@@ -378,17 +397,30 @@ class RangeCheck:
                 self._ancestors[range_id] = max(serial, self._ancestors.get(range_id, 0))
         for range_id in sorted(self._ancestors, key=self._ancestors.__getitem__)[:-_ANCESTORS]:
             del self._ancestors[range_id]
-        self._open = {txn_id: txn for estate in known for txn_id, txn in estate.open.items()}
-        self._aborted = Recent(self._shared.limits.aborted)
-        for txn_id in (txn_id for estate in known for txn_id in estate.aborted):
-            self._aborted.put(txn_id, None)
+        if any(map(self._lineage.is_undecided, head.parents)):
+            self._lineage.undecided += 1
+        self._take_transactions(known)
         self._closed = max([self._closed, *(estate.closed for estate in known)])
         self._high = max([self._high, *(estate.high for estate in known)])
-        self._hole = len(known) < len(estates) or any(estate.hole for estate in known)
+        self._hole |= len(known) < len(estates) or any(estate.hole for estate in known)
         self._forgotten = self._hole or any(estate.forgotten for estate in known)
         if self._hole:
             self._require(head.high >= self._high, Rule.SNAPSHOT, f"high falls to {head.high}")
             self._high, self._known_since = head.high, self._newest.serial
+
+    def _take_transactions(self, estates: list[Estate]) -> None:
+        """Go on with the transactions that the parents left, or without them if they are too many to copy."""
+        self._lost_aborted |= any(estate.stripped or estate.lost_aborted for estate in estates)
+        self._open = {}
+        self._aborted = Recent(self._shared.limits.aborted)
+        self._hole = not self._lineage.credit.spend(sum(estate.entries for estate in estates))
+        if self._hole:
+            self._lost_aborted = True
+            self._lineage.undecided += 1
+            return
+        for estate in estates:
+            self._open |= estate.open
+            self._aborted.put_all(estate.aborted, None)
 
     def _end_snapshot(self, chunks: list[Snapshot]) -> None:
         """Check the intents of all chunks of a snapshot, and go on with them."""
@@ -410,27 +442,37 @@ class RangeCheck:
 
     def _agrees(self, head: Snapshot, counts: Counter[TxnId]) -> bool:
         if not head.parents or self._repeats:
-            return counts == {txn_id: txn.intents for txn_id, txn in self._open.items()}
+            return len(counts) == len(self._open) and all(
+                txn_id in self._open and self._open[txn_id].intents == count
+                for txn_id, count in counts.items()
+            )
         estates = [estate for estate in map(self._lineage.of, head.parents) if estate is not None]
         if len(estates) == 1:
             return estates[0].claim_intents(head.span, counts)
-        total: Counter[TxnId] = sum((estate.intents for estate in estates), Counter())
+        if sum(len(estate.open) for estate in estates) > counts.total():
+            return False  # each transaction has an intent at least
+        total: Counter[TxnId] = Counter()
+        for estate in estates:
+            total.update({txn_id: txn.intents for txn_id, txn in estate.open.items()})
         return counts == total
 
     def _leave(self) -> None:
         assert self._head is not None
+        copies = self._lineage.credit.spend(len(self._open) + len(self._aborted))
         estate = Estate(
             self._head.span,
             self._known_since,
-            {**self._ancestors, self._range_id: self._newest.serial},
-            {txn_id: CheckedTxn(txn.intents, txn.timestamp) for txn_id, txn in self._open.items()},
-            frozenset(self._aborted),
+            {**self._ancestors, self._range_id: self._newest.serial} if copies else {},
+            dict(self._open) if copies else {},
+            tuple(self._aborted) if copies else (),
             self._closed,
             self._high,
             self._forgotten,
-            self._hole,
+            self._hole or not copies,
             self._told,
             self._mutated,
+            stripped=not copies,
+            lost_aborted=self._lost_aborted,
         )
         self._lineage.leave(Parent(self._range_id, self._generation, self._applied), estate)
 
@@ -464,7 +506,8 @@ class RangeCheck:
 
     def _scan(self, chunk: ScanChunk, span: Span) -> None:
         self._require(chunk.raft_index == self._applied, Rule.DENSE, f"a scan at {chunk.raft_index}")
-        self._require(chunk.span.intersect(span) == chunk.span, Rule.IN_SPAN, f"a scan of {chunk.span}")
+        if chunk.span.intersect(span) != chunk.span:
+            self._report(Rule.IN_SPAN, f"a scan of {chunk.span}")
         self._require(
             chunk.upto <= self._closed, Rule.SCAN, f"it scans to {chunk.upto}, {self._closed} is closed"
         )
@@ -478,19 +521,15 @@ class RangeCheck:
     # ---- ops ----
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, WriteValue | WriteIntent | DeleteRange):
-            above = op.timestamp > self._closed
-            self._require(above, Rule.ABOVE_CLOSED, f"{op} with {self._closed} closed")
+        if isinstance(op, WriteValue | WriteIntent | DeleteRange) and op.timestamp <= self._closed:
+            self._report(Rule.ABOVE_CLOSED, f"{op_text(op)} with {self._closed} closed")
         if isinstance(op, WriteValue):
             self._version(op)
         elif isinstance(op, WriteIntent):
-            txn = self._open.setdefault(op.txn_id, CheckedTxn(0, op.timestamp))
-            txn.intents += 1
-            txn.timestamp = max(txn.timestamp, op.timestamp)
+            txn = self._open.get(op.txn_id, CheckedTxn(0, op.timestamp))
+            self._open[op.txn_id] = CheckedTxn(txn.intents + 1, max(txn.timestamp, op.timestamp))
         elif isinstance(op, UpdateIntent):
-            if op.txn_id in self._open:
-                txn = self._open[op.txn_id]
-                txn.timestamp = max(txn.timestamp, op.timestamp)
+            self._move(op.txn_id, op.timestamp)
         elif isinstance(op, CommitIntent):
             self._commit(op)
         elif isinstance(op, AbortIntent):
@@ -502,34 +541,41 @@ class RangeCheck:
             self._forgotten = True  # later versions in its span replace a deletion, not the version before it
             self._known_since = self._newest.serial
 
+    def _move(self, txn_id: TxnId, timestamp: Timestamp) -> None:
+        txn = self._open.get(txn_id)
+        if txn is not None and timestamp > txn.timestamp:
+            self._open[txn_id] = CheckedTxn(txn.intents, timestamp)
+
     def _commit(self, op: CommitIntent) -> None:
         txn = op.txn_id.hex()
         self._require(op.txn_id not in self._aborted, Rule.AFTER_ABORT, f"{txn} commits")
         known = self._open.get(op.txn_id)
-        if known is not None:
-            above = op.timestamp >= known.timestamp
-            self._require(above, Rule.COMMIT_TIME, f"{txn} at {known.timestamp} commits at {op.timestamp}")
-            known.timestamp = max(known.timestamp, op.timestamp)
+        if known is not None and op.timestamp < known.timestamp:
+            self._report(Rule.COMMIT_TIME, f"{txn} at {known.timestamp} commits at {op.timestamp}")
+        self._move(op.txn_id, op.timestamp)
         self._version(op)
         self._end(op.txn_id, may_be_unknown=op.txn_id in self._aborted)
 
     def _end(self, txn_id: TxnId, *, may_be_unknown: bool) -> None:
         txn = self._open.get(txn_id)
         if txn is None:
-            known = may_be_unknown or self._hole
+            known = may_be_unknown or self._hole or self._lost_aborted
             self._require(known, Rule.INTENT_COUNT, f"an intent of {txn_id.hex()} ends once too often")
             return
-        txn.intents -= 1
-        if not txn.intents:
+        if txn.intents > 1:
+            self._open[txn_id] = CheckedTxn(txn.intents - 1, txn.timestamp)
+        else:
             del self._open[txn_id]
 
     def _version(self, op: WriteValue | CommitIntent) -> None:
         assert self._head is not None
-        key = op.key.hex()
-        self._require(self._head.span.contains(op.key), Rule.IN_SPAN, f"key {key}")
+        if not self._head.span.contains(op.key):
+            self._report(Rule.IN_SPAN, f"key {op.key.hex()}")
         upto = self._scanned.told(op.key, op.timestamp)
-        self._require(upto is None, Rule.SCAN, f"{op.timestamp} of {key} after a scan to {upto}")
-        self._require(op.value is not None, Rule.VALUE, f"{op.timestamp} of {key} has no value")
+        if upto is not None:
+            self._report(Rule.SCAN, f"{op.timestamp} of {op.key.hex()} after a scan to {upto}")
+        if op.value is None:
+            self._report(Rule.VALUE, f"{op.timestamp} of {op.key.hex()} has no value")
         self._check_previous(op)
         self._high = max(self._high, op.timestamp)
         self._newest.put(op.key, op.timestamp, op.value, self._range_id)
@@ -540,19 +586,18 @@ class RangeCheck:
 
     def _check_previous(self, op: WriteValue | CommitIntent) -> None:
         known = self._newest.get(op.key)
-        key = op.key.hex()
         if known is not None:
             if not self._stands_before(known):
                 return
-            rises = op.timestamp > known.timestamp
-            self._require(rises, Rule.VERSION_ORDER, f"{op.timestamp} of {key} after {known.timestamp}")
+            if op.timestamp <= known.timestamp:
+                self._report(Rule.VERSION_ORDER, f"{op.timestamp} of {op.key.hex()} after {known.timestamp}")
             if known.serial <= self._known_since:
                 return
         elif self._forgotten or self._newest.forgot:
             return
         replaced = hash(b"") if known is None else known.value_hash
-        knows = op.prev_value is None or hash(op.prev_value) == replaced
-        self._require(knows, Rule.VERSION_ORDER, f"{op.timestamp} of {key} replaces another version")
+        if op.prev_value is not None and hash(op.prev_value) != replaced:
+            self._report(Rule.VERSION_ORDER, f"{op.timestamp} of {op.key.hex()} replaces another version")
 
 
 def _time_of(mutation: HistoryMutation) -> Timestamp:

@@ -189,6 +189,15 @@ def test_a_log_that_breaks_one_rule_is_told_by_that_rule_alone(rule: Rule) -> No
     assert {breach.rule for breach in breaches} == {rule}, breaches
 
 
+def test_a_breach_of_a_large_write_is_told_by_a_short_sentence() -> None:
+    key, value = TABLE.pair(3, "a" * 500_000)
+    for timestamp in (at(2), at(100)):
+        records = _with(_DELETE, ops=(WriteValue(key, timestamp, value, value),))
+        breaches = _breaches(records)
+        assert breaches
+        assert max(len(breach.sentence) for breach in breaches) < 1_000
+
+
 def test_a_breach_names_the_record_that_breaks_the_rule() -> None:
     (breach,) = _breaches(_BROKEN[Rule.IN_SPAN]())
     assert breach.place == BreachPlace(0, 2)

@@ -138,10 +138,10 @@ def test_a_sound_log_has_no_breach_in_whatever_way_its_partitions_interleave(see
 
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_a_sound_log_has_no_breach_however_little_is_remembered(seed: int) -> None:
-    """The estates are not: a child would wait for a parent that was forgotten."""
-    limits = CheckLimits(keys=3, committed=2, aborted=1)
-    options = LogOptions(_PARTITIONS, ended=True, limits=limits)
-    assert check_log(_placed(list(_log(seed))), options) == []
+    for estates, left in ((1, 1), (2, 10_000), (100_000, 3)):
+        limits = CheckLimits(keys=3, committed=2, aborted=1, estates=estates, left=left)
+        options = LogOptions(_PARTITIONS, ended=True, limits=limits)
+        assert check_log(_placed(list(_log(seed))), options) == []
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
