@@ -57,6 +57,7 @@
     │   │   ├── ProtocolError        rows of a subscription that break its protocol
     │   │   │   └── ProgressMissing  no progress row came first
     │   │   ├── EvaluationError      an expression that has no value for a row
+    │   │   │   └── LimitExceeded    a text, a row or a batch of a query that is too large
     │   │   ├── HistoryLost          what a subscription has to read cannot be read any more
     │   │   ├── ObjectDropped        its table is gone
     │   │   ├── ResultTooLarge       one step's rows are more than a server holds
@@ -379,6 +380,13 @@ class EvaluationError(SubscribeError):
 
     code = "evaluation_error"
     sqlstate = "22000"
+
+
+class LimitExceeded(EvaluationError):
+    """What a query makes of the table's rows is too large: a text, a row, or what has to come at once."""
+
+    code = "limit_exceeded"
+    sqlstate = "54000"
 
 
 class HistoryLost(SubscribeError):

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
 from typing import Final
 
 from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
-#: Rows that are encoded in one go: other clients wait for a few milliseconds meanwhile.
+#: Rows that are encoded in one go, and about how many bytes of memory they take: other clients wait for a few
+#: milliseconds meanwhile. A single row may take more.
 CHUNK_ROWS: Final = 256
+CHUNK_BYTES: Final = 1024 * 1024
 #: The rows of a batch that is kept take up to ten times the memory of their bytes.
 _KEPT_BYTES: Final = 4 * 1024 * 1024
 _ENTRY_BYTES: Final = 1024
 
 #: Rows as the bytes of one form.
 EncodeRows = Callable[[Sequence[RowValues]], bytes]
+
+
+def chunk_of(rows: Sequence[RowValues], start: int, most: int = CHUNK_ROWS) -> Sequence[RowValues]:
+    """Return the rows from ``start`` on that are encoded in one go: at least one, if there is one."""
+    chunk = rows[start : start + min(most, CHUNK_ROWS)]
+    taken = 0
+    for at, row in enumerate(chunk):
+        taken += row_bytes(row)
+        if taken > CHUNK_BYTES and at:
+            return chunk[:at]
+    return chunk
 
 
 class EncodedBatches:
@@ -31,7 +44,9 @@ class EncodedBatches:
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         # The batch is kept with its chunk, so that its id belongs to no other one meanwhile.
-        self._chunks: OrderedDict[tuple[int, Hashable, int], tuple[SubscriptionBatch, bytes]] = OrderedDict()
+        self._chunks: OrderedDict[tuple[int, Hashable, int], tuple[SubscriptionBatch, int, bytes]] = (
+            OrderedDict()
+        )
         self._bytes = 0
         self._kept_bytes = kept_bytes
         #: How many chunks were encoded.
@@ -44,23 +59,26 @@ class EncodedBatches:
 
         ``form`` is equal where ``encode`` gives the same bytes.
         """
-        for start in range(0, len(batch.rows), CHUNK_ROWS):
-            rows = batch.rows[start : start + CHUNK_ROWS]
-            yield len(rows), self.piece(batch, form, start, partial(encode, rows))
+        start = 0
+        while start < len(batch.rows):
+            count, chunk = self.piece(batch, form, start, encode)
+            yield count, chunk
+            start += count
 
     def piece(
-        self, batch: SubscriptionBatch, form: Hashable, start: int, encode: Callable[[], bytes]
-    ) -> bytes:
-        """Return the bytes of a batch's rows from ``start`` on, as many rows as the form has in one piece."""
+        self, batch: SubscriptionBatch, form: Hashable, start: int, encode: EncodeRows
+    ) -> tuple[int, bytes]:
+        """Return how many rows from ``start`` on a piece of a batch has, and its bytes."""
         place = (id(batch), form, start)
         known = self._chunks.get(place)
         if known is not None:
-            return known[1]
-        chunk = encode()
+            return known[1:]
+        rows = chunk_of(batch.rows, start)
+        chunk = encode(rows)
         self.encoded += 1
-        self._chunks[place] = (batch, chunk)
+        self._chunks[place] = (batch, len(rows), chunk)
         self._bytes += len(chunk) + _ENTRY_BYTES
         while self._bytes > self._kept_bytes:
-            _, (_, gone) = self._chunks.popitem(last=False)
+            _, (_, _, gone) = self._chunks.popitem(last=False)
             self._bytes -= len(gone) + _ENTRY_BYTES
-        return chunk
+        return len(rows), chunk

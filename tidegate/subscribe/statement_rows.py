@@ -18,6 +18,7 @@ from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
 from tidegate.subscribe.outputs.plain_rows import TimeGroup, plain_rows
 from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.query.shown_bytes import ShownBytes
 from tidegate.subscribe.subscription import comes_in_chunks, is_plain
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.subscribe.updates.update import RowValues, Update
@@ -66,25 +67,32 @@ class StatementRows:
         """Return the rows before all others: with PROGRESS a progress row at AS OF."""
         return tuple(self._outputs(as_of).opening())
 
-    def snapshot(self, rows: Sequence[RowValues], frontier: Frontier) -> ShownRows:
+    def snapshot(
+        self, rows: Sequence[RowValues], frontier: Frontier, made: ShownBytes | None = None
+    ) -> ShownRows:
         """Show the table's rows as of a frontier, as the snapshot of a subscription that begins there.
 
-        Raises ``EvaluationError``, and ``UnreadableRow`` for JSON that is nested too deeply to be compared.
+        ``made`` counts what the query makes; by default up to the bound of a batch. Raises
+        ``EvaluationError``, among these ``LimitExceeded``, what ``made`` raises, and ``UnreadableRow`` for
+        JSON that is nested too deeply to be compared.
         """
+        made = made or ShownBytes()
         as_of = resume_as_of(frontier)
         outputs = self._outputs(as_of)
         shown: list[RowValues] = []
         with _refusing_deep_json(frontier):
             if not self._plan.snapshot:
                 if self.stateful:
-                    self._selected(Update(as_of, 1, row) for row in rows)
+                    self._selected((Update(as_of, 1, row) for row in rows), made)
             elif self._plain is not None:
                 shown = self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
             else:
-                outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
+                outputs.take(self._selected((Update(as_of, 1, row) for row in rows), made))
             return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
 
-    def chunk(self, rows: Sequence[RowValues], frontier: Frontier) -> list[RowValues]:
+    def chunk(
+        self, rows: Sequence[RowValues], frontier: Frontier, made: ShownBytes | None = None
+    ) -> list[RowValues]:
         """Show some of the table's rows as of a frontier, if the statement ``gives_chunks``.
 
         Raises as ``snapshot``.
@@ -94,15 +102,17 @@ class StatementRows:
             return self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
         outputs = self._outputs(as_of)
         with _refusing_deep_json(frontier):
-            outputs.take(self._selected(Update(as_of, 1, row) for row in rows))
+            outputs.take(self._selected((Update(as_of, 1, row) for row in rows), made or ShownBytes()))
             return outputs.rows_at_as_of()
 
-    def changes(self, changes: TableChanges, up_to: Timestamp | None = None) -> ShownRows:
-        """Show changes, but nothing at or above ``up_to``. Raises as ``snapshot``."""
+    def changes(
+        self, changes: TableChanges, up_to: Timestamp | None = None, made: ShownBytes | None = None
+    ) -> ShownRows:
+        """Show changes, but nothing at or above ``up_to``. ``made`` and errors are as of ``snapshot``."""
         with _refusing_deep_json(changes.frontier):
-            return self._changes(changes, up_to)
+            return self._changes(changes, up_to, made or ShownBytes())
 
-    def _changes(self, changes: TableChanges, up_to: Timestamp | None) -> ShownRows:
+    def _changes(self, changes: TableChanges, up_to: Timestamp | None, made: ShownBytes) -> ShownRows:
         outputs = self._outputs(resume_as_of(changes.before), up_to)
         shown: list[RowValues] = []
         if self._plain is not None:
@@ -117,7 +127,7 @@ class StatementRows:
                     groups.append((self._head(time), begin, len(before)))
             shown = self._plain(groups, before, after)
         else:
-            outputs.take(self._selected(_updates(changes)))
+            outputs.take(self._selected(_updates(changes), made))
         rows = tuple(outputs.advance(changes.frontier, shown))
         return ShownRows(rows, outputs.frontier, outputs.ended)
 
@@ -125,8 +135,8 @@ class StatementRows:
         plan = self._plan
         return Outputs(plan.shape, OutputBounds(as_of, up_to), plan.dialect)
 
-    def _selected(self, updates: Iterator[Update]) -> list[Update]:
-        return list(updates) if self._selection is None else self._selection.apply(updates)
+    def _selected(self, updates: Iterator[Update], made: ShownBytes) -> list[Update]:
+        return list(updates) if self._selection is None else self._selection.apply(updates, made)
 
     def _head(self, time: Timestamp) -> RowValues:
         return (time, False) if self._plan.shape.progress else (time,)

@@ -15,7 +15,9 @@ A snapshot comes as one batch, or in chunks where they are asked for (`docs/subs
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tidegate.errors import HistoryLost, UnreadableRow
 from tidegate.hlc import Timestamp
@@ -33,10 +35,14 @@ from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
 from tidegate.subscribe.plain_path import PlainPath
 from tidegate.subscribe.plan import SubscribePlan, require_bounds
+from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.subscribe.updates.update import RowValues, Update
+
+#: What a query may make of the rows of a chunk before they come as several chunks.
+_PIECE_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class Subscription:
             "_following",
             "_gives_chunks",
             "_key_rows",
+            "_made",
             "_offsets",
             "_outputs",
             "_plain",
@@ -145,6 +152,7 @@ class Subscription:
         self.copies = 0
         self._offsets: Mapping[FeedPartition, int] = (start or GateStart()).offsets
         self._first_error = FirstError()
+        self._made = ShownBytes()
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -207,40 +215,66 @@ class Subscription:
             if not self._gives_chunks:
                 self._hold(newest, opening)
             elif self._chunks_apart:
-                yield from self._chunk(newest, opening)
+                yield from map(self._chunk, self._chunk_rows(newest, opening))
             else:
                 if last is not None:
-                    yield from self._chunk(last, opening)
+                    yield from map(self._chunk, self._chunk_rows(last, opening))
                 last = newest
-        rows = [] if last is None else self._chunk_rows(last, opening)
+        rows: list[RowValues] = []
+        for some in () if last is None else self._chunk_rows(last, opening):
+            if rows:
+                yield self._chunk(rows)
+            rows = some
         self.copies, self._buckets, last = buckets.copies, None, None
         later = opening.rows.part(early, len(opening.rows))
         batch = self._batch(GateOpening(opening.frontier, later, decode), offsets, rows)
         if batch is not None:
             yield batch
 
-    def _chunk(self, newest: OpenedRows, opening: GateOpening) -> Iterator[SubscriptionBatch]:
-        """Yield a chunk with the newest rows of some keys, unless all of them are deletions."""
-        if rows := self._chunk_rows(newest, opening):
-            as_of = Frontier(self._bounds.as_of)
-            yield SubscriptionBatch(as_of, tuple(rows), False, None, False, is_partial=True)
+    def _chunk(self, rows: Sequence[RowValues]) -> SubscriptionBatch:
+        """Make a chunk of the snapshot."""
+        return SubscriptionBatch(
+            Frontier(self._bounds.as_of), tuple(rows), False, None, False, is_partial=True
+        )
 
-    def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> list[RowValues]:
-        """Show the newest rows of some keys at AS OF."""
+    def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> Iterator[list[RowValues]]:
+        """Yield what is shown at AS OF of the newest rows of some keys, unless all of them are deletions.
+
+        It comes in several parts if the query makes far longer rows of them.
+        """
         try:
             if self._plain is not None:
-                return self._plain.snapshot_rows(newest, opening.decode)
-            self._hold(newest, opening)
-            return self._outputs.rows_at_as_of()
+                rows = self._plain.snapshot_rows(newest, opening.decode)
+                yield from [rows] if rows else []
+            else:
+                yield from self._shown_parts(self._newest(newest, opening))
         except RecursionError:
             raise _too_deep(opening.frontier, newest) from None
 
+    def _shown_parts(self, updates: Sequence[Update]) -> Iterator[list[RowValues]]:
+        shown: Sequence[Update] | None = None
+        with suppress(PieceFull):
+            shown = self._selected(updates, ShownBytes(_PIECE_BYTES, cut=True))
+        if shown is None:
+            half = len(updates) // 2
+            yield from self._shown_parts(updates[:half])
+            yield from self._shown_parts(updates[half:])
+            return
+        self._outputs.take(shown)
+        if rows := self._outputs.rows_at_as_of():
+            yield rows
+
     def _hold(self, newest: OpenedRows, opening: GateOpening) -> None:
         """Have the outputs hold the newest rows of some keys at AS OF."""
+        self._outputs.take(self._selected(self._newest(newest, opening), self._made))
+
+    def _newest(self, newest: OpenedRows, opening: GateOpening) -> list[Update]:
         assert self._changes is not None
-        shown = self._changes.begin(newest, opening.decode)
-        updates = [Update(self._bounds.as_of, 1, row) for row in shown if row is not None]
-        self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
+        rows = self._changes.begin(newest, opening.decode)
+        return [Update(self._bounds.as_of, 1, row) for row in rows if row is not None]
+
+    def _selected(self, updates: Sequence[Update], made: ShownBytes) -> Sequence[Update]:
+        return updates if self._selection is None else self._selection.apply(updates, made)
 
     def _batch(
         self,
@@ -256,6 +290,7 @@ class Subscription:
             self._offsets = offsets
         if opening.frontier <= self._bounds.as_of and not ended:
             return None
+        self._made = ShownBytes()
         frontier = self._outputs.frontier
         begun = frontier > self._bounds.as_of  # not with an UP TO at AS OF: the snapshot was never given
         is_snapshot = self._snapshot_due and begun
@@ -274,7 +309,7 @@ class Subscription:
                 updates = self._changes.updates(opening.rows, opening.decode)
             else:
                 updates = self._updates.updates(opening.versions)
-            self._outputs.take(updates if self._selection is None else self._selection.apply(updates))
+            self._outputs.take(self._selected(updates, self._made))
         self._key_rows.close_at(opening.frontier)
         return shown
 

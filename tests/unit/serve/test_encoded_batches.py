@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate.hlc import Timestamp
-from tidegate.serve.encoded_batches import CHUNK_ROWS, EncodedBatches
+from tidegate.serve.encoded_batches import CHUNK_BYTES, CHUNK_ROWS, EncodedBatches, chunk_of
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier
 
@@ -45,3 +45,11 @@ def test_what_is_kept_has_a_bound() -> None:
 
 def test_an_empty_batch_has_no_chunks() -> None:
     assert list(EncodedBatches().chunks(batch(0), "a", encode)) == []
+
+
+def test_long_rows_are_encoded_few_at_a_time_and_one_row_always_fits() -> None:
+    rows = tuple((n, "x" * (CHUNK_BYTES // 3)) for n in range(7))
+    long = SubscriptionBatch(Frontier(Timestamp(1)), rows, False, None, False)
+    assert [count for count, _ in EncodedBatches().chunks(long, "a", encode)] == [2, 2, 2, 1]
+    longer = tuple((n, "x" * 2 * CHUNK_BYTES) for n in range(2))
+    assert list(map(len, (chunk_of(longer, 0), chunk_of(longer, 1), chunk_of(longer, 2)))) == [1, 1, 0]

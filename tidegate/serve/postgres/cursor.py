@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 
-from tidegate.serve.encoded_batches import CHUNK_ROWS
+from tidegate.serve.encoded_batches import chunk_of
 from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.update import RowValues
@@ -62,7 +62,7 @@ class Cursor:
                     return
                 self._rows, self._at = batch.rows, 0
                 continue
-            piece = self._rows[self._at : self._at + min(most - given, CHUNK_ROWS)]
+            piece = chunk_of(self._rows, self._at, most - given)
             self._at += len(piece)
             given += len(piece)
             yield piece

@@ -20,6 +20,7 @@ from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.errors import HistoryLost
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.serve.shared.shared_table import SharedTable
+from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
 from tidegate.serve.shared.table_reader import TableReader
 from tidegate.serve.shared.table_rows import MemoryLimits, TableRows, open_table_rows
 from tidegate.subscribe.changes.table_changes import TableFollower
@@ -133,7 +134,8 @@ class RunningTables:
             prepared = await _in_own_thread(lambda: _prepare(table, opening, options))
         except HistoryLost:
             return None
-        shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads)
+        sizes = SnapshotSizes(whole_bytes=options.memory.bytes)
+        shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads, sizes)
         reader = TableReader(
             prepared.gate,
             TableFollower(table.relation, prepared.rows, prepared.as_of, prepared.gate.chunks),

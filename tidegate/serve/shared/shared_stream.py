@@ -7,9 +7,11 @@ repeat between the snapshot and the first changes, whenever they were read.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +25,7 @@ from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, require_bounds
+from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement_rows import ShownRows, StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
@@ -68,6 +71,8 @@ class SharedStream:
         self._ready: deque[SubscriptionBatch] = deque()
         #: What is left of a snapshot in chunks.
         self._chunks: SnapshotChunks | None = None
+        #: Changes of more timestamps are shown in parts.
+        self._part_times = sys.maxsize
         self._opening_due = True
         self._pending: asyncio.Task[SubscriptionBatch | None] | None = None
         self._failure: BaseException | None = None
@@ -182,21 +187,50 @@ class SharedStream:
             self._ready.append(SubscriptionBatch(Frontier(as_of), opening, False, None, False))
 
     async def _batch(self, changes: TableChanges) -> SubscriptionBatch:
-        up_to, shown_by = self._plan.up_to, self._shown_by
-        if up_to is not None and changes.frontier >= up_to:
-            shown = await self._in_thread(changes)
-            token = self._token and replace(self._token, frontier=shown.frontier)
-            batch = replace(batch_of(changes, shown_by, shown), token=token)
-        elif shown_by.stateful:
-            batch = batch_of(changes, shown_by, await self._in_thread(changes))
-        else:
-            batch = await self._table.batches.of_changes(changes, shown_by)
+        batch: SubscriptionBatch | None = None
+        if len(changes.times) <= self._part_times:
+            with suppress(PieceFull):
+                batch = await self._whole(changes)
+        if batch is None:
+            shown = await asyncio.get_running_loop().run_in_executor(self._threads, self._part, changes)
+            batch = self._with_own_token(changes, shown)
         self._frontier, self._token = batch.frontier, batch.token
         return batch
 
-    async def _in_thread(self, changes: TableChanges) -> ShownRows:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._shown_by.changes, changes, self._plan.up_to)
+    async def _whole(self, changes: TableChanges) -> SubscriptionBatch:
+        """Make one batch of changes. Raises ``PieceFull`` if it would be too large, and can be cut."""
+        up_to, shown_by = self._plan.up_to, self._shown_by
+        if not shown_by.stateful and (up_to is None or changes.frontier < up_to):
+            return await self._table.batches.of_changes(changes, shown_by)
+        made = ShownBytes() if shown_by.stateful else self._table.batches.sizes.piece()
+        shown = await asyncio.get_running_loop().run_in_executor(
+            self._threads, shown_by.changes, changes, up_to, made
+        )
+        if up_to is not None and changes.frontier >= up_to:
+            return self._with_own_token(changes, shown)
+        return batch_of(changes, shown_by, shown)
+
+    def _part(self, changes: TableChanges) -> ShownRows:
+        """Show the first of some changes: as many timestamps as a piece has room for, and at least one.
+
+        Raises ``LimitExceeded`` for a timestamp that is beyond the bound of a batch.
+        """
+        up_to, sizes = self._plan.up_to, self._table.batches.sizes
+        count = min(len(changes.times), self._part_times)
+        while count > 1:
+            count = (count + 1) // 2
+            with suppress(PieceFull):
+                shown = self._shown_by.changes(changes.first(count), up_to, sizes.piece())
+                self._part_times = 4 * count
+                return shown
+        self._part_times = 2
+        part = changes if len(changes.times) == 1 else changes.first(1)
+        return self._shown_by.changes(part, up_to)
+
+    def _with_own_token(self, changes: TableChanges, shown: ShownRows) -> SubscriptionBatch:
+        """Make a batch that ends amid changes: reading on begins where the batch before says."""
+        token = self._token and replace(self._token, frontier=shown.frontier)
+        return replace(batch_of(changes, self._shown_by, shown), token=token)
 
     async def _fall_behind(self) -> None:
         """Go on by a reader of its own, or end (step 6)."""

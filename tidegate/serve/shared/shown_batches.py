@@ -10,17 +10,19 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from tidegate.hlc import Timestamp
-from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes
+from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes, all_rows, rows_up_to
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement_rows import ShownRows, StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 
-#: Bytes of the changes whose batches are kept.
+#: Bytes of the changes whose batches are kept, and of what queries have made of these.
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 #: How long a snapshot is given to others that begin: they get what has changed since then at once.
 _SNAPSHOT_S: Final = 1.0
@@ -32,17 +34,29 @@ _Shown: TypeAlias = "asyncio.Future[TableRowsShown]"
 _T = TypeVar("_T")
 
 
-class ShownBatches:
-    """Makes batches in threads. It has to be used in one event loop."""
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A batch with its changes, whose id belongs to no others meanwhile."""
 
-    __slots__ = ("_batches", "_held_bytes", "_sizes", "_snapshots", "_threads", "made")
+    changes: TableChanges
+    made: _Made
+    held_bytes: int
+
+
+class ShownBatches:
+    """Makes batches in threads. It has to be used in one event loop.
+
+    Attributes:
+        held_bytes: about what the kept batches take, with their changes.
+    """
+
+    __slots__ = ("_batches", "_snapshots", "_threads", "held_bytes", "made", "sizes")
 
     def __init__(self, threads: Executor, sizes: SnapshotSizes | None = None) -> None:
         self._threads = threads
-        self._sizes = sizes or SnapshotSizes()
-        # The changes are kept with their batch, so that their id belongs to no others meanwhile.
-        self._batches: OrderedDict[tuple[int, Hashable], tuple[TableChanges, _Made]] = OrderedDict()
-        self._held_bytes = 0
+        self.sizes = sizes or SnapshotSizes()
+        self._batches: OrderedDict[tuple[int, Hashable], _Kept] = OrderedDict()
+        self.held_bytes = 0
         self._snapshots: dict[Hashable, _Shown] = {}
         #: How many batches were made of changes.
         self.made = 0
@@ -50,20 +64,29 @@ class ShownBatches:
     async def of_changes(self, changes: TableChanges, shown_by: StatementRows) -> SubscriptionBatch:
         """Return the batch of some changes, for a statement that is not ``stateful``.
 
-        Raises ``EvaluationError``.
+        Raises ``EvaluationError``, and ``PieceFull`` for changes that have to be shown in parts.
         """
         place = (id(changes), shown_by.form)
         known = self._batches.get(place)
         if known is not None:
-            return await asyncio.shield(known[1])
+            return await asyncio.shield(known.made)
         self.made += 1
-        made = self._in_thread(lambda: batch_of(changes, shown_by, shown_by.changes(changes)))
-        self._batches[place] = (changes, made)
-        self._held_bytes += changes.held_bytes
-        while self._held_bytes > _KEPT_BYTES and len(self._batches) > 1:
-            _, (gone, _) = self._batches.popitem(last=False)
-            self._held_bytes -= gone.held_bytes
+        count = self.sizes.piece()
+        made = self._in_thread(lambda: batch_of(changes, shown_by, shown_by.changes(changes, made=count)))
+        kept = self._batches[place] = _Kept(changes, made, 0)
+        self._hold(place, kept, changes.held_bytes)
+        made.add_done_callback(lambda _: self._hold(place, kept, count.taken))
         return await asyncio.shield(made)
+
+    def _hold(self, place: tuple[int, Hashable], kept: _Kept, held_bytes: int) -> None:
+        """Count bytes of a batch that is kept, and let the oldest ones go; the newest stays."""
+        if self._batches.get(place) is not kept:
+            return
+        kept.held_bytes += held_bytes
+        self.held_bytes += held_bytes
+        while self.held_bytes > _KEPT_BYTES and len(self._batches) > 1:
+            _, gone = self._batches.popitem(last=False)
+            self.held_bytes -= gone.held_bytes
 
     async def of_snapshot(
         self,
@@ -88,16 +111,28 @@ class ShownBatches:
         return await asyncio.shield(made)
 
     def _shown(self, snapshot: TableSnapshot, shown_by: StatementRows) -> TableRowsShown:
-        if shown_by.gives_chunks and snapshot.row_count > self._sizes.shared_rows:
-            return SnapshotChunks(snapshot, shown_by, self._sizes.chunk_rows)
-        return snapshot_batch(snapshot, shown_by)
+        sizes = self.sizes
+        if not shown_by.gives_chunks:
+            return snapshot_batch(
+                replace(snapshot, rows=all_rows(snapshot.rows, sizes.whole_bytes)), shown_by
+            )
+        if snapshot.row_count > sizes.shared_rows:
+            return SnapshotChunks(snapshot, shown_by, sizes)
+        rows, more = rows_up_to(snapshot.rows, sizes.piece_bytes)
+        if more is not None:
+            return SnapshotChunks(replace(snapshot, rows=more), shown_by, sizes)
+        snapshot = replace(snapshot, rows=rows)
+        try:
+            return snapshot_batch(snapshot, shown_by, sizes.piece())
+        except PieceFull:
+            return SnapshotChunks(snapshot, shown_by, sizes)
 
     def _forget_soon(self, form: Hashable, made: _Shown) -> None:
         shared = not (made.cancelled() or made.exception()) and self._is_shared(made.result())
         asyncio.get_running_loop().call_later(_SNAPSHOT_S if shared else 0, self._snapshots.pop, form, None)
 
     def _is_shared(self, shown: TableRowsShown) -> bool:
-        return isinstance(shown, SubscriptionBatch) and len(shown.rows) <= self._sizes.shared_rows
+        return isinstance(shown, SubscriptionBatch) and len(shown.rows) <= self.sizes.shared_rows
 
     def _in_thread(self, make: Callable[[], _T]) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, make)
@@ -112,9 +147,14 @@ def batch_of(
     return SubscriptionBatch(shown.frontier, shown.rows, False, token, shown.is_last)
 
 
-def snapshot_batch(snapshot: TableSnapshot, shown_by: StatementRows) -> SubscriptionBatch:
-    """Make the batch of the table's rows as of the snapshot's frontier."""
-    shown = shown_by.snapshot(list(snapshot.rows), snapshot.frontier)
+def snapshot_batch(
+    snapshot: TableSnapshot, shown_by: StatementRows, made: ShownBytes | None = None
+) -> SubscriptionBatch:
+    """Make the batch of the table's rows as of the snapshot's frontier.
+
+    ``made`` counts what a query makes.
+    """
+    shown = shown_by.snapshot(list(snapshot.rows), snapshot.frontier, made)
     offsets = snapshot.offsets
     token = None if shown_by.stateful else ResumeToken(shown.frontier, shown_by.fingerprint, offsets)
     return SubscriptionBatch(shown.frontier, shown.rows, True, token, False)

@@ -3,47 +3,67 @@
 A table with few rows is shown as one batch, which all subscribers that begin meanwhile are given. For one
 with many rows such a batch would take most of the server's memory, so each subscriber goes through the rows
 by itself (step 4 of docs/serve.md). All chunks are as of one frontier, whatever the table does meanwhile.
+The same is done for few rows of many bytes: of the table's, if they are not in memory already, or of those
+that the query makes of them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
+from typing import Final
 
+from tidegate.errors import LimitExceeded
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement_rows import ShownRows, StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
+
+_MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSizes:
-    """When a snapshot is given in chunks.
+    """When a snapshot is given in chunks, and changes in parts.
 
     Attributes:
         shared_rows: a table with more rows is.
         chunk_rows: rows of the table that a chunk shows.
+        piece_bytes: bytes of rows in a chunk or a part: of the table's rows that are read from a directory,
+            and of rows that a query makes. A single row may have more.
+        whole_bytes: bytes of rows that are read from a directory for a snapshot that has to be one batch.
     """
 
     shared_rows: int = 100_000
     chunk_rows: int = 10_000
+    piece_bytes: int = 16 * _MIB
+    whole_bytes: int = 4096 * _MIB
+
+    def piece(self) -> ShownBytes:
+        """Return the count for rows that can be cut into several pieces."""
+        return ShownBytes(self.piece_bytes, cut=True)
 
 
 class SnapshotChunks:
     """The chunks of one snapshot, for one subscriber. Close it: it keeps rows of its time."""
 
-    __slots__ = ("_batches", "_closed", "_lock", "frontier", "token")
+    __slots__ = ("_batches", "_closed", "_lock", "_shown_by", "_sizes", "frontier", "token")
 
-    def __init__(self, snapshot: TableSnapshot, shown_by: StatementRows, chunk_rows: int) -> None:
+    def __init__(self, snapshot: TableSnapshot, shown_by: StatementRows, sizes: SnapshotSizes) -> None:
         #: The rows are as of it.
         self.frontier = snapshot.frontier
         #: That of the last chunk.
         self.token = ResumeToken(snapshot.frontier, shown_by.fingerprint, snapshot.offsets)
-        self._batches = self._made(snapshot, shown_by, chunk_rows)
+        self._shown_by = shown_by
+        self._sizes = sizes
+        self._batches = self._made(snapshot)
         self._lock = threading.Lock()
         self._closed = False
 
@@ -62,17 +82,82 @@ class SnapshotChunks:
             self._closed = True
             self._batches.close()
 
-    def _made(
-        self, snapshot: TableSnapshot, shown_by: StatementRows, chunk_rows: int
-    ) -> Generator[SubscriptionBatch]:
-        as_of = Frontier(resume_as_of(self.frontier))
-        rows = iter(snapshot.rows)
-        some: Sequence[RowValues] = list(islice(rows, chunk_rows))
-        while following := list(islice(rows, chunk_rows)):
-            shown = tuple(shown_by.chunk(some, self.frontier))
+    def _made(self, snapshot: TableSnapshot) -> Generator[SubscriptionBatch]:
+        pieces = _pieces(snapshot.rows, self._sizes)
+        some = next(pieces, [])
+        for following in pieces:
+            yield from self._partial(some)
             some = following
             del following
-            if shown:
-                yield SubscriptionBatch(as_of, shown, False, None, False, is_partial=True)
-        last: ShownRows = shown_by.snapshot(some, self.frontier)
-        yield SubscriptionBatch(self.frontier, last.rows, True, self.token, False)
+        yield from self._last(some)
+
+    def _partial(self, rows: Sequence[RowValues]) -> Iterator[SubscriptionBatch]:
+        """Yield chunks of these rows: one, or halves where a chunk has no room for what is made of them."""
+        shown: Sequence[RowValues] | None = None
+        with suppress(PieceFull):
+            shown = self._shown_by.chunk(rows, self.frontier, self._sizes.piece())
+        if shown is None:
+            half = len(rows) // 2
+            yield from self._partial(rows[:half])
+            yield from self._partial(rows[half:])
+        elif shown:
+            as_of = Frontier(resume_as_of(self.frontier))
+            yield SubscriptionBatch(as_of, tuple(shown), False, None, False, is_partial=True)
+
+    def _last(self, rows: Sequence[RowValues]) -> Iterator[SubscriptionBatch]:
+        """Yield the chunks of the last rows, behind which the snapshot is complete."""
+        last: ShownRows | None = None
+        with suppress(PieceFull):
+            last = self._shown_by.snapshot(rows, self.frontier, self._sizes.piece())
+        if last is None:
+            half = len(rows) // 2
+            yield from self._partial(rows[:half])
+            yield from self._last(rows[half:])
+        else:
+            yield SubscriptionBatch(self.frontier, last.rows, True, self.token, False)
+
+
+def _pieces(rows: Iterable[RowValues], sizes: SnapshotSizes) -> Iterator[list[RowValues]]:
+    """Yield rows some at a time. Those that are in memory in any case are not weighed."""
+    if isinstance(rows, list):
+        for begin in range(0, len(rows), sizes.chunk_rows):
+            yield rows[begin : begin + sizes.chunk_rows]
+        return
+    piece: list[RowValues] = []
+    taken = 0
+    for row in rows:
+        taken += row_bytes(row)
+        if piece and (len(piece) == sizes.chunk_rows or taken > sizes.piece_bytes):
+            yield piece
+            piece, taken = [], row_bytes(row)
+        piece.append(row)
+    if piece:
+        yield piece
+
+
+def rows_up_to(rows: Iterable[RowValues], most: int) -> tuple[list[RowValues], Iterable[RowValues] | None]:
+    """Take rows into memory, up to ``most`` bytes.
+
+    Returns those, and all of them once more if there are more; ``None`` if there are not. Rows that are in
+    memory in any case are not weighed.
+    """
+    if isinstance(rows, list):
+        return rows, None
+    rows, taken, some = iter(rows), 0, list[RowValues]()
+    for row in rows:
+        taken += row_bytes(row)
+        some.append(row)
+        if taken > most:
+            return some, chain(some, rows)
+    return some, None
+
+
+def all_rows(rows: Iterable[RowValues], most: int) -> list[RowValues]:
+    """Take all rows into memory. Raises ``LimitExceeded`` if that takes more than ``most`` bytes."""
+    some, more = rows_up_to(rows, most)
+    if more is not None:
+        raise LimitExceeded(
+            f"a snapshot that has to come at once takes more than {most // _MIB:,} MiB: leave out WITHIN "
+            "TIMESTAMP ORDER BY, LIMIT and OFFSET, and show the primary key"
+        )
+    return some

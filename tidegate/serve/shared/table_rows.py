@@ -14,12 +14,12 @@ from tidegate.errors import RequestRefused
 from tidegate.subscribe.changes.key_rows import KeyChange, KeyRows, MemoryKeyRows
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
 _NAME_DIGITS: Final = 32
 #: What a row takes in the table, beside its key and its values.
 _PLACE_BYTES: Final = 100
-_CONTAINERS: Final = frozenset({list, tuple, dict})
 
 
 class FrozenRows(NamedTuple):
@@ -90,23 +90,7 @@ class MemoryTableRows(MemoryKeyRows):
 
 def memory_bytes(key: bytes, row: RowValues | None) -> int:
     """Return about how many bytes of memory a row takes with its key."""
-    if row is None:
-        return 0
-    nested = sum(_nested_bytes(value) for value in row if type(value) in _CONTAINERS)
-    return _PLACE_BYTES + sys.getsizeof(key) + sys.getsizeof(row) + sum(map(sys.getsizeof, row)) + nested
-
-
-def _nested_bytes(value: object) -> int:
-    """Return about how many bytes the members of a value take, without the value itself."""
-    total, waiting = 0, [value]
-    while waiting:
-        container = waiting.pop()
-        members = [*container.keys(), *container.values()] if isinstance(container, dict) else container
-        for member in members:  # type: ignore[attr-defined] # a list or a tuple
-            total += sys.getsizeof(member)
-            if type(member) in _CONTAINERS:
-                waiting.append(member)
-    return total
+    return 0 if row is None else _PLACE_BYTES + sys.getsizeof(key) + row_bytes(row)
 
 
 class DirectoryTableRows:

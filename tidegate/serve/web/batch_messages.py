@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.errors import TidegateError
 from tidegate.redaction import redacted
-from tidegate.serve.encoded_batches import CHUNK_ROWS, EncodedBatches
+from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.json_values import rows_text
 from tidegate.serve.stream_source import StreamColumns
 from tidegate.subscribe.statement.statement import OutputMode, SubscribeStatement
 from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.subscribe.updates.update import RowValues
 
 _LOG: Final = logging.getLogger(__name__)
 _FORM: Final = "json"
@@ -55,20 +56,23 @@ def header_message(columns: StreamColumns, statement: SubscribeStatement, *, res
 
 def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterator[tuple[bytes, str]]:
     """Yield the messages of a batch, each with the token that holds after it: empty before the last one."""
-    starts = range(0, len(batch.rows), CHUNK_ROWS) or range(1)
-    for start in starts:
-        closes = start == starts[-1] and not batch.is_partial
-        token = str(batch.token) if closes and batch.token is not None else ""
-        yield encoded.piece(batch, _FORM, start, partial(_piece, batch, start, token, closes=closes)), token
+    start = 0
+    while True:
+        count, message = encoded.piece(batch, _FORM, start, partial(_piece, batch, start))
+        closes = start + count == len(batch.rows) and not batch.is_partial
+        start += count
+        yield message, str(batch.token) if closes and batch.token is not None else ""
+        if start == len(batch.rows):
+            return
 
 
-def _piece(batch: SubscriptionBatch, start: int, token: str, *, closes: bool) -> bytes:
-    text = f'{{"rows": {rows_text(batch.rows[start : start + CHUNK_ROWS])}'
-    if closes:
+def _piece(batch: SubscriptionBatch, start: int, rows: Sequence[RowValues]) -> bytes:
+    text = f'{{"rows": {rows_text(rows)}'
+    if start + len(rows) == len(batch.rows) and not batch.is_partial:
         members = {
             "frontier": batch.frontier.decimal(),
             "snapshot": batch.is_snapshot,
-            "token": token or None,
+            "token": None if batch.token is None else str(batch.token),
         }
         text += f", {json.dumps(members)[1:-1]}"
     return _utf8(text + "}")

@@ -66,6 +66,17 @@ class TableChanges:
             frontier, self.frontier, self.times[begin:], self.pairs[begin:], self.offsets, self.held_bytes
         )
 
+    def first(self, count: int) -> TableChanges:
+        """Return the changes of the first ``count`` timestamps, which are fewer than all.
+
+        They end at the first timestamp that is left out. Their offsets are behind all changes: a subscription
+        that has taken these alone cannot read on from there.
+        """
+        end = Frontier(self.times[count])
+        return TableChanges(
+            self.before, end, self.times[:count], self.pairs[:count], self.offsets, self.held_bytes
+        )
+
 
 class TableFollower:
     """Makes changes out of a gate's openings, and keeps the rows by key as of their frontier.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tidegate.errors import EvaluationError
 from tidegate.subscribe.query.arithmetic import type_name
+from tidegate.subscribe.query.shown_bytes import bounded_text
 
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
@@ -47,7 +48,9 @@ def _text(value: Any) -> str:
             return "true" if value else "false"
         case Decimal():
             return format(_written_out(value), "f")
-    return str(value)
+        case str():
+            return value
+    return bounded_text(str(value))
 
 
 _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {

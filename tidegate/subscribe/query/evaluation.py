@@ -15,6 +15,7 @@ from tidegate.subscribe.query.arithmetic import ARITHMETIC, calculate, type_name
 from tidegate.subscribe.query.casts import CAST_TYPES, cast
 from tidegate.subscribe.query.patterns import is_like
 from tidegate.subscribe.query.scope import Scope
+from tidegate.subscribe.query.shown_bytes import bounded_text
 from tidegate.subscribe.query.three_valued import COMPARISONS, LAZY_OPERATORS, Evaluate, compare, truth
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
@@ -103,11 +104,11 @@ _STRICT: Final[Mapping[str, tuple[Callable[..., Any], Sequence[int]]]] = {
     "not": (lambda value: not truth(value), (1,)),
     "neg": (_negative, (1,)),
     "abs": (lambda value: _negative(value) if compare("<", value, 0) else value, (1,)),
-    "||": (lambda left, right: _text(left) + _text(right), (2,)),
+    "||": (lambda left, right: bounded_text(_text(left) + _text(right)), (2,)),
     "like": (lambda text, pattern: is_like(_text(text), _text(pattern)), (2,)),
     "ilike": (lambda text, pattern: is_like(_text(text), _text(pattern), fold=True), (2,)),
-    "lower": (lambda text: _text(text).lower(), (1,)),
-    "upper": (lambda text: _text(text).upper(), (1,)),
+    "lower": (lambda text: bounded_text(_text(text).lower()), (1,)),
+    "upper": (lambda text: bounded_text(_text(text).upper()), (1,)),
     "length": (lambda text: len(_text(text)), (1,)),
     "char_length": (lambda text: len(_text(text)), (1,)),
 }

@@ -9,17 +9,22 @@ from typing import Any, Final
 
 from tidegate.subscribe.query.evaluation import compile_expression, is_true
 from tidegate.subscribe.query.scope import Scope
+from tidegate.subscribe.query.shown_bytes import RowBytes, ShownBytes
 from tidegate.subscribe.query.three_valued import Evaluate
 from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, SortItem
 from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.row_size import row_bytes, value_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import SortKey, ValueOrder, values_key
 
 #: PostgreSQL's own bound. A table with more columns can still be shown whole.
 _MOST_COLUMNS: Final = 1_664
+#: What a value takes in a row, and what it takes to sort by a value.
+_PLACE_BYTES: Final = 8
+_KEY_BYTES: Final = 200
 
 
 @total_ordering
@@ -48,10 +53,14 @@ class _Sort:
     evaluate: Evaluate
     over_output: bool
     order: ValueOrder
+    is_column: bool
 
-    def key(self, row: RowValues, shown: RowValues) -> Any:
-        key = self.order.key(self.evaluate(shown if self.over_output else row))
-        return _Downward(key) if self.order.descending else key
+    def key(self, row: RowValues, shown: RowValues) -> tuple[Any, int]:
+        """Return what to sort a row by, and how many bytes that takes beside the row."""
+        value = self.evaluate(shown if self.over_output else row)
+        key = self.order.key(value)
+        made = 0 if self.is_column else value_bytes(value)
+        return _Downward(key) if self.order.descending else key, _KEY_BYTES + made
 
 
 class Selection:
@@ -63,7 +72,7 @@ class Selection:
         stateful: whether it has to see the whole relation: it cannot be resumed without a snapshot.
     """
 
-    __slots__ = ("_items", "_sorts", "_top", "_where", "columns", "sources", "stateful")
+    __slots__ = ("_grows", "_items", "_sorts", "_top", "_where", "columns", "sources", "stateful")
 
     def __init__(self, query: SelectQuery, relation: Relation) -> None:
         """Raises ``SubscribeStatementError`` for columns and functions that do not exist."""
@@ -74,31 +83,60 @@ class Selection:
         scope = Scope(relation.columns, tuple(qualifiers))
         self.columns, self._items = _items(query.items, scope)
         self.sources = _sources(query.items, scope)
+        # A row that has each column at most once, and nothing else, is no longer than that of the table.
+        self._grows = None in self.sources or len({*self.sources}) < len(self.sources)
         self._where = None if query.where is None else compile_expression(query.where, scope)
         self.stateful = query.limit is not None or query.offset > 0
         self._sorts = [_sort(item, scope, Scope(self.columns)) for item in query.order_by]
         self._top = TopRows(query.limit, query.offset) if self.stateful else None
 
-    def apply(self, updates: Iterable[Update]) -> list[Update]:
+    def apply(self, updates: Iterable[Update], shown: ShownBytes | None = None) -> list[Update]:
         """Return the updates of the query.
 
-        All updates of a timestamp come together, in the order of timestamps.
+        All updates of a timestamp come together, in the order of timestamps. ``shown`` counts what rows of
+        the query take, if they can take more than those of the table; by default up to the bound of a batch.
 
-        Raises ``EvaluationError`` where an expression has no value for a row.
+        Raises ``EvaluationError`` where an expression has no value for a row, ``LimitExceeded`` for a text, a
+        row or all rows that are too large, and ``PieceFull`` where ``shown`` does.
         """
         where = self._where
         passed = (each for each in updates if where is None or is_true(where(each.row)))
-        if self._top is None:
+        if self._top is None and not self._grows:
             return [each._replace(row=self._shown(each.row)) for each in passed]
-        return self._top.apply(map(self._ranked, passed))
+        shown = ShownBytes() if shown is None else shown
+        if self._top is not None:
+            return self._top.apply(map(self._ranked, passed), shown)
+        made: list[Update] = []
+        for update in passed:
+            taken = RowBytes(update.row)
+            row = self._counted(update.row, taken)
+            shown.add(taken.taken, row_bytes(update.row))
+            made.append(update._replace(row=row))
+        return made
 
     def _shown(self, row: RowValues) -> RowValues:
         return tuple(item(row) for item in self._items)
 
+    def _counted(self, row: RowValues, taken: RowBytes) -> RowValues:
+        """Return a row of the query, and count it value by value: a row that is far too long is not made."""
+        values: list[Any] = []
+        for item in self._items:
+            value = item(row)
+            values.append(value)
+            taken.add(_PLACE_BYTES + value_bytes(value))
+        return tuple(values)
+
     def _ranked(self, update: Update) -> RankedUpdate:
-        shown = self._shown(update.row)
-        rank = (*(sort.key(update.row, shown) for sort in self._sorts), values_key(shown))
-        return RankedUpdate(rank, update._replace(row=shown))
+        row = update.row
+        taken = RowBytes(row)
+        shown = self._counted(row, taken)
+        rank: list[Any] = []
+        for sort in self._sorts:
+            key, key_bytes = sort.key(row, shown)
+            rank.append(key)
+            taken.add(key_bytes)
+        rank.append(values_key(shown))
+        return RankedUpdate(tuple(rank), update._replace(row=shown), taken.taken, row_bytes(row))
 
 
 def _items(items: Iterable[SelectItem], scope: Scope) -> tuple[tuple[str, ...], list[Evaluate]]:
@@ -158,8 +196,13 @@ def _sort(item: SortItem, scope: Scope, output: Scope) -> _Sort:
                 f"column reference {target.value} in ORDER BY clause is out of range (1 - {count})",
                 item.position,
             )
-        return _Sort(_column(target.value - 1), True, item.order)
+        return _Sort(_column(target.value - 1), True, item.order, True)
     over_output = (
         isinstance(target, ColumnReference) and len(target.parts) == 1 and target.parts[0] in output.columns
     )
-    return _Sort(compile_expression(target, output if over_output else scope), over_output, item.order)
+    return _Sort(
+        compile_expression(target, output if over_output else scope),
+        over_output,
+        item.order,
+        isinstance(target, ColumnReference),
+    )

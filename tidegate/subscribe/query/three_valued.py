@@ -73,12 +73,22 @@ def _or(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
 
 
 def _in(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
-    value, *items = (operand(row) for operand in operands)
-    if value is None:
-        return None
-    if any(item is not None and compare("=", value, item) for item in items):
-        return True
-    return None if None in items else False
+    """Every item is evaluated, whichever is equal, and none is held: their texts may be long."""
+    value = operands[0](row)
+    found, unknown = False, value is None
+    unlike: EvaluationError | None = None
+    for operand in operands[1:]:
+        item = operand(row)
+        if item is None:
+            unknown = True
+        elif value is not None and not found and unlike is None:
+            try:
+                found = compare("=", value, item)
+            except EvaluationError as error:  # an item behind it that has no value comes first
+                unlike = error
+    if unlike is not None:
+        raise unlike
+    return None if unknown and not found else found
 
 
 def _is_same(operands: Sequence[Evaluate], row: RowValues) -> bool:

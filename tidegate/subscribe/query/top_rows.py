@@ -14,28 +14,42 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.query.shown_bytes import HeldBytes, ShownBytes
 from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import SortKey
 
+#: What a row takes beside its values.
+_ENTRY_BYTES: Final = 1_000
+
 
 class RankedUpdate(NamedTuple):
-    """An update, and what its row is sorted by; rows of one key are told apart by the row."""
+    """An update, and what its row is sorted by; rows of one key are told apart by the row.
+
+    Attributes:
+        shown_bytes: what the row and its rank take in memory.
+        source_bytes: what the table's row takes of which it is made.
+    """
 
     rank: SortKey
     update: Update
+    shown_bytes: int
+    source_bytes: int
 
 
 class _Entry:
     """How often a row is there, however its values are written: 1 and 1.0 are one value."""
 
-    __slots__ = ("count", "spellings")
+    __slots__ = ("count", "shown_bytes", "source_bytes", "spellings")
 
-    def __init__(self) -> None:
+    def __init__(self, shown_bytes: int, source_bytes: int) -> None:
         self.count = 0
+        self.shown_bytes = _ENTRY_BYTES + shown_bytes
+        self.source_bytes = _ENTRY_BYTES + source_bytes
         #: How often it is there in each form, by the texts of these.
         self.spellings: dict[str, tuple[int, RowValues]] = {}
 
@@ -58,33 +72,42 @@ class _Entry:
 class TopRows:
     """Holds all rows, sorted: memory grows with the relation, not with the window."""
 
-    __slots__ = ("_entries", "_limit", "_offset", "_order", "_shown")
+    __slots__ = ("_entries", "_held", "_limit", "_offset", "_order", "_shown")
 
     def __init__(self, limit: int | None, offset: int = 0) -> None:
         self._limit = limit
         self._offset = offset
+        self._held = HeldBytes()
         self._entries: dict[Hashable, _Entry] = {}
         self._order: list[tuple[SortKey, Hashable]] = []
         self._shown: dict[Hashable, tuple[int, RowValues]] = {}
 
-    def apply(self, updates: Iterable[RankedUpdate]) -> list[Update]:
-        """Take all updates of some timestamps, in their order; returns the changes of the window."""
+    def apply(self, updates: Iterable[RankedUpdate], shown: ShownBytes) -> list[Update]:
+        """Take all updates of some timestamps, in their order; returns the changes of the window.
+
+        Raises ``LimitExceeded`` if all rows, or these changes, take too many bytes.
+        """
         changes: list[Update] = []
         for time, group in groupby(updates, lambda each: each.update.time):
             for ranked in group:
                 self._count(ranked)
-            changes += self._changes(time)
+                shown.add(0, ranked.source_bytes)
+            for change in self._changes(time):
+                shown.add(row_bytes(change.row), 0)
+                changes.append(change)
         return changes
 
     def _count(self, ranked: RankedUpdate) -> None:
         identity = (ranked.rank, row_identity(ranked.update.row))
         entry = self._entries.get(identity)
         if entry is None:
-            entry = self._entries[identity] = _Entry()
+            entry = self._entries[identity] = _Entry(ranked.shown_bytes, ranked.source_bytes)
+            self._held.add(entry.shown_bytes, entry.source_bytes)
             insort(self._order, identity, key=lambda each: each[0])
         entry.add(ranked.update.diff, ranked.update.row)
         if not entry.count:
             del self._entries[identity]
+            self._held.add(-entry.shown_bytes, -entry.source_bytes)
             self._forget(identity)
 
     def _forget(self, identity: tuple[SortKey, Hashable]) -> None:

@@ -46,6 +46,27 @@ def one_a_time(walls: Sequence[int]) -> TopicHistory:
     return TopicHistory(tuple(commits), (PLACE,), tuple(records))
 
 
+def at_each_time(walls: Sequence[int]) -> TopicHistory:
+    """At each time an account comes; a marker is behind the first, and one behind all."""
+    commits = [Commit(Timestamp(wall), wall, (wall, wall, "a" * 300), None) for wall in walls]
+    records = [(PLACE, FeedRecord(2 * at, *record_bytes(each))) for at, each in enumerate(commits)]
+    records.insert(1, (PLACE, marker_record(1, Timestamp(walls[0]))))
+    records.append((PLACE, marker_record(2 * len(commits), Timestamp(walls[-1]))))
+    return TopicHistory(tuple(commits), (PLACE,), tuple(records))
+
+
+def keys_at_one(count: int, note: str = "a") -> TopicHistory:
+    """So many keys that come at the time 1, then one that changes at each time from 2 to 9."""
+    commits = [Commit(Timestamp(1), key, (key, 0, note), None) for key in range(count)]
+    commits += [Commit(Timestamp(wall), 0, (0, wall, "a"), (0, 0, "a")) for wall in range(2, 10)]
+    place, records = FeedPartition("accounts", 0), []
+    for at, commit in enumerate(commits):
+        records.append((place, FeedRecord(2 * at, *record_bytes(commit))))
+        if at >= count - 1:
+            records.append((place, marker_record(2 * at + 1, commit.time)))
+    return TopicHistory(tuple(commits), (place,), tuple(records))
+
+
 class MemorySource:
     """Gives the records of a history to a gate, up to where a test lets it.
 
@@ -205,3 +226,10 @@ class Follower:
         """Take until all up to ``end`` has come."""
         while not self.batches or self.batches[-1].frontier <= end:
             assert await self.take() is not None
+
+
+async def read_to(table: MemoryTable, wall: int) -> None:
+    """Let the reader go on to the marker at ``wall``."""
+    table.source.let_to(marker_record(0, Timestamp(wall)).value)
+    while table.shared.frontier <= Timestamp(wall):  # noqa: ASYNC110 - the reader's thread tells nobody
+        await asyncio.sleep(0.0005)

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.serve.postgres.served import run
-from tests.unit.serve.shared.memory_table import PLACE, Follower, MemoryTable, memory_table, one_a_time
+from tests.unit.serve.shared.memory_table import (
+    PLACE,
+    Follower,
+    MemoryTable,
+    keys_at_one,
+    memory_table,
+    one_a_time,
+    read_to,
+)
 from tests.unit.subscribe.topic_histories import (
     END,
     Commit,
@@ -39,12 +47,14 @@ from tidegate.serve.shared.table_rows import MemoryLimits
 from tidegate.serve.stream_source import ShownType, SubscriptionStream
 from tidegate.serve.web.batch_messages import error_message
 from tidegate.subscribe.client.resume_token import ResumeToken
-from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
+from tidegate.subscribe.gate.feed_record import FeedRecord
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import frontier_after
 from tidegate.subscribe.updates.value_order import values_key
 
+#: The table, and a query that makes its rows anew: it may make longer ones, so its batches can be cut.
+SUBJECTS = ("accounts", "(SELECT id, balance, note || '' AS note FROM accounts)")
 MODES = ("", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))")
 
 
@@ -52,19 +62,13 @@ def by_value(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=values_key)
 
 
-async def read_to(table: MemoryTable, wall: int) -> None:
-    """Let the reader go on to the marker at ``wall``."""
-    table.source.let_to(marker_record(0, Timestamp(wall)).value)
-    while table.shared.frontier <= Timestamp(wall):  # noqa: ASYNC110 - the reader's thread tells nobody
-        await asyncio.sleep(0.0005)
-
-
 @given(
     history=topic_histories(),
     as_of=times(),
     seed=st.integers(0, 2**32),
     memory_bytes=st.sampled_from([None, 0, 2_000]),
-    sizes=st.none() | st.builds(SnapshotSizes, st.integers(0, 2), st.integers(1, 2)),
+    sizes=st.none()
+    | st.builds(SnapshotSizes, st.integers(0, 2), st.integers(1, 2), st.sampled_from([1, 700, 1 << 24])),
 )
 def test_every_stream_sees_the_table_as_of_each_frontier(
     history: TopicHistory,
@@ -76,11 +80,11 @@ def test_every_stream_sees_the_table_as_of_each_frontier(
     """Five streams begin at any moment, and are as slow as it happens."""
     random = Random(seed)
 
-    async def one(table: MemoryTable, mode: str) -> None:
+    async def one(table: MemoryTable, subject: str, mode: str) -> None:
         for _ in range(random.randrange(4)):
             table.source.let(random.randrange(20))
             await asyncio.sleep(random.choice((0, 0.0005)))
-        follower = Follower(table.stream(f"SUBSCRIBE accounts {mode} WITH (PROGRESS)"))
+        follower = Follower(table.stream(f"SUBSCRIBE {subject} {mode} WITH (PROGRESS)"))
         while not follower.batches or follower.batches[-1].frontier <= END:
             table.source.let(random.randrange(20))
             await asyncio.sleep(random.choice((0, 0, 0.0005)))
@@ -92,7 +96,9 @@ def test_every_stream_sees_the_table_as_of_each_frontier(
 
     async def test() -> None:
         async with memory_table(history, as_of, memory_bytes=memory_bytes, sizes=sizes) as table:
-            await asyncio.gather(*(one(table, random.choice(MODES)) for _ in range(5)))
+            await asyncio.gather(
+                *(one(table, random.choice(SUBJECTS), random.choice(MODES)) for _ in range(5))
+            )
 
     run(test)
 
@@ -138,18 +144,6 @@ def test_streams_of_one_statement_get_the_same_batches() -> None:
             assert table.shared.batches.made == 5
 
     run(test)
-
-
-def keys_at_one(count: int) -> TopicHistory:
-    """So many keys that come at the time 1, then one that changes at each time from 2 to 9."""
-    commits = [Commit(Timestamp(1), key, (key, 0, "a"), None) for key in range(count)]
-    commits += [Commit(Timestamp(wall), 0, (0, wall, "a"), (0, 0, "a")) for wall in range(2, 10)]
-    place, records = FeedPartition("accounts", 0), []
-    for at, commit in enumerate(commits):
-        records.append((place, FeedRecord(2 * at, *record_bytes(commit))))
-        if at >= count - 1:
-            records.append((place, marker_record(2 * at + 1, commit.time)))
-    return TopicHistory(tuple(commits), (place,), tuple(records))
 
 
 @pytest.mark.parametrize("directory", [False, True], ids=["in memory", "in a directory"])

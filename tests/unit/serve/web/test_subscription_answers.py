@@ -255,7 +255,7 @@ class BrokenEncoding(EncodedBatches):
         super().__init__()
         self._error = error
 
-    def piece(self, *_: object) -> bytes:
+    def piece(self, *_: object) -> tuple[int, bytes]:
         raise self._error
 
 

@@ -1,0 +1,123 @@
+"""How many bytes a query may show: a statement of a few thousand characters must not fill the memory.
+
+A query can show a column many times, and put texts together: 65,536 characters make a row of 1 MB out of a
+text of 100 characters. So four things have a bound:
+
+1. A text that an expression makes (`bounded_text`).
+2. A row that is shown (`RowBytes`).
+3. What is shown in one go (`ShownBytes`). Where a batch can be cut, a lower bound cuts it (`PieceFull`).
+4. What a query with LIMIT or OFFSET keeps (`HeldBytes`).
+
+All but a text may always have twice the bytes of the table's rows of which they are made. So a query that
+only picks columns and rows meets no bound.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.errors import LimitExceeded
+from tidegate.subscribe.updates.row_size import row_bytes
+from tidegate.subscribe.updates.update import RowValues
+
+MOST_CHARACTERS: Final = 1024 * 1024
+MOST_ROW_BYTES: Final = 4 * 1024 * 1024
+MOST_BYTES: Final = 128 * 1024 * 1024
+_OF_SOURCE: Final = 2
+
+
+class PieceFull(Exception):
+    """What is shown in one go has to be less. Whoever cuts batches handles it."""
+
+
+class RowBytes:
+    """Counts what a query makes of one row of the table.
+
+    Attributes:
+        taken: the bytes so far.
+    """
+
+    __slots__ = ("_most", "_row", "taken")
+
+    def __init__(self, row: RowValues) -> None:
+        self._row = row
+        self._most = MOST_ROW_BYTES
+        self.taken = 0
+
+    def add(self, taken: int) -> None:
+        """Count bytes, before more are made. Raises ``LimitExceeded`` if they are too many."""
+        self.taken += taken
+        if self.taken > self._most:
+            self._most = max(self._most, _OF_SOURCE * row_bytes(self._row))
+            if self.taken > self._most:
+                raise LimitExceeded(
+                    f"the query makes more than {MOST_ROW_BYTES >> 20} MiB of one row, and more than twice "
+                    "what the row has: show fewer columns, or shorter texts"
+                )
+
+
+class ShownBytes:
+    """Counts what a query shows in one go.
+
+    Attributes:
+        taken: the bytes of the rows that were shown.
+    """
+
+    __slots__ = ("_cut", "_most", "_rows", "_source", "taken")
+
+    def __init__(self, most: int = MOST_BYTES, *, cut: bool = False) -> None:
+        """With ``cut`` a count beyond ``most`` raises ``PieceFull``, unless it is that of a single row."""
+        self._most = most
+        self._cut = cut
+        self._rows = 0
+        self._source = 0
+        self.taken = 0
+
+    def add(self, shown: int, source: int) -> None:
+        """Count the bytes of a row, and of the table's row of which it is made.
+
+        Raises ``LimitExceeded``, or ``PieceFull`` where a batch can be cut.
+        """
+        self._rows += 1
+        self._source += source
+        self.taken += shown
+        if self.taken <= self._most:
+            return
+        if self._cut:
+            if self._rows > 1:
+                raise PieceFull
+        elif self.taken > _OF_SOURCE * self._source:
+            raise LimitExceeded(
+                f"the query shows more than {self._most >> 20} MiB that have to come at once, and more than "
+                f"twice what the table's rows have: show fewer columns, shorter texts, or fewer rows"
+            )
+
+
+class HeldBytes:
+    """Counts the rows that a query with LIMIT or OFFSET keeps: all that pass its WHERE."""
+
+    __slots__ = ("_most", "_shown", "_source")
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
+        self._shown = self._source = 0
+
+    def add(self, shown: int, source: int) -> None:
+        """Count a row that comes, or that goes by negative numbers. Raises ``LimitExceeded``."""
+        self._shown += shown
+        self._source += source
+        if shown > 0 and self._shown > max(self._most, _OF_SOURCE * self._source):
+            raise LimitExceeded(
+                f"a query with LIMIT or OFFSET keeps more than {self._most >> 20} MiB, and more than twice "
+                "what the table's rows have: show fewer columns or shorter texts, or fewer rows by WHERE"
+            )
+
+
+def bounded_text(text: str) -> str:
+    """Return a text that an expression has made. Raises ``LimitExceeded`` if it is too long."""
+    if len(text) > MOST_CHARACTERS:
+        raise LimitExceeded(
+            f"an expression makes a text of {len(text):,} characters, and {MOST_CHARACTERS:,} are possible: "
+            "put fewer texts together, or show them as columns of their own"
+        )
+    return text
