@@ -290,6 +290,16 @@ _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a command of comments": lambda n: _commands("/*" * (n // 2)),
     "an address against a pattern of stars": lambda n: lambda: fits("*-*-*-*.b:9092", "-" * n + ".b:9092x"),
     "a text against a pattern": lambda n: lambda: is_like("a" * n, f"%{'a' * (n // 2)}b%"),
+    "a text against a pattern without case": lambda n: (
+        lambda: is_like("a" * n, f"%{'A' * (n // 2)}b%", fold=True)
+    ),
+    "a text against a pattern with characters that are equal in other ways": lambda n: (
+        lambda: is_like("\u0131\u0130" * (n // 4), f"%{'I' * (n // 8)}b%", fold=True)
+    ),
+    "a text against a pattern of underscores": lambda n: lambda: is_like("a" * n, f"%{'_' * (n // 2)}b%"),
+    "a text against underscores between letters": lambda n: lambda: is_like("a" * n, f"%{'a_' * 15}b%"),
+    "a text against long runs": lambda n: lambda: is_like("a" * n, f"%{'a' * 400}_{'a' * 400}b%"),
+    "a text against many parts": lambda n: lambda: is_like("ab" * (n // 2), "%a_%" * (n // 8)),
 }
 
 

@@ -1,8 +1,10 @@
 """LIKE and ILIKE: ``%`` is any text, ``_`` any character, a backslash takes what follows as it is.
 
-The pieces between ``%`` are found one after the other. One regular expression for all of them would take a
-power of the text's length. A piece with ``_``, and each piece of ILIKE, takes time in proportion to the text
-times the piece.
+The pieces between ``%`` are found one after the other. Each is some *runs* of plain text with ``_`` between
+them. Python finds a run in linear time; wherever it stands, the other runs of the piece are compared. Their
+number has a bound, so that the time grows as the text does.
+
+ILIKE folds the text and the pattern in the same way, character by character, and then does what LIKE does.
 """
 
 from __future__ import annotations
@@ -11,36 +13,85 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from tidegate.errors import LimitExceeded
+
 _TOKEN: Final = re.compile(r"\\(?P<taken>.)|(?P<any>%)|(?P<one>_)|(?P<plain>[^\\%_]+|\\$)", re.DOTALL)
+#: As long as a statement; a column may be a pattern too.
+MOST_CHARACTERS: Final = 65_536
+#: Runs, and characters, of a piece with ``_`` between runs that is searched for: wherever one of its runs
+#: stands, all of them may be compared.
+MOST_RUNS: Final = 16
+MOST_PIECE: Final = 1_000
+#: A run is searched for by its begin: `str.find` prepares for all that it searches for, at each call.
+_SOUGHT: Final = 64
 _PATTERNS_KEPT: Final = 128
+#: Longer patterns are read again for each row: what is kept of one may take twenty times as much.
+_KEPT_CHARACTERS: Final = 1_000
+
+#: Characters that are equal without regard to case, beside those that ``lower`` makes equal. All are taken
+#: for the first. Source: CPython's ``Lib/re/_casefix.py``, by which IGNORECASE goes.
+_ALSO_EQUAL: Final = (
+    "i\u0131", "s\u017f", "\xb5\u03bc", "\u0345\u03b9\u1fbe", "\u0390\u1fd3", "\u03b0\u1fe3",
+    "\u03b2\u03d0", "\u03b5\u03f5", "\u03b8\u03d1", "\u03ba\u03f0", "\u03c0\u03d6", "\u03c1\u03f1",
+    "\u03c2\u03c3", "\u03c6\u03d5", "\u0432\u1c80", "\u0434\u1c81", "\u043e\u1c82", "\u0441\u1c83",
+    "\u0442\u1c84\u1c85", "\u044a\u1c86", "\u0463\u1c87", "\u1c88\ua64b", "\u1e61\u1e9b", "\ufb05\ufb06",
+)  # fmt: skip
+_FIRST_OF_EQUAL: Final = {ord(each): equal[0] for equal in _ALSO_EQUAL for each in equal[1:]}
+#: The only character whose small letter is two.
+_DOTTED: Final = "\u0130"
 
 
 class _Piece(NamedTuple):
-    """What stands between two ``%``: as many characters as it is long.
+    """What stands between two ``%``: as many characters as it is long, and texts that stand among them."""
 
-    ``plain`` is its text, if it has no ``_`` and case counts: Python finds that in linear time.
-    """
-
-    form: re.Pattern[str]
     length: int
-    plain: str | None
+    runs: tuple[tuple[int, str], ...]
+
+    def stands(self, text: str, at: int) -> bool:
+        """Whether the text has it there; ``at`` is such that it does not end behind the text."""
+        return all(text.startswith(run, at + offset) for offset, run in self.runs)
 
     def end_in(self, text: str, at: int) -> int:
-        """Return where it ends in the text, where it stands first from ``at`` on; -1 if it does not."""
-        if self.plain is not None:
-            found = text.find(self.plain, at)
-            return -1 if found < 0 else found + self.length
-        match = self.form.search(text, at)
-        return -1 if match is None else match.end()
+        """Return where it ends in the text, where it stands first from ``at`` on; -1 if it does not.
+
+        Raises ``LimitExceeded`` for a piece of many runs.
+        """
+        if not self.runs:
+            return at + self.length if at + self.length <= len(text) else -1
+        offset, run = max(self.runs, key=lambda each: len(each[1]))
+        sought = run if len(self.runs) == 1 else self._begin_of(run)
+        last = len(text) - self.length
+        found = text.find(sought, at + offset, last + offset + len(sought))
+        while found >= 0 and not self.stands(text, found - offset):
+            found = text.find(sought, found + 1, last + offset + len(sought))
+        return -1 if found < 0 else found - offset + self.length
+
+    def _begin_of(self, run: str) -> str:
+        if len(self.runs) > MOST_RUNS or self.length > MOST_PIECE:
+            raise LimitExceeded(
+                f"a part of a pattern of LIKE between two % has up to {MOST_RUNS} texts with _ between them, "
+                f"and {MOST_PIECE:,} characters: this one has {len(self.runs):,} and {self.length:,}"
+            )
+        return run[:_SOUGHT]
 
 
 def is_like(text: str, pattern: str, *, fold: bool = False) -> bool:
-    """Whether the whole text is as the pattern says; ``fold`` passes over case."""
-    first, *between = _pieces(pattern, fold)
+    """Whether the whole text is as the pattern says; ``fold`` passes over case.
+
+    Raises ``LimitExceeded`` for a pattern that takes too long.
+    """
+    if len(pattern) > MOST_CHARACTERS:
+        raise LimitExceeded(
+            f"a pattern of LIKE has up to {MOST_CHARACTERS:,} characters, and this one has {len(pattern):,}"
+        )
+    if fold:
+        text = _folded(text)
+    read = _kept_pieces if len(pattern) <= _KEPT_CHARACTERS else _pieces
+    first, *between = read(pattern, fold)
     if not between:
-        return first.form.fullmatch(text) is not None
+        return len(text) == first.length and first.stands(text, 0)
     *between, last = between
-    if first.form.match(text) is None:
+    if len(text) < first.length or not first.stands(text, 0):
         return False
     at = first.length
     for piece in between:
@@ -48,29 +99,39 @@ def is_like(text: str, pattern: str, *, fold: bool = False) -> bool:
         if at < 0:
             return False
     begin = len(text) - last.length
-    return begin >= at and last.form.match(text, begin) is not None
+    return begin >= at and last.stands(text, begin)
 
 
-@lru_cache(_PATTERNS_KEPT)
+def _folded(text: str) -> str:
+    """Return a text of as many characters, which is equal for texts that differ in case alone."""
+    if text.isascii():
+        return text.lower()
+    return text.replace(_DOTTED, "i").lower().translate(_FIRST_OF_EQUAL)
+
+
 def _pieces(pattern: str, fold: bool) -> tuple[_Piece, ...]:
-    texts, lengths = [""], [0]
-    plains: list[str | None] = [None if fold else ""]
-    for token in _TOKEN.finditer(pattern):
+    pieces: list[_Piece] = []
+    runs: list[tuple[int, list[str]]] = []
+    length, run_ends = 0, -1
+    for token in _TOKEN.finditer(_folded(pattern) if fold else pattern):
         match token.lastgroup:
             case "any":
-                texts.append("")
-                lengths.append(0)
-                plains.append(None if fold else "")
+                pieces.append(_piece(length, runs))
+                runs, length, run_ends = [], 0, -1
             case "one":
-                texts[-1] += "."
-                lengths[-1] += 1
-                plains[-1] = None
+                length += 1
             case kind:
                 plain = token[kind or 0]
-                texts[-1] += re.escape(plain)
-                lengths[-1] += len(plain)
-                before = plains[-1]
-                plains[-1] = None if before is None else before + plain
-    flags = re.DOTALL | (re.IGNORECASE if fold else re.NOFLAG)
-    parts = zip(texts, lengths, plains, strict=True)
-    return tuple(_Piece(re.compile(text, flags), length, plain) for text, length, plain in parts)
+                if run_ends != length:
+                    runs.append((length, []))
+                runs[-1][1].append(plain)
+                length += len(plain)
+                run_ends = length
+    return (*pieces, _piece(length, runs))
+
+
+def _piece(length: int, runs: list[tuple[int, list[str]]]) -> _Piece:
+    return _Piece(length, tuple([(offset, "".join(texts)) for offset, texts in runs]))
+
+
+_kept_pieces: Final = lru_cache(_PATTERNS_KEPT)(_pieces)

@@ -132,6 +132,7 @@ def test_what_a_query_with_limit_keeps_has_a_bound_and_rows_that_go_make_room() 
         large.add(1_000, 500)
 
 
+@pytest.mark.long
 def test_rows_of_a_query_with_limit_count_while_they_are_there() -> None:
     columns = ", ".join(["note || note"] * 100)
     query = selection(f"SELECT id, {columns} FROM accounts ORDER BY id LIMIT 1")
