@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from tests.hostile.write_batches import batch, delete_range, set_version
+from tests.unit.subscribe.consumer_run import plan_of
 from tidegate.access.destinations import fits
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import FeedId
@@ -55,6 +56,7 @@ from tidegate.serve.postgres.sql_words import statements
 from tidegate.spans import Span
 from tidegate.subscribe.query.patterns import is_like
 from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.updates.update import Update
 
 Work: TypeAlias = Callable[[], object]
 
@@ -290,6 +292,11 @@ _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a command of comments": lambda n: _commands("/*" * (n // 2)),
     "an address against a pattern of stars": lambda n: lambda: fits("*-*-*-*.b:9092", "-" * n + ".b:9092x"),
     "a text against a pattern": lambda n: lambda: is_like("a" * n, f"%{'a' * (n // 2)}b%"),
+    "timestamps of rows behind an offset": lambda n: _first_rows("ORDER BY id OFFSET 1", n // 20),
+    "timestamps of rows before a far offset": lambda n: _first_rows(
+        "ORDER BY id LIMIT 10 OFFSET 1000000", n // 20
+    ),
+    "timestamps of rows within a long window": lambda n: _first_rows("ORDER BY note LIMIT 1000000", n // 20),
     "a text against a pattern without case": lambda n: (
         lambda: is_like("a" * n, f"%{'A' * (n // 2)}b%", fold=True)
     ),
@@ -301,6 +308,19 @@ _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a text against long runs": lambda n: lambda: is_like("a" * n, f"%{'a' * 400}_{'a' * 400}b%"),
     "a text against many parts": lambda n: lambda: is_like("ab" * (n // 2), "%a_%" * (n // 8)),
 }
+
+
+def _first_rows(clause: str, count: int) -> Work:
+    """The first rows of an order: a row comes at each timestamp."""
+    query = plan_of(f"SUBSCRIBE (SELECT id, note FROM accounts {clause})")
+    updates = [Update(Timestamp(wall + 1), 1, (wall, 0, str(-wall))) for wall in range(count)]
+
+    def work() -> object:
+        selection = query.selection()
+        assert selection is not None
+        return selection.apply(updates)
+
+    return work
 
 
 def _refused(read: Callable[[str], object], text: str) -> None:

@@ -1,8 +1,9 @@
 """The first rows of an order, kept up to date: ``ORDER BY ... LIMIT k`` as a relation.
 
-After each timestamp the window is compared with the one before it. Rows that left are retracted, rows that
-entered are added. So an update of a row outside the window may show nothing, and an update of a row inside
-may bring another row in.
+After each timestamp rows that left the window are retracted, and rows that entered are added. So an update
+of a row outside the window may show nothing, and an update of a row inside may bring another row in. Only
+rows that changed, and those over which an edge of the window moved, are looked at. A timestamp takes as long
+as its updates, not as the window or the offset.
 
 The order is total: by ORDER BY, then by the values of the query's columns. Rows that are equal in both are
 one row with a count. Where their values are written differently, as 1 and 1.0, the row is shown in the form
@@ -11,12 +12,12 @@ whose text comes first among those that are there.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.query.ranked_order import Edge, Entry, RankedOrder
 from tidegate.subscribe.query.shown_bytes import HeldBytes, ShownBytes
 from tidegate.subscribe.updates.row_identity import row_identity
 from tidegate.subscribe.updates.row_size import row_bytes
@@ -25,6 +26,8 @@ from tidegate.subscribe.updates.value_order import SortKey
 
 #: What a row takes beside its values.
 _ENTRY_BYTES: Final = 1_000
+#: So many updates are sorted in one go; before each of fewer ones, the references to all rows behind it move.
+_FEW: Final = 256
 
 
 class RankedUpdate(NamedTuple):
@@ -41,45 +44,18 @@ class RankedUpdate(NamedTuple):
     source_bytes: int
 
 
-class _Entry:
-    """How often a row is there, however its values are written: 1 and 1.0 are one value."""
-
-    __slots__ = ("count", "shown_bytes", "source_bytes", "spellings")
-
-    def __init__(self, shown_bytes: int, source_bytes: int) -> None:
-        self.count = 0
-        self.shown_bytes = _ENTRY_BYTES + shown_bytes
-        self.source_bytes = _ENTRY_BYTES + source_bytes
-        #: How often it is there in each form, by the texts of these.
-        self.spellings: dict[str, tuple[int, RowValues]] = {}
-
-    def add(self, diff: int, row: RowValues) -> None:
-        """Add ``diff`` copies."""
-        self.count += diff
-        text = repr(row)
-        there = self.spellings.get(text, (0,))[0] + diff
-        self.spellings[text] = there, row
-        if not there:
-            del self.spellings[text]
-
-    @property
-    def row(self) -> RowValues:
-        """The row as it is shown: in the first of its forms, by their texts, that is there."""
-        forms = self.spellings
-        return forms[min([text for text, (there, _) in forms.items() if there > 0] or forms)][1]
-
-
 class TopRows:
     """Holds all rows, sorted: memory grows with the relation, not with the window."""
 
-    __slots__ = ("_entries", "_held", "_limit", "_offset", "_order", "_shown")
+    __slots__ = ("_begin", "_end", "_entries", "_held", "_order", "_shown")
 
     def __init__(self, limit: int | None, offset: int = 0) -> None:
-        self._limit = limit
-        self._offset = offset
+        self._begin = Edge(offset)
+        self._end = None if limit is None else Edge(offset + limit)
+        self._order = RankedOrder([self._begin] if self._end is None else [self._begin, self._end])
         self._held = HeldBytes()
-        self._entries: dict[Hashable, _Entry] = {}
-        self._order: list[tuple[SortKey, Hashable]] = []
+        self._entries: dict[Hashable, Entry] = {}
+        #: Of the rows of the window: how often each is shown, and in which form.
         self._shown: dict[Hashable, tuple[int, RowValues]] = {}
 
     def apply(self, updates: Iterable[RankedUpdate], shown: ShownBytes) -> list[Update]:
@@ -89,54 +65,80 @@ class TopRows:
         """
         changes: list[Update] = []
         for time, group in groupby(updates, lambda each: each.update.time):
-            for ranked in group:
-                self._count(ranked)
-                shown.add(0, ranked.source_bytes)
-            for change in self._changes(time):
+            ranked: list[RankedUpdate] = []
+            for each in group:
+                shown.add(0, each.source_bytes)
+                ranked.append(each)
+            for change in self._changes(time, ranked):
                 shown.add(row_bytes(change.row), 0)
                 changes.append(change)
         return changes
 
-    def _count(self, ranked: RankedUpdate) -> None:
+    def _changes(self, time: Timestamp, ranked: Sequence[RankedUpdate]) -> Iterable[Update]:
+        """Yield the changes of the window that the updates of a timestamp make."""
+        looked_at = dict.fromkeys(entry.identity for entry in self._order.at_edges())
+        looked_at |= dict.fromkeys(self._few(ranked) if len(ranked) <= _FEW else self._many(ranked))
+        looked_at |= dict.fromkeys(entry.identity for entry in self._order.settle())
+        looked_at |= dict.fromkeys(entry.identity for entry in self._order.at_edges())
+        for identity in looked_at:
+            before = self._shown.get(identity, (0, ()))
+            now = self._now(identity)
+            if now[0]:
+                self._shown[identity] = now
+            elif before[0]:
+                del self._shown[identity]
+            if now[0] != before[0]:
+                yield Update(time, now[0] - before[0], (now if now[0] else before)[1])
+
+    def _few(self, ranked: Iterable[RankedUpdate]) -> list[Hashable]:
+        """Take updates one by one; returns the identities of their rows."""
+        touched: list[Hashable] = []
+        for each in ranked:
+            entry, is_new = self._entry(each)
+            touched.append(entry.identity)
+            if is_new:
+                self._order.insert(entry)
+            before = entry.rows
+            self._add(entry, each)
+            self._order.changed(entry, entry.rows - before)
+        return touched
+
+    def _many(self, ranked: Iterable[RankedUpdate]) -> list[Hashable]:
+        """Do the same as ``_few`` in one go through all rows."""
+        touched: list[Hashable] = []
+        new: list[Entry] = []
+        for each in ranked:
+            entry, is_new = self._entry(each)
+            touched.append(entry.identity)
+            if is_new:
+                new.append(entry)
+            self._add(entry, each)
+        self._order.merge(new)
+        return touched
+
+    def _entry(self, ranked: RankedUpdate) -> tuple[Entry, bool]:
+        """Return the entry of an update's row, and whether it is new."""
         identity = (ranked.rank, row_identity(ranked.update.row))
         entry = self._entries.get(identity)
-        if entry is None:
-            entry = self._entries[identity] = _Entry(ranked.shown_bytes, ranked.source_bytes)
-            self._held.add(entry.shown_bytes, entry.source_bytes)
-            insort(self._order, identity, key=lambda each: each[0])
+        if entry is not None:
+            return entry, False
+        shown_bytes, source_bytes = _ENTRY_BYTES + ranked.shown_bytes, _ENTRY_BYTES + ranked.source_bytes
+        self._held.add(shown_bytes, source_bytes)
+        entry = self._entries[identity] = Entry(identity, ranked.rank, shown_bytes, source_bytes)
+        return entry, True
+
+    def _add(self, entry: Entry, ranked: RankedUpdate) -> None:
         entry.add(ranked.update.diff, ranked.update.row)
         if not entry.count:
-            del self._entries[identity]
+            del self._entries[entry.identity]
             self._held.add(-entry.shown_bytes, -entry.source_bytes)
-            self._forget(identity)
 
-    def _forget(self, identity: tuple[SortKey, Hashable]) -> None:
-        at = bisect_left(self._order, identity[0], key=lambda each: each[0])
-        while self._order[at] != identity:
-            at += 1
-        del self._order[at]
-
-    def _changes(self, time: Timestamp) -> list[Update]:
-        before, now = self._shown, self._window()
-        self._shown = now
-        changes = []
-        for identity in [*before, *(each for each in now if each not in before)]:
-            diff = now.get(identity, (0,))[0] - before.get(identity, (0,))[0]
-            if diff:
-                changes.append(Update(time, diff, (now.get(identity) or before[identity])[1]))
-        return changes
-
-    def _window(self) -> dict[Hashable, tuple[int, RowValues]]:
-        skipped, left = self._offset, self._limit
-        window: dict[Hashable, tuple[int, RowValues]] = {}
-        for identity in self._order:
-            if left == 0:
-                break
-            entry = self._entries[identity]
-            count = max(entry.count - skipped, 0)
-            skipped = max(skipped - max(entry.count, 0), 0)
-            count = count if left is None else min(count, left)
-            left = left if left is None else left - count
-            if count:
-                window[identity] = (count, entry.row)
-        return window
+    def _now(self, identity: Hashable) -> tuple[int, RowValues]:
+        """Return how many copies of a row the window has, and the form in which they are shown."""
+        entry = self._entries.get(identity)
+        if entry is None or (self._end is not None and self._order.is_behind(entry, self._end)):
+            return 0, ()
+        at = self._order.position(entry)
+        count = entry.rows if self._end is None else self._end.rows_of(entry, at)
+        count -= self._begin.rows_of(entry, at)
+        return (count, entry.row) if count else (0, ())

@@ -1,0 +1,149 @@
+"""Rows in an order, and where the first so many of them end, while rows come and go.
+
+Equal rows are one *entry* with a count. An *edge* says where the first ``most`` rows end. When an entry comes
+or goes before the edge, the edge moves over as many rows as came or went. So nobody goes through all rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice
+from operator import attrgetter
+from typing import Final
+
+from tidegate.subscribe.updates.update import RowValues
+from tidegate.subscribe.updates.value_order import SortKey
+
+_RANK: Final = attrgetter("rank")
+
+
+class Entry:
+    """How often a row is there, however its values are written: 1 and 1.0 are one value.
+
+    Attributes:
+        identity: equal for equal rows of one rank.
+        rank: what it is sorted by.
+        shown_bytes: what the row takes in memory.
+        source_bytes: what the table's row takes of which it is made.
+        count: how often it is there; it is below zero while an addition has not come yet.
+    """
+
+    __slots__ = ("count", "identity", "rank", "shown_bytes", "source_bytes", "spellings")
+
+    def __init__(self, identity: Hashable, rank: SortKey, shown_bytes: int, source_bytes: int) -> None:
+        self.identity = identity
+        self.rank = rank
+        self.shown_bytes = shown_bytes
+        self.source_bytes = source_bytes
+        self.count = 0
+        #: How often it is there in each form, by the texts of these.
+        self.spellings: dict[str, tuple[int, RowValues]] = {}
+
+    def add(self, diff: int, row: RowValues) -> None:
+        """Add ``diff`` copies."""
+        self.count += diff
+        text = repr(row)
+        there = self.spellings.get(text, (0,))[0] + diff
+        self.spellings[text] = there, row
+        if not there:
+            del self.spellings[text]
+
+    @property
+    def rows(self) -> int:
+        """How many rows of the order it is."""
+        return max(self.count, 0)
+
+    @property
+    def row(self) -> RowValues:
+        """The row as it is shown: in the first of its forms, by their texts, that is there."""
+        forms = self.spellings
+        return forms[min([text for text, (there, _) in forms.items() if there > 0] or forms)][1]
+
+
+class Edge:
+    """Where the first ``most`` rows end: amid the entry at ``index``, before which ``before`` rows stand."""
+
+    __slots__ = ("before", "index", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.index = 0
+        self.before = 0
+
+    def settle(self, entries: list[Entry]) -> Iterator[Entry]:
+        """Move to where the first rows end; yield the entries that are passed."""
+        while self.before > self.most:
+            self.index -= 1
+            self.before -= entries[self.index].rows
+            yield entries[self.index]
+        while self.index < len(entries) and self.before + entries[self.index].rows <= self.most:
+            self.before += entries[self.index].rows
+            yield entries[self.index]
+            self.index += 1
+
+    def rows_of(self, entry: Entry, at: int) -> int:
+        """Return how many of the first rows an entry is, which stands at ``at``."""
+        if at == self.index:
+            return min(entry.rows, self.most - self.before)
+        return entry.rows if at < self.index else 0
+
+
+class RankedOrder:
+    """The entries in their order; those of one rank as they came. ``edges`` are kept up to date."""
+
+    __slots__ = ("_edges", "_entries")
+
+    def __init__(self, edges: Iterable[Edge]) -> None:
+        self._edges = tuple(edges)
+        self._entries: list[Entry] = []
+
+    def position(self, entry: Entry) -> int:
+        """Return where an entry stands that is there."""
+        at = bisect_left(self._entries, entry.rank, key=_RANK)
+        while self._entries[at] is not entry:
+            at += 1
+        return at
+
+    def is_behind(self, entry: Entry, edge: Edge) -> bool:
+        """Whether an entry stands behind the one amid which an edge is: a look at its rank says so."""
+        return edge.index < len(self._entries) and self._entries[edge.index].rank < entry.rank
+
+    def insert(self, entry: Entry) -> None:
+        """Take an entry that has no rows yet."""
+        at = bisect_right(self._entries, entry.rank, key=_RANK)
+        self._entries.insert(at, entry)
+        for edge in self._edges:
+            edge.index += at <= edge.index
+
+    def changed(self, entry: Entry, rows: int) -> None:
+        """Note that an entry has ``rows`` more rows than before, or fewer; without a count it goes."""
+        at = self.position(entry)
+        for edge in self._edges:
+            if at < edge.index:
+                edge.before += rows
+                edge.index -= not entry.count
+        if not entry.count:
+            del self._entries[at]
+
+    def merge(self, new: Iterable[Entry]) -> None:
+        """Take many entries, and let those go that have no count: in one go through all of them."""
+        edges = [(edge, self._first_left(edge)) for edge in self._edges]
+        self._entries = [entry for entry in self._entries if entry.count]
+        self._entries += (entry for entry in new if entry.count)
+        self._entries.sort(key=_RANK)
+        for edge, first_behind in edges:
+            edge.index = len(self._entries) if first_behind is None else self.position(first_behind)
+            edge.before = sum(entry.rows for entry in islice(self._entries, edge.index))
+
+    def _first_left(self, edge: Edge) -> Entry | None:
+        """Return the first entry at an edge or behind it that stays."""
+        return next((entry for entry in islice(self._entries, edge.index, None) if entry.count), None)
+
+    def at_edges(self) -> list[Entry]:
+        """Return the entries amid which an edge is."""
+        return [self._entries[edge.index] for edge in self._edges if edge.index < len(self._entries)]
+
+    def settle(self) -> list[Entry]:
+        """Move the edges to where they belong; return the entries that they have passed."""
+        return [entry for edge in self._edges for entry in edge.settle(self._entries)]
