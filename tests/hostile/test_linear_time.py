@@ -16,8 +16,8 @@ from typing import Final
 
 import pytest
 
-from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
 from tests.hostile.growing_check_logs import CHECKED_LOGS
+from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
 from tests.hostile.growing_inputs import growing_inputs
 from tests.hostile.growing_logs import GROWING_LOGS, GrowingLog
 from tests.hostile.growing_records import growing_records
