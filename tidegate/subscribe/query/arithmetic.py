@@ -16,8 +16,8 @@ Number: TypeAlias = int | float | Decimal
 #: More digits than sums and products of columns have; a quotient is cut at as many as PostgreSQL gives.
 _EXACT: Final = Context(prec=2_000, rounding=ROUND_HALF_EVEN)
 _QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
-#: What a number may be; products of products would grow without end.
-_MOST_BITS: Final = 4_096
+#: What an integer may be; products of products would grow without end.
+MOST_BITS: Final = 4_096
 
 
 def _quotient(left: Any, right: Any) -> Any:
@@ -67,14 +67,14 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
     except (DecimalException, OverflowError, ValueError) as error:
         shown = f"{_shown(left)} {operator} {_shown(right)}"
         raise EvaluationError(f"{shown} has no value: {type(error).__name__}") from None
-    if isinstance(result, int) and result.bit_length() > _MOST_BITS:
+    if isinstance(result, int) and result.bit_length() > MOST_BITS:
         raise EvaluationError(f"the result of {operator} is out of range")
     return result
 
 
 def _shown(value: Any) -> str:
     """Return a number as text. Python prints no integer of more than 4,300 digits."""
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return f"a number of {value.bit_length()} bits"
     return str(value)
 

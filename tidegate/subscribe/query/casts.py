@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Final
 
 from tidegate.errors import EvaluationError
-from tidegate.subscribe.query.arithmetic import type_name
+from tidegate.subscribe.query.arithmetic import MOST_BITS, type_name
 from tidegate.subscribe.query.shown_bytes import bounded_text
 
 _TRUTHS: Final = {
@@ -16,6 +16,8 @@ _TRUTHS: Final = {
 }
 
 
+#: No integer of ``MOST_BITS`` has so many digits.
+_MOST_INTEGER_DIGITS: Final = MOST_BITS // 3
 #: Digits that PostgreSQL's numeric has at most on either side of the point.
 _MOST_DIGITS: Final = 131_072
 
@@ -32,10 +34,21 @@ def _written_out(value: Decimal) -> Decimal:
 
 def _integer(value: Any) -> int:
     if isinstance(value, float):
-        return int(Decimal(value).to_integral_value(ROUND_HALF_EVEN))
-    if isinstance(value, Decimal):
-        return int(_written_out(value).to_integral_value(ROUND_HALF_UP))
-    return int(value)
+        number = int(Decimal(value).to_integral_value(ROUND_HALF_EVEN))
+    elif isinstance(value, Decimal):
+        if value.is_finite() and value.adjusted() > _MOST_INTEGER_DIGITS:
+            raise _out_of_range()
+        number = int(_written_out(value).to_integral_value(ROUND_HALF_UP))
+    else:
+        number = int(value)
+    if number.bit_length() > MOST_BITS:
+        raise _out_of_range()
+    return number
+
+
+def _out_of_range() -> EvaluationError:
+    """No text is made of such an integer: Python prints up to 4,300 digits."""
+    return EvaluationError(f"integer out of range: an integer has up to {MOST_BITS:,} bits")
 
 
 def _boolean(value: Any) -> bool:

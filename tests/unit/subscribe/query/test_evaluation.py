@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.subscribe.statement.statements import expressions
 from tidegate.errors import EvaluationError, SubscribeStatementError
+from tidegate.subscribe.outputs.row_text import json_text
 from tidegate.subscribe.query.arithmetic import calculate
+from tidegate.subscribe.query.casts import cast
 from tidegate.subscribe.query.evaluation import compile_expression
 from tidegate.subscribe.query.patterns import is_like
 from tidegate.subscribe.query.scope import Scope, references
@@ -156,6 +158,22 @@ def test_a_hostile_pattern_takes_no_power_of_the_text() -> None:
 def test_a_number_that_no_float_has_is_out_of_range() -> None:
     with pytest.raises(EvaluationError, match="a number of 33220 bits"):
         calculate("+", 10**10_000, 1.0)
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("1E+100000"), Decimal("-1E+1234"), Decimal(2**4_096), "9" * 4_300, 2**4_096]
+)
+def test_an_integer_that_cannot_be_printed_is_out_of_range(value: object) -> None:
+    with pytest.raises(EvaluationError, match="integer out of range: an integer has up to 4,096 bits"):
+        cast(value, "int")
+
+
+def test_the_largest_integer_of_a_cast_is_printed_everywhere() -> None:
+    largest = 2**4_096 - 1
+    for value in (Decimal(largest), str(largest), largest, Decimal(-largest), float(2**1_023)):
+        number = cast(value, "bigint")
+        assert number == int(value)
+        assert json_text(number) == str(number)
 
 
 @given(
