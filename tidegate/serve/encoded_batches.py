@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from tidegate.subscribe.subscription import SubscriptionBatch
-from tidegate.subscribe.updates.row_size import row_bytes
+from tidegate.subscribe.updates.row_size import values_bytes
 from tidegate.subscribe.updates.update import RowValues
 
 #: Rows that are encoded in one go, and about how many bytes of memory they take: other clients wait for a few
@@ -29,9 +30,11 @@ EncodeRows = Callable[[Sequence[RowValues]], bytes]
 def chunk_of(rows: Sequence[RowValues], start: int, most: int = CHUNK_ROWS) -> Sequence[RowValues]:
     """Return the rows from ``start`` on that are encoded in one go: at least one, if there is one."""
     chunk = rows[start : start + min(most, CHUNK_ROWS)]
+    if values_bytes(chain.from_iterable(chunk)) <= CHUNK_BYTES:
+        return chunk
     taken = 0
     for at, row in enumerate(chunk):
-        taken += row_bytes(row)
+        taken += values_bytes(row)
         if taken > CHUNK_BYTES and at:
             return chunk[:at]
     return chunk

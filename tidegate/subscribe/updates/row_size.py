@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import methodcaller
 from typing import Any, Final
 
@@ -14,9 +15,17 @@ _own_bytes: Final = methodcaller("__sizeof__")
 
 def row_bytes(row: RowValues) -> int:
     """Return about how many bytes a row takes with its values. A value that is there twice counts twice."""
-    nested = sum(_nested_bytes(value) for value in row if type(value) in _CONTAINERS)
-    own: int = _own_bytes(row) + sum(map(_own_bytes, row))
-    return own + nested
+    own: int = _own_bytes(row)
+    return own + values_bytes(row)
+
+
+def values_bytes(values: Iterable[Any]) -> int:
+    """Return about how many bytes values take, such as those of some rows one after the other."""
+    values = [*values]
+    own: int = sum(map(_own_bytes, values))
+    if _CONTAINERS.isdisjoint(map(type, values)):
+        return own
+    return own + sum(_nested_bytes(value) for value in values if type(value) in _CONTAINERS)
 
 
 def value_bytes(value: Any) -> int:
