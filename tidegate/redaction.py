@@ -29,7 +29,7 @@ _used: Final[set[str]] = set()
 
 
 def remember_secret(secret: str) -> None:
-    """Have ``redacted`` find this text too: as it is, and as JSON and ``repr`` write it.
+    """Have ``redacted`` find this text too: as it is, and as JSON and ``repr`` write it, its bytes too.
 
     They write a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It
     is found twice written as well: a line of the log in JSON may quote an answer in JSON.
@@ -40,8 +40,18 @@ def remember_secret(secret: str) -> None:
 
 
 def _written(text: str) -> set[str]:
-    """Return the text as it is, and as JSON and ``repr`` write it, without their quotes."""
-    return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
+    """Return the text as it is, and as JSON, ``repr`` and ``ascii`` write it, without their quotes.
+
+    ``repr`` writes its bytes in another way: ``b'gr\\xc3\\xbcn'``.
+    """
+    return {
+        text,
+        json.dumps(text)[1:-1],
+        json.dumps(text, ensure_ascii=False)[1:-1],
+        repr(text)[1:-1],
+        ascii(text)[1:-1],
+        repr(text.encode(errors="surrogatepass"))[2:-1],
+    }
 
 
 def redacted(text: str) -> str:

@@ -265,6 +265,11 @@ _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a sink of parameters": lambda n: _define(
         f"CREATE CHANGEFEED FOR t INTO 'kafka://h:1?{'a=1&' * (n // 4)}'"
     ),
+    "a sink of unknown parameters": lambda n: _define(
+        "CREATE CHANGEFEED FOR t INTO 'kafka://h:1?"
+        + "&".join(f"sasl_passw{i:04x}=1" for i in range(n // 17))
+        + "'"
+    ),
     "headers nested": lambda n: _with("extra_headers='" + '{"a":' * (n // 5) + "'"),
     "a cursor of digits": lambda n: _cursor("1" * n),
     "a cursor of units": lambda n: _cursor("-" + "1s" * (n // 2)),

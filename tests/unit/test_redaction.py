@@ -33,6 +33,16 @@ def test_a_secret_is_found_as_json_writes_it(secret: str, ascii_only: bool) -> N
     assert json.loads(redacted(line)) == {"error": "it said redacted"}
 
 
+@pytest.mark.parametrize("secret", ["grün-Schlüssel", "tab\there'\"x", "\U0001f511 key", "half \udcff"])
+def test_a_secret_is_found_as_python_writes_its_bytes_and_in_ascii(secret: str) -> None:
+    remember_secret(secret)
+    for written in (repr(secret.encode(errors="surrogatepass"))[1:], ascii(secret)):
+        quote = written[0]
+        assert redacted(f"it said {written}") == f"it said {quote}redacted{quote}"
+        line = json.dumps({"error": f"it said {written}"})
+        assert json.loads(redacted(line)) == {"error": f"it said {quote}redacted{quote}"}
+
+
 @pytest.mark.parametrize("secret", ['pa"ss\\word', "-----BEGIN KEY-----\nMIIE\n", "pässwort", 'it\'s "so"'])
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_a_secret_is_found_in_an_answer_in_json_that_a_line_in_json_quotes(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.unit.client.feeds import definition, failed
@@ -9,6 +11,7 @@ from tests.unit.client.topic_texts import record, texts
 from tests.unit.client.topics import create_topic, delete_topic, write
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.definition.oversize import Oversize
+from tidegate.changefeed.encoding.csv_records import CsvDecoder
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.followed_feed import SILENCE_S, FollowedFeed
@@ -35,6 +38,27 @@ def test_an_empty_value_that_nothing_explains_is_shown_as_its_bytes() -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ("1,\x1b]0;owned\x07\x1b[2J", r"1,\u001b]0;owned\u0007\u001b[2J"),
+        ('1,"a\npets[2]@8 [1] -> 2"', r'1,"a\u000apets[2]@8 [1] -> 2"'),
+        ("1,\x7f\x9b2J\x00", r"1,\u007f\u009b2J\u0000"),
+        ("1,a\tb\\c é \U0001f511", "1,a\tb\\c é \U0001f511"),
+    ],
+)
+def test_control_characters_of_a_row_are_escaped(row: str, shown: str) -> None:
+    csv = TopicRecord("pets", 2, 7, b"", row.encode(), 0)
+    assert line_of(csv, CsvDecoder()) == f"pets[2]@7  -> {shown}"
+
+
+def test_control_characters_of_json_are_escaped_as_json_escapes_them() -> None:
+    row = TopicRecord("pets", 2, 7, b"[1]", '{"after": {"a": "\x9b2J"}}'.encode(), 0)
+    line = line_of(row, JsonDecoder(Envelope.WRAPPED))
+    assert line == r'pets[2]@7 [1] -> {"after": {"a": "\u009b2J"}}'
+    assert json.loads(line.partition(" -> ")[2]) == {"after": {"a": "\x9b2J"}}
+
+
 def test_tail_from_the_beginning_ends_where_the_topic_ended(connection: KafkaConnection, topic: str) -> None:
     write(connection.bootstrap_servers, [record(topic, 0, "a"), record(topic, 1, "b")])
     read = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=False))

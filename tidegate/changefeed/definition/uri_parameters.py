@@ -13,6 +13,8 @@ REDACTED: Final = "redacted"
 SECRET_PARAMETERS: Final = frozenset(
     ("sasl_password", "client_key", "sasl_client_secret", "api_secret", "shared_access_key")
 )
+#: How many unknown names are compared with the known ones. A comparison costs as much as a kilobyte of a URI.
+COMPARED_NAMES: Final = 20
 _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -24,7 +26,8 @@ def unknown_parameters(fault: str, unknown: Sequence[str], known: Sequence[str])
 
     Example: when an ``&`` in a password is not escaped, the text behind it becomes a name.
     """
-    close = sorted({match for name in unknown for match in get_close_matches(name[:64], known, n=1)})
+    compared = unknown[:COMPARED_NAMES]
+    close = sorted({match for name in compared for match in get_close_matches(name[:64], known, n=1)})
     hint = f"did you mean {', '.join(close)}? " if close else ""
     return f"{fault}: {len(unknown)} of them. {hint}Known: {', '.join(known)}"
 

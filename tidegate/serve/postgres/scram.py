@@ -6,8 +6,9 @@
     c=biws,r=<both nonces>,p=<proof>   ->
                                        <-    v=<signature>
 
-A user that does not exist gets a salt too, always the same one, and takes the same steps as one with a wrong
-password. Channel binding is not offered. libpq sends an empty user name, the startup message has it.
+A user that does not exist gets a salt too, always the same one, with the iterations of some user that exists,
+and takes the same steps as one with a wrong password. Channel binding is not offered. libpq sends an empty
+user name, the startup message has it.
 """
 
 from __future__ import annotations
@@ -87,19 +88,27 @@ def read_verifier(text: str) -> Verifier:
 class Verifiers:
     """The verifiers of all users. An unknown user gets one that no password fits."""
 
-    __slots__ = ("_by_user", "_secret")
+    __slots__ = ("_by_user", "_forms", "_secret")
 
     def __init__(self, by_user: dict[str, Verifier]) -> None:
         self._by_user = dict(by_user)
+        #: The iterations and the length of the salt of each user.
+        self._forms = [(each.iterations, len(each.salt)) for each in by_user.values()]
         self._secret = secrets.token_bytes(_SALT_BYTES)
 
     def __len__(self) -> int:
         return len(self._by_user)
 
     def of(self, user: str) -> Verifier:
-        """Return the user's verifier. An unknown user gets a made-up one, the same one each time."""
+        """Return the user's verifier. An unknown user gets a made-up one, the same one each time.
+
+        Its iterations, and the length of its salt, are those of some user: else they would tell the two
+        apart.
+        """
         made_up = hmac.digest(self._secret, user.encode(), _HASH)
-        unknown = Verifier(ITERATIONS, made_up[:_SALT_BYTES], made_up, made_up)
+        forms = self._forms or [(ITERATIONS, _SALT_BYTES)]
+        iterations, salt_bytes = forms[int.from_bytes(made_up, "big") % len(forms)]
+        unknown = Verifier(iterations, hashlib.shake_256(made_up).digest(salt_bytes), made_up, made_up)
         return self._by_user.get(user, unknown)
 
 

@@ -122,6 +122,15 @@ def test_a_user_that_does_not_exist_has_a_salt_that_stays() -> None:
     assert isinstance(unknown, Verifier)
 
 
+def test_a_user_that_does_not_exist_has_the_iterations_and_the_salt_of_some_user() -> None:
+    long = make_verifier("pen", SALT * 3, iterations=10)
+    users = Verifiers({"ada": make_verifier("pencil", SALT, iterations=20), "eve": long})
+    unknown = [users.of(f"nobody{number}") for number in range(100)]
+    assert {(each.iterations, len(each.salt)) for each in unknown} == {(20, 16), (10, 48)}
+    only = Verifiers({"eve": long})
+    assert {(each.iterations, len(each.salt)) for each in map(only.of, ("bob", "ada"))} == {(10, 48)}
+
+
 def test_a_made_up_verifier_is_fit_by_no_client_key() -> None:
     """Its stored key is no hash of what a client could know: the salt that it is sent."""
     unknown = Verifiers({}).of("bob")
