@@ -115,7 +115,10 @@ def test_crash_between_progress_and_marker(aside: Aside) -> None:
     doomed = aside.start_worker(
         "w0", ("-m", "tests.e2e.crashing_worker", "before-the-marker", "3"), instance_id="w0"
     )
-    doomed.wait_for("partition restored")
+    doomed.wait_for("frontier begins")  # it writes one marker for all that was reported before
+    before = aside.covered()
+    aside.append(100)
+    aside.wait_until_marked(doomed, before)
     aside.append()
     assert doomed.wait() == -signal.SIGKILL, doomed.text
     successor = aside.start_worker(instance_id="w0")
