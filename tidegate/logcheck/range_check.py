@@ -472,7 +472,7 @@ class RangeCheck:
             self._told,
             self._mutated,
             stripped=not copies,
-            lost_aborted=self._lost_aborted,
+            lost_aborted=self._lost_aborted or self._aborted.forgot,
         )
         self._lineage.leave(Parent(self._range_id, self._generation, self._applied), estate)
 
@@ -559,7 +559,7 @@ class RangeCheck:
     def _end(self, txn_id: TxnId, *, may_be_unknown: bool) -> None:
         txn = self._open.get(txn_id)
         if txn is None:
-            known = may_be_unknown or self._hole or self._lost_aborted
+            known = may_be_unknown or self._hole or self._lost_aborted or self._aborted.forgot
             self._require(known, Rule.INTENT_COUNT, f"an intent of {txn_id.hex()} ends once too often")
             return
         if txn.intents > 1:

@@ -6,10 +6,11 @@ is young: clients that keep up find it there. For a slow client it is encoded ag
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain
 from typing import Final
+from weakref import ref
 
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.row_size import values_bytes
@@ -41,15 +42,19 @@ def chunk_of(rows: Sequence[RowValues], start: int, most: int = CHUNK_ROWS) -> S
 
 
 class EncodedBatches:
-    """The chunks of recent batches, by batch and form."""
+    """The chunks of recent batches, by batch and form.
 
-    __slots__ = ("_bytes", "_chunks", "_kept_bytes", "encoded")
+    It keeps no batch: a client that takes one chunk of a long batch and leaves would leave the batch here.
+    """
+
+    __slots__ = ("_bytes", "_chunks", "_gone", "_kept_bytes", "_known", "encoded")
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        # The batch is kept with its chunk, so that its id belongs to no other one meanwhile.
-        self._chunks: OrderedDict[tuple[int, Hashable, int], tuple[SubscriptionBatch, int, bytes]] = (
-            OrderedDict()
-        )
+        self._chunks: OrderedDict[tuple[int, Hashable, int], tuple[int, bytes]] = OrderedDict()
+        #: The batches with chunks here, by their ids; each with the places of its chunks.
+        self._known: dict[int, tuple[ref[SubscriptionBatch], set[tuple[int, Hashable, int]]]] = {}
+        #: The ids of batches that nobody has any more. Any thread may be the last to let go of one.
+        self._gone: deque[int] = deque()
         self._bytes = 0
         self._kept_bytes = kept_bytes
         #: How many chunks were encoded.
@@ -72,16 +77,34 @@ class EncodedBatches:
         self, batch: SubscriptionBatch, form: Hashable, start: int, encode: EncodeRows
     ) -> tuple[int, bytes]:
         """Return how many rows from ``start`` on a piece of a batch has, and its bytes."""
+        self._forget_gone()
         place = (id(batch), form, start)
         known = self._chunks.get(place)
         if known is not None:
-            return known[1:]
+            return known
         rows = chunk_of(batch.rows, start)
         chunk = encode(rows)
         self.encoded += 1
-        self._chunks[place] = (batch, len(rows), chunk)
-        self._bytes += len(chunk) + _ENTRY_BYTES
+        self._keep(batch, place, (len(rows), chunk))
         while self._bytes > self._kept_bytes:
-            _, (_, _, gone) = self._chunks.popitem(last=False)
-            self._bytes -= len(gone) + _ENTRY_BYTES
+            _, (_, dropped) = self._chunks.popitem(last=False)
+            self._bytes -= len(dropped) + _ENTRY_BYTES
         return len(rows), chunk
+
+    def _keep(
+        self, batch: SubscriptionBatch, place: tuple[int, Hashable, int], piece: tuple[int, bytes]
+    ) -> None:
+        number = id(batch)
+        if number not in self._known:
+            self._known[number] = (ref(batch, lambda _: self._gone.append(number)), set())
+        self._known[number][1].add(place)
+        self._chunks[place] = piece
+        self._bytes += len(piece[1]) + _ENTRY_BYTES
+
+    def _forget_gone(self) -> None:
+        """Drop the chunks of batches that are gone, before another batch with such an id is looked for."""
+        while self._gone:
+            _, places = self._known.pop(self._gone.popleft())
+            for place in places:
+                if (dropped := self._chunks.pop(place, None)) is not None:
+                    self._bytes -= len(dropped[1]) + _ENTRY_BYTES

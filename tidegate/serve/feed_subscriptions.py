@@ -74,7 +74,7 @@ class FeedSubscriptions:
         self._catalog: FeedCatalog | None = None
         self._relations = Relations(())
         self._read_at = 0.0
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[FeedCatalog] | None = None
         self._streams: set[_Stream] = set()
         self._opening = 0
         # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
@@ -260,12 +260,23 @@ class FeedSubscriptions:
         return await self._in(self._threads, lambda: _Planned.of(parsed, catalog.table(parsed), dialect))
 
     async def _known(self, *, at_once: bool = False) -> FeedCatalog:
-        async with self._reading:
-            known = self._catalog
-            if known is None or at_once or time.monotonic() > self._read_at + _KNOWN_S:
-                known = await self._in(self._catalog_thread, self._read)
-                self._catalog, self._read_at = known, time.monotonic()
-            return known
+        """Return the feeds as they were some seconds ago, or ``at_once`` as they are now.
+
+        One question at a time is asked for all clients, and they share its failure.
+        """
+        if at_once and self._reading is not None:
+            await asyncio.wait({self._reading})  # it was asked before
+        elif self._catalog is not None and not at_once and time.monotonic() <= self._read_at + _KNOWN_S:
+            return self._catalog
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._in(self._catalog_thread, self._read))
+            self._reading.add_done_callback(self._note_read)
+        return await asyncio.shield(self._reading)
+
+    def _note_read(self, reading: asyncio.Task[FeedCatalog]) -> None:
+        self._reading = None
+        if not reading.cancelled() and reading.exception() is None:
+            self._catalog, self._read_at = reading.result(), time.monotonic()
 
     def _read(self) -> FeedCatalog:
         catalog = FeedCatalog(self._connection, self._app_id, self._topic_prefix)

@@ -45,7 +45,7 @@ from tidegate.subscribe.updates.update import RowValues, Update
 _PIECE_BYTES: Final = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class SubscriptionBatch:
     """What a subscriber gets at a time: everything below ``frontier`` that it did not have.
 

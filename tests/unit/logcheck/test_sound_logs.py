@@ -13,6 +13,7 @@ import pytest
 from sim.log.sink import WrittenRecord
 from sim.options import StoreOptions
 from sim.workloads.random import RandomOptions
+from tests.hand_log import HandLog, HandTable, intent, txn
 from tests.strategies import SimCase, drive_case
 from tidegate.hlc import ClosedTimestamp, Timestamp
 from tidegate.logcheck.breach import Breach, BreachPlace
@@ -21,6 +22,8 @@ from tidegate.logcheck.memory import CheckLimits
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import (
+    AbortIntent,
+    AbortTxn,
     Command,
     CommitIntent,
     Entry,
@@ -142,6 +145,26 @@ def test_a_sound_log_has_no_breach_however_little_is_remembered(seed: int) -> No
         limits = CheckLimits(keys=3, committed=2, aborted=1, estates=estates, left=left)
         options = LogOptions(_PARTITIONS, ended=True, limits=limits)
         assert check_log(_placed(list(_log(seed))), options) == []
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_intents_of_more_aborted_transactions_than_are_remembered_may_end(*, is_split: bool) -> None:
+    table, log = HandTable.of(104, "t", "id INT, v STRING"), HandLog(1)
+    log.describe(table)
+    keys = log.open_range(7, table.span)
+    for each in range(5):
+        keys.apply(intent(each, 1))
+    for each in range(5):
+        keys.apply(AbortTxn(txn(each)))
+    if is_split:
+        keys.split(table.key(5), 8)
+    for each in range(5):
+        keys.apply(AbortIntent(txn(each)))
+    records = [
+        CheckedRecord(BreachPlace(0, each.offset), each.key, each.value, each.timestamp)
+        for each in log.partitions[0]
+    ]
+    assert check_log(records, LogOptions(1, ended=True, limits=CheckLimits(aborted=2))) == []
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 from tidegate.hlc import Timestamp
 from tidegate.serve.encoded_batches import CHUNK_BYTES, CHUNK_ROWS, EncodedBatches, chunk_of
@@ -41,6 +42,21 @@ def test_what_is_kept_has_a_bound() -> None:
     encoded, one = EncodedBatches(kept_bytes=0), batch(1)
     assert list(encoded.chunks(one, "a", encode)) == list(encoded.chunks(one, "a", encode))
     assert encoded.encoded == 2
+
+
+def test_a_batch_that_nobody_has_any_more_is_not_kept_and_its_chunks_go() -> None:
+    encoded, one, other = EncodedBatches(), batch(3 * CHUNK_ROWS), batch(1)
+    gone = ref(one)
+    next(encoded.chunks(one, "a", encode))
+    list(encoded.chunks(other, "a", encode))
+    del one
+    assert gone() is None
+    for _ in range(100):  # a new batch may have the id of one that is gone
+        assert list(encoded.chunks(batch(2), "a", encode)) == [(2, b"0,1")]
+    assert encoded.encoded == 102
+    assert len(encoded._chunks) <= 2
+    assert list(encoded.chunks(other, "a", encode)) == [(1, b"0")]
+    assert encoded.encoded == 102, "of this one they are still there"
 
 
 def test_an_empty_batch_has_no_chunks() -> None:

@@ -22,6 +22,7 @@ from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
+from tidegate.client.subscribe.feed_catalog import FeedCatalog
 from tidegate.errors import (
     HistoryLost,
     InputError,
@@ -244,6 +245,31 @@ async def test_subscriptions_whose_cluster_does_not_answer_hold_up_no_other(
     finally:
         answered.set()
     await asyncio.gather(*away)
+    await subscriptions.close()
+
+
+@in_loop
+async def test_clients_share_one_question_for_the_feeds_and_its_failure(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered, catalog = [], threading.Event(), FeedCatalog
+
+    def fail(*_: Any) -> Any:
+        asked.append(1)
+        answered.wait()
+        raise RetryError("it does not answer")
+
+    monkeypatch.setattr(feed_subscriptions, "FeedCatalog", fail)
+    subscriptions = subscriptions_of(feed)
+    clients = [asyncio.ensure_future(subscriptions.describe("SUBSCRIBE accounts")) for _ in range(20)]
+    while not asked:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
+    answered.set()
+    failures = await asyncio.gather(*clients, return_exceptions=True)
+    assert {str(failure) for failure in failures} == {"it does not answer"}
+    assert len(asked) == 1
+    monkeypatch.setattr(feed_subscriptions, "FeedCatalog", catalog)
+    assert (await subscriptions.describe("SUBSCRIBE accounts")).header[2:] == ("id", "balance", "note")
     await subscriptions.close()
 
 

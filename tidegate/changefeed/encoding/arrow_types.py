@@ -86,13 +86,13 @@ def _usual_timestamps(arrow_type: pa.DataType, values: Sequence[Any]) -> pa.Arra
     """Return timestamps that all have the form in which JSON feeds print them; ``None`` for all others."""
     if not set(map(type, values)) <= {str, _NULL}:
         return None
-    texts = pa.array(values, pa.string())
     form = _USUAL_TIMESTAMP + ("Z" if arrow_type.tz else "")
-    if pc.all(pc.match_substring_regex(texts, f"^{form}$")).as_py() is False:
-        return None
     try:
+        texts = pa.array(values, pa.string())
+        if pc.all(pc.match_substring_regex(texts, f"^{form}$")).as_py() is False:
+            return None
         return texts.cast(arrow_type)
-    except pa.ArrowInvalid:  # no day of the calendar
+    except (pa.ArrowInvalid, UnicodeError):  # no day of the calendar, or no text
         return None
 
 

@@ -128,6 +128,8 @@ class FrameRowReader:
         keys: list[Sequence[Any]] = list(map(_KEYS.decode, chunk.keys))
         if any(len(key) != len(self._key) for key in keys):
             raise ValueError("a key of other columns")
+        if any(b"{" in key for key in chunk.keys):
+            raise ValueError("a key with an object, which may have a member twice")
         if self._tells_mvcc:
             for each in decoded:
                 parse_decimal(each.mvcc_timestamp)

@@ -97,6 +97,7 @@ class PlainChanges:
             values: Any = opened.values  # one without a value is refused, as all damage is
             # Each by itself: read as one text, damaged values could complete each other.
             wrapped, members = self._wrapped.decoded(values)
+            self._require_keys(opened.keys)
         except REFUSALS:  # they are decoded the other way: it tells what is wrong, if anything is
             return self._decoded_alone(opened, decode)
         after = self._tuples(map(_AFTER, wrapped), members)
@@ -107,6 +108,11 @@ class PlainChanges:
         for at in maybe_twice(values, members):
             before[at], after[at] = self._decoded_row(opened, at, decode)
         return before, after
+
+    def _require_keys(self, keys: Sequence[bytes]) -> None:
+        """Raise one of ``REFUSALS`` if a key has to be decoded the other way, which tells what is wrong."""
+        if not all(map(self._key_decoder.decode, keys)) or any(b"{" in key for key in keys):
+            raise ValueError("a key of no columns, or with an object")
 
     def _decoded_alone(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         before, after = _Rows(), _Rows()

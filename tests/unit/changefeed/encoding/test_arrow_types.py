@@ -54,7 +54,9 @@ _TIMES: Final = st.one_of(
     st.datetimes().map(datetime.isoformat),
     st.from_regex(r"[0-2]\d{3}-[01]\d-[0-3]\dT[0-2]\d:[0-6]\d:[0-6]\d(\.\d{1,7})?Z?", fullmatch=True),
     st.sampled_from(["", "0000-01-01T00:00:00Z", "2021-03-11 10:26", "infinity", "10000-01-01T00:00:00Z"]),
-    st.sampled_from(["2021-03-11T10:26:40+05:30", "2021-02-29T00:00:00Z", "2021-03-11T10:26:40Z\n"]),
+    st.sampled_from(
+        ["2021-03-11T10:26:40+05:30", "2021-02-29T00:00:00Z", "2021-03-11T10:26:40Z\n", "\ud800"]
+    ),
 )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.subscribe.hostile_records import KEYS, VALUES
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.decoder import decoder_for
-from tidegate.errors import InputError, TidegateError
+from tidegate.errors import InputError, TidegateError, UnreadableRow
 from tidegate.spark.datasource.frame_rows import FrameRowReader, FrameRows
 from tidegate.spark.datasource.source_feed import FrameTable
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
@@ -154,6 +154,12 @@ def test_a_column_that_came_later_is_named_with_what_to_do() -> None:
     reader, versions = reading(PLAIN)
     with pytest.raises(InputError, match=r"has a new column: age\. Start the query again"):
         reader.read(chunk_of(versions, row(1), row(7, '{"id": 7, "balance": 1, "note": "a", "age": 3}')))
+
+
+def test_a_key_with_a_member_that_stands_there_twice_is_unreadable() -> None:
+    reader, versions = reading(PLAIN)
+    with pytest.raises(UnreadableRow, match="offset 1 of accounts"):
+        reader.read(chunk_of(versions, row(1), (b'[{"a": 1, "a": 2}]', row(7, "null")[1])))
 
 
 @pytest.mark.parametrize("key", [b"[7, 8]", b"[[7], 8]"])

@@ -29,15 +29,15 @@ BESIDE = (
 )
 
 
-def opened(values: tuple[bytes | None, ...], *, decoded: bool) -> OpenedRows:
-    """Rows at one timestamp, as bytes or decoded."""
+def opened(values: tuple[bytes | None, ...], *, decoded: bool, key: bytes = b"[0]") -> OpenedRows:
+    """Rows at one timestamp, as bytes or decoded; ``key`` is that of the first."""
     count = len(values)
     rows = OpenedRows(
         int_column([5] * count),
         int_column([0] * count),
         [PLACE] * count,
         list(range(count)),
-        [b"[%d]" % at for at in range(count)],
+        [key, *(b"[%d]" % at for at in range(1, count))],
         list(values),
         [None] * count,
         int_column([0] * count),
@@ -47,11 +47,11 @@ def opened(values: tuple[bytes | None, ...], *, decoded: bool) -> OpenedRows:
     return rows
 
 
-def pairs(values: tuple[bytes | None, ...], *, decoded: bool) -> Any:
+def pairs(values: tuple[bytes | None, ...], *, decoded: bool, key: bytes = b"[0]") -> Any:
     """The rows before and after, or the error."""
     changes = PlainChanges(plan_of("SUBSCRIBE accounts").relation, RowBefore.RECORD, MemoryKeyRows())
     try:
-        return changes.pairs(opened(values, decoded=decoded), READER.row)
+        return changes.pairs(opened(values, decoded=decoded, key=key), READER.row)
     except SubscribeError as error:
         return type(error), str(error)
 
@@ -65,6 +65,12 @@ def test_both_ways_of_decoding_give_the_same_row_or_the_same_error(value: bytes 
     whole = b'{"after": {"id": 2, "balance": 2, "note": "b"}, "before": null, "updated": "5.0000000000"}'
     for values in ((value,), (whole, value, whole)):
         assert pairs(values, decoded=False) == pairs(values, decoded=True)
+
+
+@pytest.mark.parametrize("key", [b"[\x9b5]", b"[]", b"[", b"7", b'[{"a": 1, "a": 2}]', b'[{"a": 1}]'])
+def test_both_ways_of_decoding_give_the_same_row_or_the_same_error_for_a_key(key: bytes) -> None:
+    value = b'{"after": {"id": 2, "balance": 2, "note": "b"}, "before": null, "updated": "5.0000000000"}'
+    assert pairs((value, value), decoded=False, key=key) == pairs((value, value), decoded=True, key=key)
 
 
 def test_values_of_several_forms_are_decoded_as_each_alone() -> None:

@@ -43,7 +43,10 @@ def _read_decimal(data: bytes, writer_schema: Any, _: Any = None) -> Decimal:
         raise ValueError(
             f"a decimal has {len(data)} bytes; at most {BYTES_MAX} are read ({DIGITS_MAX} digits)"
         )
-    context = _context(writer_schema["precision"])
+    precision = writer_schema["precision"]
+    if not isinstance(precision, int):
+        raise TypeError("a decimal whose precision is no number")
+    context = _context(precision)
     unscaled = context.create_decimal(int.from_bytes(data, "big", signed=True))
     return unscaled.scaleb(-writer_schema.get("scale", 0), context)
 
