@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.spans import Span
 
@@ -20,6 +21,8 @@ from tidegate.spans import Span
 #: known limit of V5.
 HELD_MS: Final = 900_000
 NO_LIMIT: Final = 1 << 63
+#: Claims of one generation that are over are kept apart where their times are so far from each other.
+_APART_NS: Final = HELD_MS * NANOS_PER_MS
 
 
 class SpanClaim(NamedTuple):
@@ -230,13 +233,21 @@ def _rough_without(gone: ClaimedPart, part: ClaimedPart, new: SpanClaim) -> Clai
 
 
 def with_taken(taken: tuple[PastClaim, ...], claim: SpanClaim) -> tuple[PastClaim, ...]:
-    """Return the claims that are over with one more. Of one generation they are kept as one."""
+    """Return the claims that are over with one more.
+
+    Those of one generation are kept as one, unless they are far apart: whoever resolves between the first and
+    the last waits, and one wrong clock would make that a year.
+    """
     generation, by = claim.generation, claim.taken_by
     if by >= NO_LIMIT:
         return taken
-    same = [each for each in taken if each.generation == generation]
+    same = [
+        each
+        for each in taken
+        if each.generation == generation and each.first - _APART_NS <= by <= each.last + _APART_NS
+    ]
     first, last = min([by, *(each.first for each in same)]), max([by, *(each.last for each in same)])
-    others = (each for each in taken if each.generation != generation)
+    others = (each for each in taken if each not in same)
     return tuple(sorted([*others, PastClaim(generation, first, last)]))
 
 

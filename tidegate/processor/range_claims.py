@@ -328,6 +328,9 @@ class RangeClaims:
         crowds = [self._crowds[start] for start in near if self._crowds[start].end >= span.start]
         parts = [start for free in [*self._outside_crowds(span)] for start in self._within(free)]
         crowd = max(crowds, key=_size, default=Crowd(span.start, span.end))
+        # Parts that differ in their past alone are one, once the crowd is looked at.
+        found = [self._parts[start] for start in parts]
+        crowd.gone |= any(set(part.claims) == set(other.claims) for part, other in pairwise(found))
         for each in crowds:
             self._drop_crowd(each)
             if each is not crowd:
@@ -381,6 +384,8 @@ class RangeClaims:
             for smaller in self._crowds_in(claim.span):
                 smaller.join([claim.range_id])
         self._unite(crowd.span)
+        for claim in claims:
+            self._gather_if_wide(claim)
         self._settle(crowd.ranges)
 
     def _put_crowd(self, crowd: Crowd) -> None:

@@ -240,3 +240,52 @@ def test_a_few_overlaps_of_a_few_ranges_are_told() -> None:
     (overlap,) = claims.overlaps
     assert overlap.range_ids == tuple(range(1_000, 1_000 + SHOWN_MAX))
     assert overlap.others == 200 - SHOWN_MAX
+
+
+def _told(range_id: int, generation: int, start: int, end: int, now: int, *, ahead: int = 0) -> Told:
+    """A range that has resolved up to now, or by a wrong clock ahead of it."""
+    return Told(range_id, generation, start, end, now + ahead, now + ahead + _AHEAD, now)
+
+
+@pytest.mark.parametrize("moves", range(1, 9))
+def test_a_crowd_of_parts_that_differ_in_their_past_alone_is_looked_at(moves: int) -> None:
+    claims, now = RangeClaims(ClaimBounds(claims=16, parts=4, taken=16)), HELD_MS
+    _counted(claims, [_told(1, 1, 0, 10, now)])
+    for number in range(moves):
+        now += 1
+        _counted(claims, [_told(2, 2 + number, number, number + 1, now)])
+    for _ in range(20):
+        now += HELD_MS
+        _counted(claims, [_told(1, 1, 0, 10, now), _told(2, 1 + moves, moves - 1, moves, now)])
+    assert [held.span for held in claims.overlaps] == [Span(_key(moves - 1), _key(moves))]
+
+
+def test_what_comes_out_of_crowds_is_within_the_bound_of_parts() -> None:
+    bounds = ClaimBounds(claims=2, parts=12, taken=2)
+    claims, now, blocks = RangeClaims(bounds), HELD_MS, range(4)
+    _counted(claims, [_told(1, 1, 0, 20, now)])  # it tells no more
+    narrow = [_told(100 + key, 1, key, key + 1, now) for key in range(20) if key % 5 < 4]
+    _counted(claims, [*(_told(10 + block, 1, 5 * block, 5 * block + 4, now) for block in blocks), *narrow])
+    assert len(claims._crowds) == len(blocks)
+    _counted(claims, [Ended(10 + block) for block in blocks])
+    for _ in range(3):
+        now += 1
+        _counted(claims, [each._replace(resolved=now, now_ms=now) for each in narrow])
+    assert len(claims._within(Span(_key(0), _key(20)))) <= bounds.parts
+
+
+def test_one_wrong_clock_in_a_crowd_does_not_hold_who_is_left() -> None:
+    claims, now, year = RangeClaims(), HELD_MS, 365 * 86_400_000
+    others = range(2, 21)
+    _counted(claims, [_told(1, 1, 0, 10, now)])
+    for generation, start in ((5, 0), (6, 100)):
+        moved = [
+            _told(number, generation, start, start + 10, now, ahead=year * (number == 20))
+            for number in others
+        ]
+        _counted(claims, moved)
+    _counted(claims, [Ended(number) for number in others])
+    for _ in range(20):
+        now += HELD_MS
+        _counted(claims, [_told(1, 1, 0, 10, now)])
+    assert not claims.overlaps
