@@ -15,8 +15,6 @@ from faust.tables.manager import TableManager
 
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import FatalError, TidegateError
-from tidegate.kernel.artefact import compile_early
-from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.clients import broker_urls, faust_credentials
 from tidegate.worker.kafka.fetched import FetchedBatch
@@ -138,8 +136,6 @@ class Application(faust.App):
         _log.info("the worker starts", log=self.topic_names.log, partitions=self.runtime.topology.partitions)
 
     async def _open(self) -> None:
-        if self.settings.kernel is not KernelMode.OFF:
-            compile_early()
         self.runtime = await asyncio.get_running_loop().run_in_executor(
             None, Runtime, self.settings, self._schema_ids
         )

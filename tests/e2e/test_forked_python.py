@@ -80,7 +80,7 @@ def tell() -> None:
         "environment": dict(os.environ),
         "directory": str(Path.cwd()),
         "imported": "app.main" in sys.modules,
-        "kernels": artefact._compiled.cache_info().currsize,
+        "kernels": artefact.compiled.cache_info().currsize,
         "threads": len(list(Path("/proc/self/task").iterdir())),
     }
     sys.stdout.write(json.dumps(told))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import threading
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -22,27 +21,15 @@ MEMORY_BYTES_MAX: Final = 1 << 30
 #: An instance whose memory has grown beyond this is given up after its batch, for memory does not shrink.
 MEMORY_BYTES_KEPT: Final = 256 << 20
 
-_ONE_COMPILES: Final = threading.Lock()
 _log: Final = logging.getLogger(__name__)
 
 
+@cache
 def compiled() -> tuple[Engine, Module] | None:
     """Return the engine and the module; ``None``, with one line in the log, where this process has none.
 
-    To compile takes about 0.15 s, so nothing of it is kept for the next process. Any thread may call it: the
-    first one compiles, and the others wait for that.
+    To compile takes about 0.15 s, so nothing of it is kept for the next process.
     """
-    with _ONE_COMPILES:
-        return _compiled()
-
-
-def compile_early() -> None:
-    """Have a thread compile the kernel, so that the first batch finds it compiled."""
-    threading.Thread(target=compiled, name="kernel", daemon=True).start()
-
-
-@cache
-def _compiled() -> tuple[Engine, Module] | None:
     try:
         import wasmtime
     except (ImportError, OSError) as error:  # OSError: its library is not for this machine

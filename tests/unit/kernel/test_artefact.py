@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -22,9 +21,9 @@ _BUILT: Final = "target/wasm32-unknown-unknown/release/tidegate_kernel.wasm"
 
 @pytest.fixture(autouse=True)
 def compiled_anew() -> Iterator[None]:
-    artefact._compiled.cache_clear()
+    artefact.compiled.cache_clear()
     yield
-    artefact._compiled.cache_clear()
+    artefact.compiled.cache_clear()
 
 
 def test_the_hash_beside_the_artefact_is_its_own() -> None:
@@ -34,21 +33,6 @@ def test_the_hash_beside_the_artefact_is_its_own() -> None:
 def test_the_module_is_compiled_once_in_a_process() -> None:
     pytest.importorskip("wasmtime")
     assert artefact.compiled() is artefact.compiled() is not None
-
-
-def test_threads_that_ask_at_once_wait_for_the_one_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    wasmtime = pytest.importorskip("wasmtime")
-    make, made = wasmtime.Module, []
-
-    def noted(*arguments: object) -> object:
-        made.append(arguments)
-        return make(*arguments)
-
-    monkeypatch.setattr(wasmtime, "Module", noted)
-    artefact.compile_early()
-    with ThreadPoolExecutor(4) as threads:
-        found = set(threads.map(lambda _: artefact.compiled(), range(8)))
-    assert len(found) == len(made) == 1
 
 
 def test_another_file_is_not_run(
