@@ -42,6 +42,7 @@ from tidegate.serve.shared import shared_stream
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.stream_source import SubscriptionStream
 from tidegate.serve.web.batch_messages import batch_messages
+from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.subscription import SubscriptionBatch
 
 pytestmark = pytest.mark.broker
@@ -261,7 +262,8 @@ async def test_clients_share_one_question_for_the_feeds_and_its_failure(
 
     monkeypatch.setattr(feed_subscriptions, "FeedCatalog", fail)
     subscriptions = subscriptions_of(feed)
-    clients = [asyncio.ensure_future(subscriptions.describe("SUBSCRIBE accounts")) for _ in range(20)]
+    statement = parse_subscribe("SUBSCRIBE accounts")  # so that all of them ask at once
+    clients = [asyncio.ensure_future(subscriptions.describe(statement)) for _ in range(20)]
     while not asked:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(0.01)
     answered.set()
