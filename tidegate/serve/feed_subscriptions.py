@@ -268,13 +268,14 @@ class FeedSubscriptions:
             await asyncio.wait({self._reading})  # it was asked before
         elif self._catalog is not None and not at_once and time.monotonic() <= self._read_at + _KNOWN_S:
             return self._catalog
-        if self._reading is None:
+        if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self._in(self._catalog_thread, self._read))
             self._reading.add_done_callback(self._note_read)
         return await asyncio.shield(self._reading)
 
     def _note_read(self, reading: asyncio.Task[FeedCatalog]) -> None:
-        self._reading = None
+        if self._reading is reading:
+            self._reading = None
         if not reading.cancelled() and reading.exception() is None:
             self._catalog, self._read_at = reading.result(), time.monotonic()
 

@@ -92,6 +92,7 @@ class FrameRowReader:
         self._names = table.columns.names
         self._known = frozenset(self._names)
         self._key = [self._names.index(name) for name in table.columns.key]
+        self._nothing: _Values = (UNSET,) * len(self._names)  # in the place of a row that is not there
         self._wrapped: list[WrappedValues] = []
         self._tells_mvcc = False
         if has_stamp(decoder) and isinstance(decoder, JsonDecoder) and decoder.members is not None:
@@ -174,10 +175,6 @@ class FrameRowReader:
                 f"values, and the primary key of {self._table.name} has {len(self._key)} columns: something "
                 "else has written to the topic."
             )
-
-    @property
-    def _nothing(self) -> tuple[Any, ...]:
-        return (UNSET,) * len(self._names)
 
     def _row(self, chunk: RowChunk, at: int) -> RowRecord:
         record = chunk.records[at]
