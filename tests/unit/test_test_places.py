@@ -28,6 +28,9 @@ SUBJECTS: Final = {
         examples/connect_page raftlog/page_claims raftlog/page_source raftlog/spec_page serve/serve_page
         subscribe/subscribe_page
     """,
+    "what subscriptions keep by themselves has one bound": """
+        serve/kept_rows serve/shared/memory_of_streams
+    """,
     "random histories of topics, and consumers that crash anywhere": """
         client/subscribe/state/subscriptions_over_a_key_table
         subscribe/consistency subscribe/gate/gate_histories subscribe/hostile_topics

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from tidegate.client.subscribe import LiveSubscription
+from tidegate.serve.held_batches import count_batch
+from tidegate.serve.kept_memory import KeptShare
 from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.subscription import SubscriptionBatch
@@ -32,9 +34,13 @@ class FeedStream:
         closed: Callable[[FeedStream], object],
         opening: Sequence[RowValues] = (),
         counts: ServeCounts | None = None,
+        share: KeptShare | None = None,
     ) -> None:
         """``opening`` are the rows before all batches; ``counts`` counts what is given, unless another stream
-        gives it on."""
+        gives it on. ``share`` is what the reader takes of the memory of all subscriptions. Batches that its
+        client has not taken yet count there too.
+        """
+        self._share = share
         self._counts = counts
         self._live = live
         self._columns = columns
@@ -66,7 +72,7 @@ class FeedStream:
             # What a thread reads outlives a call that is cancelled: the next call gets it.
             if self._reading is None:
                 loop = asyncio.get_running_loop()
-                self._reading = loop.run_in_executor(self._threads, self._live.next, _POLL_S)
+                self._reading = loop.run_in_executor(self._threads, self._read)
             reading = self._reading
             try:
                 batch = await asyncio.shield(reading)
@@ -82,6 +88,13 @@ class FeedStream:
                 return batch
         return None
 
+    def _read(self) -> SubscriptionBatch | None:
+        """Read the next batch in a thread; ``None`` if none comes for a while."""
+        batch = self._live.next(_POLL_S)
+        if batch is not None and self._share is not None:
+            count_batch(self._share.memory, batch)
+        return batch
+
     async def close(self) -> None:
         """See ``SubscriptionStream``. It waits for a thread that reads, and then closes."""
         if self._closing is None:
@@ -95,3 +108,5 @@ class FeedStream:
         if self._reading is not None:
             await asyncio.wait([self._reading])
         await asyncio.to_thread(self._live.close)
+        if self._share is not None:
+            self._share.close()

@@ -20,6 +20,7 @@ from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
 from tidegate.errors import RetryError
 from tidegate.serve.feed_stream import FeedStream
+from tidegate.serve.kept_memory import KeptMemory, KeptShare
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import ServeCounts, TableFigures, metrics_text
 from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
@@ -85,7 +86,8 @@ class FeedSubscriptions:
         self._statements = StatementThreads()
         self._own_readers = 0
         memory = MemoryLimits(limits.table_rows, limits.table_bytes)
-        options = SharedOptions(limits.log_bytes, memory, data, linger_s, spill)
+        self._kept_memory = KeptMemory(limits.own_bytes)
+        options = SharedOptions(limits.log_bytes, memory, self._kept_memory, data, linger_s, spill)
         self.tables = RunningTables(options, self._threads)
         self.counts = ServeCounts()
 
@@ -150,7 +152,7 @@ class FeedSubscriptions:
         ]
         streams = {"own": own, "shared": len(self._streams) - own}
         readers = {"own": self._own_readers, "shared": len(tables)}
-        return metrics_text(self.counts, streams, readers, tables)
+        return metrics_text(self.counts, streams, readers, tables, self._kept_memory.taken)
 
     async def close(self) -> None:
         """See ``Subscriptions``."""
@@ -178,7 +180,8 @@ class FeedSubscriptions:
         plan = planned.plan
         resumed = None
         try:
-            shown_by = await self._in(self._threads, lambda: StatementRows(plan, shared.source))
+            share = self._kept_memory.share()
+            shown_by = await self._in(self._threads, lambda: StatementRows(plan, shared.source, share))
             if token:
                 resumed = read_token(token, shown_by.fingerprint)
                 start = resume_of(shared, plan, resumed, stateful=shown_by.stateful)
@@ -205,24 +208,34 @@ class FeedSubscriptions:
             counts=self.counts,
             open_own=None if planned.needs_key_rows else partial(self._behind, planned),
             shown_by=shown_by,
+            share=share,
         )
         self._streams.add(stream)
         return stream
 
     async def _own_stream(self, planned: _Planned, token: str) -> FeedStream:
-        live = await self._live(planned, token)
+        share = self._kept_memory.share()
+        live = await self._live(planned, token, share)
         stream = FeedStream(
-            live, stream_columns(planned.plan), self._own_threads, self._own_closed, live.opening, self.counts
+            live,
+            stream_columns(planned.plan),
+            self._own_threads,
+            self._own_closed,
+            live.opening,
+            self.counts,
+            share,
         )
         self._streams.add(stream)
         return stream
 
     async def _behind(self, planned: _Planned, token: ResumeToken) -> FeedStream:
         """Open a reader of its own for a stream that was too slow."""
-        live = await self._live(planned, str(token))
-        return FeedStream(live, stream_columns(planned.plan), self._own_threads, self._own_closed)
+        share = self._kept_memory.share()
+        live = await self._live(planned, str(token), share)
+        columns = stream_columns(planned.plan)
+        return FeedStream(live, columns, self._own_threads, self._own_closed, share=share)
 
-    async def _live(self, planned: _Planned, token: str) -> LiveSubscription:
+    async def _live(self, planned: _Planned, token: str, share: KeptShare) -> LiveSubscription:
         most = self._limits.own_readers
         if self._own_readers >= most:
             raise RetryError(f"{most} subscriptions have a reader of their own, and no more can; try later")
@@ -231,7 +244,12 @@ class FeedSubscriptions:
             self._in(
                 self._own_threads,
                 lambda: LiveSubscription(
-                    planned.table, planned.plan, token, spill=self._spill, snapshot_chunks=True
+                    planned.table,
+                    planned.plan,
+                    token,
+                    spill=self._spill,
+                    snapshot_chunks=True,
+                    share=share,
                 ),
             )
         )

@@ -29,6 +29,8 @@ class ServeLimits:
         explained_feeds: feeds that the page of feeds explains at a look; the others are listed.
         table_rows: rows of a table that the server keeps in memory, where it has no directory for them.
         table_bytes: about how many bytes these rows may take.
+        own_bytes: about how many bytes all subscriptions together may keep of rows of their own: for LIMIT
+            and OFFSET, by key for readers of their own, and batches that clients have not taken yet.
     """
 
     connections: int = 100
@@ -48,3 +50,4 @@ class ServeLimits:
     explained_feeds: int = 50
     table_rows: int = 2_000_000
     table_bytes: int = 4 * 1024 * 1024 * 1024
+    own_bytes: int = 4 * 1024 * 1024 * 1024

@@ -58,8 +58,10 @@ def metrics_text(
     streams: Mapping[str, int],
     readers: Mapping[str, int],
     tables: Iterable[TableFigures],
+    own_bytes: int = 0,
 ) -> str:
-    """Return all metrics. ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``.
+    """Return all metrics. ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``;
+    ``own_bytes`` is what the subscriptions keep by themselves.
 
     A table whose columns changed has two readers for a while: their figures are put together.
     """
@@ -69,6 +71,7 @@ def metrics_text(
         _metric("readers", "gauge", "readers of Kafka", _by("kind", readers)),
         _metric("batches_total", "counter", "batches given to clients", _by("output", counts.batches)),
         _metric("rows_total", "counter", "rows of these batches", _by("output", counts.rows)),
+        _metric("own_bytes", "gauge", "what subscriptions keep by themselves", [Sample(own_bytes)]),
         _metric(
             "slow_clients_total",
             "counter",

@@ -25,7 +25,9 @@ from tidegate.subscribe.outputs.output_stage import OutputBounds
 from tidegate.subscribe.outputs.plain_rows import plain_rows
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.updates.held_rows import HeldRows
 from tidegate.subscribe.updates.relation import Relation
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
 #: A snapshot is decoded in pieces of so many rows: what its decoder makes takes more memory than the rows.
@@ -35,11 +37,18 @@ _DECODED_ROWS: Final = 20_000
 class PlainPath:
     """The state of one such subscription."""
 
-    __slots__ = ("_begun", "_bounds", "_changes", "_newest", "_progress", "_show", "_wants_newest")
+    __slots__ = ("_begun", "_bounds", "_changes", "_held", "_newest", "_progress", "_show", "_wants_newest")
 
     def __init__(
-        self, plan: SubscribePlan, bounds: OutputBounds, before: RowBefore, key_rows: KeyRows
+        self,
+        plan: SubscribePlan,
+        bounds: OutputBounds,
+        before: RowBefore,
+        key_rows: KeyRows,
+        held: HeldRows | None = None,
     ) -> None:
+        """``held`` counts the rows of a snapshot while they are made."""
+        self._held = held or HeldRows(None)
         self._bounds = bounds
         relation, shape = plan.relation, plan.shape
         if before is RowBefore.NOWHERE:  # nobody else sees its rows: they can have the output's order at once
@@ -48,7 +57,7 @@ class PlainPath:
         self._show = plain_rows(shape)
         self._progress = plan.shape.progress
         self._wants_newest = bounds.snapshot or before is RowBefore.KEY_ROWS
-        self._newest = NewestRows()
+        self._newest = NewestRows(self._held.share)
         self._begun = False
 
     def rows(self, opening: GateOpening) -> list[RowValues]:
@@ -80,7 +89,10 @@ class PlainPath:
         pieces.reverse()
         shown: list[RowValues | None] = []
         while pieces:
-            shown += [row for row in self._changes.begin(pieces.pop(), decode) if row is not None]
+            some = [row for row in self._changes.begin(pieces.pop(), decode) if row is not None]
+            if self._held.share is not None:
+                self._held.add(sum(map(row_bytes, some)))
+            shown += some
         if not self._bounds.snapshot:
             return []
         return self._show([(self._head(self._bounds.as_of), 0, len(shown))], [None] * len(shown), shown)

@@ -21,6 +21,7 @@ from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.query.shown_bytes import ShownBytes
 from tidegate.subscribe.subscription import comes_in_chunks, is_plain
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+from tidegate.subscribe.updates.held_rows import MemoryShare
 from tidegate.subscribe.updates.update import RowValues, Update
 
 
@@ -44,10 +45,10 @@ class StatementRows:
 
     __slots__ = ("_plain", "_plan", "_selection", "fingerprint", "form", "stateful")
 
-    def __init__(self, plan: SubscribePlan, source: str) -> None:
-        """``source`` is the feed, for the fingerprint."""
+    def __init__(self, plan: SubscribePlan, source: str, share: MemoryShare | None = None) -> None:
+        """``source`` is the feed, for the fingerprint. ``share`` bounds what a ``stateful`` one keeps."""
         self._plan = plan
-        self._selection = plan.selection()
+        self._selection = plan.selection(share)
         self._plain = plain_rows(plan.shape) if is_plain(plan) else None
         self.stateful = self._selection is not None and self._selection.stateful
         self.fingerprint = fingerprint(plan, source)

@@ -39,6 +39,8 @@ from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 
 #: What a query may make of the rows of a chunk before they come as several chunks.
@@ -75,11 +77,14 @@ class SubscriptionSource:
         name: the feed, for the fingerprint of tokens.
         tells_before: whether its records have the row before.
         key_rows: the table of rows by key, where one is needed; by default one in memory.
+        share: bounds the rows that the subscription keeps in memory, together with those of others. Rows
+            that wait for a frontier count too.
     """
 
     name: str = ""
     tells_before: bool = False
     key_rows: KeyRows | None = None
+    share: MemoryShare | None = None
 
 
 class Subscription:
@@ -107,7 +112,7 @@ class Subscription:
             "_resumable",
             "_selection",
         ),
-        *("_snapshot_due", "_updates", "copies", "fingerprint"),
+        *("_snapshot_due", "_updates", "_waiting", "copies", "fingerprint"),
     )
 
     def __init__(
@@ -133,16 +138,17 @@ class Subscription:
         self.fingerprint = fingerprint(plan, source.name)
         self._plan = plan
         self._bounds = OutputBounds(as_of, plan.up_to, plan.snapshot)
-        self._key_rows = source.key_rows or MemoryKeyRows()
+        self._key_rows = source.key_rows or MemoryKeyRows(source.share)
         self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of)
-        self._selection = plan.selection()
+        self._selection = plan.selection(source.share)
         # The first rows of an order depend on the order of updates, which only `RowUpdates` fixes.
         ordered = self._selection is not None and self._selection.stateful
         fast = before is not RowBefore.NOWHERE and not ordered
         self._changes = PlainChanges(plan.relation, before, self._key_rows) if fast else None
         self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
         plain = not track_keys and is_plain(plan)
-        self._plain = PlainPath(plan, self._bounds, before, self._key_rows) if plain else None
+        self._waiting = held = HeldRows(source.share)
+        self._plain = PlainPath(plan, self._bounds, before, self._key_rows, held) if plain else None
         self._resumable = not track_keys and not keeps_rows(plan)
         self._snapshot_due = plan.snapshot
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
@@ -260,18 +266,24 @@ class Subscription:
             yield from self._shown_parts(updates[:half])
             yield from self._shown_parts(updates[half:])
             return
-        self._outputs.take(shown)
+        self._show_later(shown)
         if rows := self._outputs.rows_at_as_of():
             yield rows
 
     def _hold(self, newest: OpenedRows, opening: GateOpening) -> None:
         """Have the outputs hold the newest rows of some keys at AS OF."""
-        self._outputs.take(self._selected(self._newest(newest, opening), self._made))
+        self._show_later(self._selected(self._newest(newest, opening), self._made))
 
     def _newest(self, newest: OpenedRows, opening: GateOpening) -> list[Update]:
         assert self._changes is not None
         rows = self._changes.begin(newest, opening.decode)
         return [Update(self._bounds.as_of, 1, row) for row in rows if row is not None]
+
+    def _show_later(self, updates: Sequence[Update]) -> None:
+        """Have the outputs hold updates until the frontier passes them."""
+        self._outputs.take(updates)
+        if self._waiting.share is not None:
+            self._waiting.add(sum(row_bytes(each.row) for each in updates))
 
     def _selected(self, updates: Sequence[Update], made: ShownBytes) -> Sequence[Update]:
         return updates if self._selection is None else self._selection.apply(updates, made)
@@ -291,6 +303,7 @@ class Subscription:
         if opening.frontier <= self._bounds.as_of and not ended:
             return None
         self._made = ShownBytes()
+        self._waiting.set(0)
         frontier = self._outputs.frontier
         begun = frontier > self._bounds.as_of  # not with an UP TO at AS OF: the snapshot was never given
         is_snapshot = self._snapshot_due and begun
@@ -309,7 +322,7 @@ class Subscription:
                 updates = self._changes.updates(opening.rows, opening.decode)
             else:
                 updates = self._updates.updates(opening.versions)
-            self._outputs.take(self._selected(updates, self._made))
+            self._show_later(self._selected(updates, self._made))
         self._key_rows.close_at(opening.frontier)
         return shown
 

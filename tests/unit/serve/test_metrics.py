@@ -28,7 +28,9 @@ def test_all_figures_are_there() -> None:
     counts.refused_logins["web"] += 1
     reading = SubscriptionFigures("shared", lag_s=0.5, waiting_rows=7, waiting_bytes=70, retention_margin=9)
     tables = [TableFigures('a"b', "feed", 4, 1_000_000_007, reading), TableFigures("c", "feed", 0, 0, None)]
-    found = samples(metrics_text(counts, {"own": 1, "shared": 4}, {"own": 1, "shared": 2}, tables))
+    found = samples(
+        metrics_text(counts, {"own": 1, "shared": 4}, {"own": 1, "shared": 2}, tables, own_bytes=5)
+    )
     assert found == {
         ("subscriptions", "own"): 1,
         ("subscriptions", "shared"): 4,
@@ -36,6 +38,7 @@ def test_all_figures_are_there() -> None:
         ("readers", "shared"): 2,
         ("batches_total", "upsert"): 1,
         ("rows_total", "upsert"): 2,
+        ("own_bytes",): 5,
         ("slow_clients_total",): 2,
         ("refused_logins_total", "web"): 1,
         ("table_subscribers", 'a"b', "feed"): 4,

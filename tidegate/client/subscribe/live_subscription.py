@@ -15,6 +15,7 @@ from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.plan import SubscribePlan
+from tidegate.subscribe.updates.held_rows import MemoryShare
 from tidegate.subscribe.updates.update import RowValues
 
 #: The name of the only member.
@@ -28,7 +29,8 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     that batch. ``key_table`` is a directory for the rows by key, which a subscription needs if its records do
     not tell the row before. Without a directory these rows are in memory, and a resume is refused. ``spill``
     says where rows wait that memory does not hold. ``snapshot_chunks`` asks for the snapshot in chunks, if
-    the statement allows it (`comes_in_chunks`).
+    the statement allows it (`comes_in_chunks`). ``share`` bounds the rows that it keeps in memory, together
+    with those of other subscriptions.
 
     Attributes:
         plan: what the statement means for the table.
@@ -50,13 +52,14 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
         on_history_lost: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
         snapshot_chunks: bool = False,
+        share: MemoryShare | None = None,
     ) -> None:
         self.plan = plan
         self._columns = BatchColumns.of(plan, table.feed.options.format)
         read: ReadTokens | None = None
         if token:
             read = lambda prints: {_ONLY: read_token(token, prints[_ONLY])}  # noqa: E731 - it is one of two
-        planned = PlannedTable(table, plan, key_table, track_keys, snapshot_chunks)
+        planned = PlannedTable(table, plan, key_table, track_keys, snapshot_chunks, share)
         super().__init__(SharedReading({_ONLY: planned}, read, on_history_lost, spill))
         subscription = self._reading.subscriptions[_ONLY]
         self._header = subscription.header

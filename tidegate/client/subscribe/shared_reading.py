@@ -54,6 +54,7 @@ from tidegate.subscribe.subscription import (
     takes_parts,
 )
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after
+from tidegate.subscribe.updates.held_rows import MemoryShare
 
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
 _POLL_S: Final = 0.2
@@ -66,7 +67,7 @@ ReadTokens = Callable[[Mapping[str, str]], Mapping[str, ResumeToken]]
 class PlannedTable:
     """A statement's plan, the table that it is about, and the directory of the table's rows by key.
 
-    ``in_chunks`` asks for the snapshot in chunks.
+    ``in_chunks`` asks for the snapshot in chunks. ``share`` bounds the rows that it keeps in memory.
     """
 
     table: SubscribableTable
@@ -74,6 +75,7 @@ class PlannedTable:
     key_table: Path | None = None
     track_keys: bool = False
     in_chunks: bool = False
+    share: MemoryShare | None = None
 
 
 @dataclass(slots=True)
@@ -228,7 +230,8 @@ class SharedReading:
             relation = planned.plan.relation
             rows = open_key_rows(planned.key_table, name, relation, discard_lost=goes_on)
             opened.callback(rows.close)
-        return _Member(planned, SubscriptionSource(name, table.tells_before, rows), rows)
+        source = SubscriptionSource(name, table.tells_before, rows, planned.share)
+        return _Member(planned, source, rows)
 
     def _topic_ids(self, histories: Mapping[str, FeedHistory]) -> dict[str, str]:
         places = {place for each in histories.values() for place in (*each.rows, *each.markers)}

@@ -19,6 +19,7 @@ from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.errors import HistoryLost
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
+from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared.shared_table import SharedTable
 from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
 from tidegate.serve.shared.table_reader import TableReader
@@ -45,10 +46,12 @@ class SharedOptions:
         data: a directory for rows by key; ``None`` for memory.
         linger_s: how long a table is read on without subscribers.
         spill: what a reader keeps of rows that wait.
+        kept_memory: what subscribers of all tables keep by themselves.
     """
 
     log_bytes: int
     memory: MemoryLimits
+    kept_memory: KeptMemory
     data: Path | None = None
     linger_s: float = 60.0
     spill: SpillSettings | None = None
@@ -135,7 +138,9 @@ class RunningTables:
         except HistoryLost:
             return None
         sizes = SnapshotSizes(whole_bytes=options.memory.bytes)
-        shared = SharedTable(prepared.source, prepared.as_of, options.log_bytes, self._threads, sizes)
+        shared = SharedTable(
+            prepared.source, prepared.as_of, options.log_bytes, self._threads, options.kept_memory, sizes
+        )
         reader = TableReader(
             prepared.gate,
             TableFollower(table.relation, prepared.rows, prepared.as_of, prepared.gate.chunks),

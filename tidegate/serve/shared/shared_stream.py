@@ -16,6 +16,9 @@ from dataclasses import replace
 from typing import Final
 
 from tidegate.errors import FellBehind, RetryError
+from tidegate.serve.encoded_batches import CHUNK_ROWS
+from tidegate.serve.held_batches import count_batch
+from tidegate.serve.kept_memory import KeptShare
 from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.shared.shared_table import ChangesDropped, SharedTable, TableEnded
 from tidegate.serve.shared.shown_batches import batch_of
@@ -52,17 +55,20 @@ class SharedStream:
         counts: ServeCounts | None = None,
         open_own: OpenOwn | None = None,
         shown_by: StatementRows | None = None,
+        share: KeptShare | None = None,
     ) -> None:
         """``open_own`` opens a reader for a stream that is too slow; without it, such a stream ends.
 
-        ``shown_by`` is what shows the table's rows in the form of the plan, if it is made already.
+        ``shown_by`` is what shows the table's rows in the form of the plan, if it is made already, and
+        ``share`` is where it counts what it keeps.
         """
         self._table = table
         self._plan = plan
         self._columns = columns
         self._threads = threads
         self._closed = closed
-        self._shown_by = shown_by or StatementRows(plan, table.source)
+        self._share = share or table.batches.kept_memory.share()
+        self._shown_by = shown_by or StatementRows(plan, table.source, self._share)
         self._frontier = start
         self._token = token
         self._open_own = open_own
@@ -103,7 +109,7 @@ class SharedStream:
             return None
         # What is being made outlives a call that is cancelled: the next call gets it.
         if self._pending is None:
-            self._pending = asyncio.ensure_future(self._next())
+            self._pending = asyncio.ensure_future(self._counted())
         pending = self._pending
         await asyncio.wait({pending})
         self._pending = None
@@ -136,6 +142,18 @@ class SharedStream:
         finally:  # also if a second cancel comes meanwhile
             await self._close_chunks()
             await self._close_own()
+            self._share.close()
+
+    async def _counted(self) -> SubscriptionBatch | None:
+        """Return the next batch, which counts until the client has taken it."""
+        batch, kept_memory = await self._next(), self._table.batches.kept_memory
+        if batch is None:
+            return None
+        if len(batch.rows) <= CHUNK_ROWS or kept_memory.counts(batch):
+            count_batch(kept_memory, batch)
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._threads, count_batch, kept_memory, batch)
+        return batch
 
     async def _next(self) -> SubscriptionBatch | None:
         if self._frontier is None:
@@ -199,10 +217,13 @@ class SharedStream:
 
     async def _whole(self, changes: TableChanges) -> SubscriptionBatch:
         """Make one batch of changes. Raises ``PieceFull`` if it would be too large, and can be cut."""
-        up_to, shown_by = self._plan.up_to, self._shown_by
+        up_to, shown_by, sizes = self._plan.up_to, self._shown_by, self._table.batches.sizes
+        can_cut = not shown_by.stateful and len(changes.times) > 1
+        if can_cut and sizes.cuts_all and changes.held_bytes > sizes.piece_bytes:
+            raise PieceFull
         if not shown_by.stateful and (up_to is None or changes.frontier < up_to):
             return await self._table.batches.of_changes(changes, shown_by)
-        made = ShownBytes() if shown_by.stateful else self._table.batches.sizes.piece()
+        made = ShownBytes() if shown_by.stateful else sizes.piece()
         shown = await asyncio.get_running_loop().run_in_executor(
             self._threads, shown_by.changes, changes, up_to, made
         )
@@ -219,8 +240,11 @@ class SharedStream:
         count = min(len(changes.times), self._part_times)
         while count > 1:
             count = (count + 1) // 2
+            part = changes.first(count)
+            if sizes.cuts_all and count > 1 and part.held_bytes > sizes.piece_bytes:
+                continue
             with suppress(PieceFull):
-                shown = self._shown_by.changes(changes.first(count), up_to, sizes.piece())
+                shown = self._shown_by.changes(part, up_to, sizes.piece())
                 self._part_times = 4 * count
                 return shown
         self._part_times = 2

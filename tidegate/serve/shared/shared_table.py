@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
+from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared.changes_log import ChangesLog
 from tidegate.serve.shared.shown_batches import ShownBatches, TableRowsShown
 from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes
@@ -44,11 +45,12 @@ class SharedTable:
         as_of: Timestamp,
         log_bytes: int,
         threads: Executor,
+        kept_memory: KeptMemory,
         sizes: SnapshotSizes | None = None,
     ) -> None:
         self.source = source
         self.as_of = as_of
-        self.batches = ShownBatches(threads, sizes)
+        self.batches = ShownBatches(threads, kept_memory, sizes)
         #: Whether the first snapshot is complete.
         self.filled = False
         #: How many streams go through it.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from tidegate.hlc import Timestamp
+from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes, all_rows, rows_up_to
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
@@ -48,18 +49,27 @@ class ShownBatches:
 
     Attributes:
         held_bytes: about what the kept batches take, with their changes.
+        kept_memory: what subscriptions keep by themselves; batches that nobody keeps here count there.
     """
 
-    __slots__ = ("_batches", "_snapshots", "_threads", "held_bytes", "made", "sizes")
+    __slots__ = ("_batches", "_sizes", "_snapshots", "_threads", "held_bytes", "kept_memory", "made")
 
-    def __init__(self, threads: Executor, sizes: SnapshotSizes | None = None) -> None:
+    def __init__(
+        self, threads: Executor, kept_memory: KeptMemory, sizes: SnapshotSizes | None = None
+    ) -> None:
         self._threads = threads
-        self.sizes = sizes or SnapshotSizes()
+        self._sizes = sizes or SnapshotSizes()
+        self.kept_memory = kept_memory
         self._batches: OrderedDict[tuple[int, Hashable], _Kept] = OrderedDict()
         self.held_bytes = 0
         self._snapshots: dict[Hashable, _Shown] = {}
         #: How many batches were made of changes.
         self.made = 0
+
+    @property
+    def sizes(self) -> SnapshotSizes:
+        """The sizes of pieces: small ones while memory is scarce."""
+        return self._sizes.scarce() if self.kept_memory.is_scarce else self._sizes
 
     async def of_changes(self, changes: TableChanges, shown_by: StatementRows) -> SubscriptionBatch:
         """Return the batch of some changes, for a statement that is not ``stateful``.

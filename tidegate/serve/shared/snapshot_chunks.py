@@ -12,11 +12,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
 from tidegate.errors import LimitExceeded
+from tidegate.serve.held_batches import COUNTED_BYTES
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
@@ -39,12 +40,24 @@ class SnapshotSizes:
         piece_bytes: bytes of rows in a chunk or a part: of the table's rows that are read from a directory,
             and of rows that a query makes. A single row may have more.
         whole_bytes: bytes of rows that are read from a directory for a snapshot that has to be one batch.
+        cuts_all: whether changes of which a query makes nothing come in parts too.
     """
 
     shared_rows: int = 100_000
     chunk_rows: int = 10_000
     piece_bytes: int = 16 * _MIB
     whole_bytes: int = 4096 * _MIB
+    cuts_all: bool = False
+
+    def scarce(self) -> SnapshotSizes:
+        """Return the sizes for a server that has little memory left: pieces that count for nothing."""
+        return replace(
+            self,
+            shared_rows=min(self.shared_rows, 1_000),
+            chunk_rows=min(self.chunk_rows, 1_000),
+            piece_bytes=min(self.piece_bytes, COUNTED_BYTES // 2),
+            cuts_all=True,
+        )
 
     def piece(self) -> ShownBytes:
         """Return the count for rows that can be cut into several pieces."""

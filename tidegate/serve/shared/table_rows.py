@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +10,12 @@ from typing import Final, NamedTuple, Protocol
 
 from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
 from tidegate.errors import RequestRefused
-from tidegate.subscribe.changes.key_rows import KeyChange, KeyRows, MemoryKeyRows
+from tidegate.subscribe.changes.key_rows import KeyChange, KeyRows, MemoryKeyRows, memory_bytes
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
-from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
 _NAME_DIGITS: Final = 32
-#: What a row takes in the table, beside its key and its values.
-_PLACE_BYTES: Final = 100
 
 
 class FrozenRows(NamedTuple):
@@ -86,11 +82,6 @@ class MemoryTableRows(MemoryKeyRows):
             "54000",
             "start the server with --data-dir",
         )
-
-
-def memory_bytes(key: bytes, row: RowValues | None) -> int:
-    """Return about how many bytes of memory a row takes with its key."""
-    return 0 if row is None else _PLACE_BYTES + sys.getsizeof(key) + row_bytes(row)
 
 
 class DirectoryTableRows:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
+from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
+from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
 #: A key, and the row that it has from now on: ``None`` for none.
 KeyChange: TypeAlias = tuple[bytes, RowValues | None]
+
+#: What a row takes in a table in memory, beside its key and its values.
+_PLACE_BYTES: Final = 100
 
 
 class KeyRows(Protocol):
@@ -39,10 +44,12 @@ class KeyRows(Protocol):
 class MemoryKeyRows:
     """Rows by key in a ``dict``: gone with the process."""
 
-    __slots__ = ("_rows", "frontier")
+    __slots__ = ("_held", "_rows", "frontier")
 
-    def __init__(self) -> None:
+    def __init__(self, share: MemoryShare | None = None) -> None:
+        """``share`` bounds what the rows take, together with others."""
         self._rows: dict[bytes, RowValues] = {}
+        self._held = HeldRows(share)
         self.frontier = ZERO_FRONTIER
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
@@ -50,8 +57,11 @@ class MemoryKeyRows:
         return self.replace_all([(key, row)])[0]
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
-        """Do the same for each change, in order; returns the row before each change."""
-        rows = self._rows
+        """Do the same for each change, in order; returns the row before each change.
+
+        Raises ``LimitExceeded`` if the share has no room.
+        """
+        rows, is_bounded = self._rows, self._held.share is not None
         before: list[RowValues | None] = []
         for key, row in changes:
             before.append(rows.get(key))
@@ -59,8 +69,15 @@ class MemoryKeyRows:
                 rows[key] = row
             else:
                 rows.pop(key, None)
+            if is_bounded:
+                self._held.add(memory_bytes(key, row) - memory_bytes(key, before[-1]))
         return before
 
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""
         self.frontier = frontier
+
+
+def memory_bytes(key: bytes, row: RowValues | None) -> int:
+    """Return about how many bytes of memory a row takes with its key."""
+    return 0 if row is None else _PLACE_BYTES + key.__sizeof__() + row_bytes(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.subscribe.gate.opened_rows import OpenedRows, joined_rows
+from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
 
 #: So many rows that are not the newest of their keys are kept before they are let go.
 _STALE_ROWS: Final = 50_000
@@ -17,18 +18,25 @@ class NewestRows:
     would keep the cycle collector busy. Older rows are let go when they are many.
     """
 
-    __slots__ = ("_at", "_count", "_parts")
+    __slots__ = ("_at", "_count", "_held", "_parts")
 
-    def __init__(self) -> None:
+    def __init__(self, share: MemoryShare | None = None) -> None:
+        """``share`` bounds what the rows take, together with others."""
+        self._held = HeldRows(share)
         self._parts: list[OpenedRows] = []
         #: How many rows the parts have.
         self._count = 0
         self._at: dict[bytes, int] = {}
 
     def take(self, rows: OpenedRows) -> None:
-        """Take rows that are not below those that were taken before."""
+        """Take rows that are not below those that were taken before.
+
+        Raises ``LimitExceeded`` if the share has no room.
+        """
         begin = self._count
         self._parts.append(rows)
+        if self._held.share is not None:
+            self._held.add(rows.memory_bytes)
         self._count += len(rows)
         self._at.update(zip(rows.keys, range(begin, self._count), strict=True))
         if self._count - len(self._at) > max(_STALE_ROWS, len(self._at) // 4):
@@ -40,12 +48,18 @@ class NewestRows:
         return len(self._at)
 
     def rows(self) -> OpenedRows:
-        """Return the rows that are left, deletions too, in the order in which their keys first came."""
+        """Return the rows that are left, deletions too, in the order in which their keys first came.
+
+        They count for the caller from now on.
+        """
         self._let_go()
+        self._held.set(0)
         return self._parts[0]
 
     def _let_go(self) -> None:
         """Keep the newest row of each key alone."""
         kept = joined_rows(self._parts).at(list(self._at.values()))
         self._parts, self._count = [kept], len(kept)
+        if self._held.share is not None:
+            self._held.set(kept.memory_bytes)
         self._at = dict(zip(self._at, range(len(kept)), strict=True))

@@ -72,10 +72,9 @@ class TableChanges:
         They end at the first timestamp that is left out. Their offsets are behind all changes: a subscription
         that has taken these alone cannot read on from there.
         """
-        end = Frontier(self.times[count])
-        return TableChanges(
-            self.before, end, self.times[:count], self.pairs[:count], self.offsets, self.held_bytes
-        )
+        end, pairs = Frontier(self.times[count]), self.pairs[:count]
+        held_bytes = self.held_bytes * sum(map(len, pairs)) // max(sum(map(len, self.pairs)), 1)
+        return TableChanges(self.before, end, self.times[:count], pairs, self.offsets, held_bytes)
 
 
 class TableFollower:

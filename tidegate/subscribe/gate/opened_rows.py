@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from tidegate.errors import RepeatDiffers
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVersion
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below, int_column
+
+#: What a row takes beside its key and value.
+_ROW_BYTES: Final = 200
 
 #: Decodes the row at a place.
 DecodeRow = Callable[[FeedPartition, FeedRecord], RowRecord]
@@ -35,6 +39,11 @@ class OpenedRows:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how many bytes of memory the rows take, as long as they are not decoded."""
+        return sum(map(len, self.keys)) + sum(map(len, filter(None, self.values))) + _ROW_BYTES * len(self)
 
     def split(self, bound: Timestamp) -> int:
         """Count the rows at or below a timestamp: they come first."""

@@ -15,6 +15,7 @@ from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, SortItem
+from tidegate.subscribe.updates.held_rows import MemoryShare
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.row_size import row_bytes, value_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
@@ -74,8 +75,11 @@ class Selection:
 
     __slots__ = ("_grows", "_items", "_sorts", "_top", "_where", "columns", "sources", "stateful")
 
-    def __init__(self, query: SelectQuery, relation: Relation) -> None:
-        """Raises ``SubscribeStatementError`` for columns and functions that do not exist."""
+    def __init__(self, query: SelectQuery, relation: Relation, share: MemoryShare | None = None) -> None:
+        """``share`` bounds what it keeps, together with others.
+
+        Raises ``SubscribeStatementError`` for columns and functions that do not exist.
+        """
         alias = query.source.alias
         qualifiers = (
             [(alias,)] if alias else [query.source.parts[at:] for at in range(len(query.source.parts))]
@@ -88,7 +92,7 @@ class Selection:
         self._where = None if query.where is None else compile_expression(query.where, scope)
         self.stateful = query.limit is not None or query.offset > 0
         self._sorts = [_sort(item, scope, Scope(self.columns)) for item in query.order_by]
-        self._top = TopRows(query.limit, query.offset) if self.stateful else None
+        self._top = TopRows(query.limit, query.offset, share) if self.stateful else None
 
     def apply(self, updates: Iterable[Update], shown: ShownBytes | None = None) -> list[Update]:
         """Return the updates of the query.

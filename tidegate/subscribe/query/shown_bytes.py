@@ -6,7 +6,8 @@ text of 100 characters. So four things have a bound:
 1. A text that an expression makes (`bounded_text`).
 2. A row that is shown (`RowBytes`).
 3. What is shown in one go (`ShownBytes`). Where a batch can be cut, a lower bound cuts it (`PieceFull`).
-4. What a query with LIMIT or OFFSET keeps (`HeldBytes`).
+4. What a query with LIMIT or OFFSET keeps (`HeldBytes`); all such queries of a process together may have a
+   bound together (`MemoryShare`).
 
 All but a text may always have twice the bytes of the table's rows of which they are made. So a query that
 only picks columns and rows meets no bound.
@@ -17,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.errors import LimitExceeded
+from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
@@ -96,16 +98,18 @@ class ShownBytes:
 class HeldBytes:
     """Counts the rows that a query with LIMIT or OFFSET keeps: all that pass its WHERE."""
 
-    __slots__ = ("_most", "_shown", "_source")
+    __slots__ = ("_in_budget", "_most", "_shown", "_source")
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MOST_BYTES, share: MemoryShare | None = None) -> None:
         self._most = most
         self._shown = self._source = 0
+        self._in_budget = HeldRows(share)
 
     def add(self, shown: int, source: int) -> None:
         """Count a row that comes, or that goes by negative numbers. Raises ``LimitExceeded``."""
         self._shown += shown
         self._source += source
+        self._in_budget.add(shown)
         if shown > 0 and self._shown > max(self._most, _OF_SOURCE * self._source):
             raise LimitExceeded(
                 f"a query with LIMIT or OFFSET keeps more than {self._most >> 20} MiB, and more than twice "

@@ -14,6 +14,7 @@ from tests.unit.subscribe.consumer_run import DECODERS, plan_of
 from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tests.unit.subscribe.topic_histories import RELATION, Commit, TopicHistory, marker_record, record_bytes
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared.shared_stream import SharedStream
 from tidegate.serve.shared.shared_table import SharedTable
 from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
@@ -151,11 +152,13 @@ class MemoryTable:
         memory_bytes: int | None = None,
         sizes: SnapshotSizes | None = None,
         data: Path | None = None,
+        own_bytes: int = 1 << 40,
     ) -> None:
         self.threads = ThreadPoolExecutor(2)
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
-        self.shared = SharedTable("feed", as_of, log_bytes, self.threads, sizes)
+        self.kept_memory = KeptMemory(own_bytes)
+        self.shared = SharedTable("feed", as_of, log_bytes, self.threads, self.kept_memory, sizes)
         rows = open_table_rows(data, "feed", RELATION, most)
         follower = TableFollower(RELATION, rows, as_of, spill)
         self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)
@@ -181,13 +184,15 @@ async def memory_table(
     memory_bytes: int | None = None,
     sizes: SnapshotSizes | None = None,
     data: Path | None = None,
+    own_bytes: int = 1 << 40,
 ) -> AsyncIterator[MemoryTable]:
     """A table that is read while the context lasts.
 
     With ``memory_bytes`` its first snapshot comes in parts, and what has no room waits in a store. ``sizes``
     say which snapshots of streams come in chunks. ``data`` is a directory for its rows.
+    ``own_bytes`` is what streams may keep by themselves.
     """
-    table = MemoryTable(history, as_of, log_bytes, most, memory_bytes, sizes, data)
+    table = MemoryTable(history, as_of, log_bytes, most, memory_bytes, sizes, data, own_bytes)
     try:
         yield table
     finally:

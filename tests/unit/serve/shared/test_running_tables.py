@@ -19,10 +19,12 @@ from tests.unit.serve.shared.memory_table import MemorySource, one_a_time
 from tests.unit.subscribe.consumer_run import plan_of
 from tests.unit.subscribe.topic_histories import RELATION
 from tidegate.hlc import ZERO
+from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared import running_tables
 from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
 from tidegate.serve.shared.table_rows import MemoryLimits, MemoryTableRows, TableRows, open_table_rows
 
+KEPT = KeptMemory(1 << 40)
 MEMORY = MemoryLimits(9, 1 << 30)
 PLAN = plan_of("SUBSCRIBE accounts")
 TABLE: Any = SimpleNamespace(relation=RELATION, feed=SimpleNamespace(feed_id="feed"), target="accounts")
@@ -49,7 +51,7 @@ def test_a_reader_whose_subscribers_went_while_it_began_ends(monkeypatch: pytest
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, MEMORY, linger_s=0.02), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, KEPT, linger_s=0.02), threads)
             first = asyncio.ensure_future(tables.acquire(TABLE, PLAN))
             await asyncio.sleep(0.01)
             first.cancel()
@@ -76,7 +78,7 @@ def test_tables_that_cannot_begin_hold_up_no_other_table(monkeypatch: pytest.Mon
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, MEMORY), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, KEPT), threads)
             away: list[Any] = [
                 SimpleNamespace(
                     relation=RELATION, feed=SimpleNamespace(feed_id=f"away {at}"), target="accounts"
@@ -104,7 +106,7 @@ def test_a_subscriber_that_comes_while_a_reader_ends_waits_for_its_directory(
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, MEMORY, tmp_path, linger_s=0.05), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, KEPT, tmp_path, linger_s=0.05), threads)
             for _ in range(2):
                 shared = await tables.acquire(TABLE, PLAN)
                 assert shared is not None
@@ -123,7 +125,7 @@ def test_a_table_lingers_from_its_last_subscriber_on_and_has_one_timer(
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
-            tables = RunningTables(SharedOptions(1_000, MEMORY, linger_s=3_600), threads)
+            tables = RunningTables(SharedOptions(1_000, MEMORY, KEPT, linger_s=3_600), threads)
             for _ in range(5):
                 shared = await tables.acquire(TABLE, PLAN)
                 assert shared is not None

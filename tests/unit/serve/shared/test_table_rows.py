@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import RequestRefused
-from tidegate.serve.shared.table_rows import MemoryLimits, MemoryTableRows, memory_bytes
+from tidegate.serve.shared.table_rows import MemoryLimits, MemoryTableRows
+from tidegate.subscribe.changes.key_rows import memory_bytes
 
 ROWS = st.none() | st.tuples(st.integers(), st.text(max_size=20), st.none() | st.lists(st.text(max_size=5)))
 
