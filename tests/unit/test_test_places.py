@@ -28,8 +28,8 @@ SUBJECTS: Final = {
         examples/connect_page raftlog/page_claims raftlog/page_source raftlog/spec_page serve/serve_page
         subscribe/subscribe_page
     """,
-    "what subscriptions keep by themselves has one bound": """
-        serve/kept_rows serve/shared/memory_of_streams
+    "what subscriptions take of a server has bounds": """
+        serve/kept_rows serve/shared/memory_of_streams serve/shared/long_statements
     """,
     "random histories of topics, and consumers that crash anywhere": """
         client/subscribe/state/subscriptions_over_a_key_table

@@ -6,6 +6,7 @@ While nobody asks for its next batch it reads nothing: a slow client holds back 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -99,14 +100,18 @@ class FeedStream:
         """See ``SubscriptionStream``. It waits for a thread that reads, and then closes."""
         if self._closing is None:
             self._is_closed = True
-            self._closed(self)
+            if self._share is not None:
+                self._share.close()
             self._closing = asyncio.ensure_future(self._close_reader())
         # Whoever is cancelled while it waits leaves no reader behind.
         await asyncio.shield(self._closing)
 
     async def _close_reader(self) -> None:
-        if self._reading is not None:
-            await asyncio.wait([self._reading])
-        await asyncio.to_thread(self._live.close)
-        if self._share is not None:
-            self._share.close()
+        try:
+            if self._reading is not None:
+                await asyncio.wait([self._reading])
+                with contextlib.suppress(asyncio.CancelledError):
+                    self._reading.exception()  # nobody else asks for it
+            await asyncio.to_thread(self._live.close)
+        finally:
+            self._closed(self)  # the place is free when its thread is

@@ -31,6 +31,7 @@ from tidegate.serve.shared.table_rows import MemoryLimits
 from tidegate.serve.shown_types import stream_columns
 from tidegate.serve.statement_threads import StatementThreads
 from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
+from tidegate.serve.turn_threads import TurnThreads
 from tidegate.subscribe.client.resume_token import ResumeToken, parse_token, read_token
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
@@ -41,9 +42,10 @@ from tidegate.subscribe.updates.relation import Relations
 
 #: How old what is known of the feeds may be when a statement asks for a table.
 _KNOWN_S: Final = 5.0
-#: Threads that make batches, and as many that begin subscriptions: these wait for Kafka, and no batch waits
-#: for them.
-_THREADS: Final = 8
+#: Pieces of work that are begun at a time, to make batches and to plan statements, and those of them that
+#: work at a time.
+_BEGUN: Final = 16
+_WORKING: Final = 4
 _Answer = TypeVar("_Answer")
 _Stream: TypeAlias = FeedStream | SharedStream
 
@@ -79,7 +81,7 @@ class FeedSubscriptions:
         self._streams: set[_Stream] = set()
         self._opening = 0
         # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
-        self._threads = ThreadPoolExecutor(_THREADS, "batches")
+        self._threads = TurnThreads(_BEGUN, _WORKING, "batches")
         self._catalog_thread = ThreadPoolExecutor(1, "catalog")
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
@@ -180,7 +182,7 @@ class FeedSubscriptions:
         plan = planned.plan
         resumed = None
         try:
-            share = self._kept_memory.share()
+            share = self._kept_memory.share(self._threads.pause)
             shown_by = await self._in(self._threads, lambda: StatementRows(plan, shared.source, share))
             if token:
                 resumed = read_token(token, shown_by.fingerprint)

@@ -1,9 +1,10 @@
-"""One bound for what all subscriptions keep in memory, each for itself."""
+"""One bound for what all subscriptions keep in memory, and what each of them takes of it."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from weakref import WeakSet, ref
 
 from tidegate.errors import LimitExceeded
@@ -31,9 +32,9 @@ class KeptMemory:
         self._lock = threading.Lock()
         self.taken = 0
 
-    def share(self) -> KeptShare:
-        """Return a share for one subscription."""
-        return KeptShare(self)
+    def share(self, pause: Callable[[], object] | None = None) -> KeptShare:
+        """Return a share for one subscription; ``pause`` lets others go on between two rows."""
+        return KeptShare(self, pause)
 
     @property
     def is_scarce(self) -> bool:
@@ -73,28 +74,44 @@ class KeptMemory:
             self.taken -= count
 
 
+class SubscriptionClosed(Exception):
+    """A subscription is closed while a thread works for it. The thread ends, and nobody waits for it."""
+
+
 class KeptShare:
-    """What one subscription takes (`MemoryShare`). When it is closed, that is nothing any more.
+    """What one subscription takes (`ProcessShare`). When it is closed, that is nothing any more.
 
     Attributes:
         memory: that of all subscriptions.
+        closed: whether the subscription is.
     """
 
-    __slots__ = ("_closed", "_rows", "memory")
+    __slots__ = ("_pause", "_rows", "closed", "memory")
 
-    def __init__(self, memory: KeptMemory) -> None:
+    def __init__(self, memory: KeptMemory, pause: Callable[[], object] | None = None) -> None:
         self.memory = memory
+        self._pause = pause
         self._rows: WeakSet[HeldRows] = WeakSet()
-        self._closed = False
+        self.closed = False
 
     def hold(self, rows: HeldRows, count: int) -> None:
         """Say how many bytes some rows take from now on. Raises ``LimitExceeded`` as ``KeptMemory.hold``."""
-        if not self._closed:
+        if not self.closed:
             self._rows.add(rows)
             self.memory.hold(rows, count)
 
+    def pause(self) -> None:
+        """Let others go on. Raises ``SubscriptionClosed``."""
+        if self.closed:
+            raise SubscriptionClosed
+        if self._pause is not None:
+            self._pause()
+
     def close(self) -> None:
-        """Count nothing any more. An error that ended the subscription may hold its rows for a while."""
-        self._closed = True
+        """Count nothing any more, and end the thread that works for the subscription.
+
+        An error that ended it may hold its rows for a while.
+        """
+        self.closed = True
         for rows in list(self._rows):
             self.memory.hold(rows, 0)

@@ -21,7 +21,7 @@ from tidegate.subscribe.statement.statement import (
     SubscribeStatement,
 )
 from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
-from tidegate.subscribe.updates.held_rows import MemoryShare
+from tidegate.subscribe.updates.held_rows import ProcessShare
 from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
 
 #: How many tables an error names.
@@ -52,7 +52,7 @@ class SubscribePlan:
     up_to: Timestamp | None = None
     dialect: Dialect = Dialect.TIDEGATE
 
-    def selection(self, share: MemoryShare | None = None) -> Selection | None:
+    def selection(self, share: ProcessShare | None = None) -> Selection | None:
         """Make the query's selection, without rows yet; ``None`` for the table as it is.
 
         ``share`` bounds the rows that it will keep, together with what others keep.

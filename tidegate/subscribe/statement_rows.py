@@ -21,7 +21,7 @@ from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.query.shown_bytes import ShownBytes
 from tidegate.subscribe.subscription import comes_in_chunks, is_plain
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
-from tidegate.subscribe.updates.held_rows import MemoryShare
+from tidegate.subscribe.updates.held_rows import ProcessShare
 from tidegate.subscribe.updates.update import RowValues, Update
 
 
@@ -45,7 +45,7 @@ class StatementRows:
 
     __slots__ = ("_plain", "_plan", "_selection", "fingerprint", "form", "stateful")
 
-    def __init__(self, plan: SubscribePlan, source: str, share: MemoryShare | None = None) -> None:
+    def __init__(self, plan: SubscribePlan, source: str, share: ProcessShare | None = None) -> None:
         """``source`` is the feed, for the fingerprint. ``share`` bounds what a ``stateful`` one keeps."""
         self._plan = plan
         self._selection = plan.selection(share)

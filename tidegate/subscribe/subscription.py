@@ -39,7 +39,7 @@ from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
-from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
+from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 
@@ -84,7 +84,7 @@ class SubscriptionSource:
     name: str = ""
     tells_before: bool = False
     key_rows: KeyRows | None = None
-    share: MemoryShare | None = None
+    share: ProcessShare | None = None
 
 
 class Subscription:

@@ -1,25 +1,61 @@
-"""Keeps Python's cycle collector from running while a batch is made.
+"""Keeps Python's cycle collector from running after each few objects while a batch is made.
 
 Thousands of rows are made in one go, and none of them is part of a cycle. The collector runs after each 700
-of them and looks at all that are there: half of a subscription's processor time went there. It runs again,
-once, when the batch is delivered.
+of them and looks at all that are there: half of a subscription's processor time went there. It runs after
+many more of them meanwhile. It is not switched off: a query may take long, and other threads of the process
+make cycles.
 """
 
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+#: So many objects that may be part of a cycle are made before the collector runs.
+_RARELY: Final = 200_000
+
+
+class _Pauses:
+    """The pauses of all threads: the last one that ends sets the threshold back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._before = gc.get_threshold()
+
+    def begin(self) -> None:
+        """Have the collector run rarely."""
+        with self._lock:
+            if not self._count:
+                self._before = gc.get_threshold()
+                gc.set_threshold(max(_RARELY, self._before[0]), *self._before[1:])
+            self._count += 1
+
+    def end(self) -> None:
+        """Have it run as before, unless another thread has it pause."""
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                gc.set_threshold(*self._before)
+
+
+_PAUSES: Final = _Pauses()
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector within a ``with`` that does not wait; a collector that was off stays off."""
-    if not gc.isenabled():
+    """Have the collector run rarely within a ``with``, whatever other threads do.
+
+    A collector that is off, or whose threshold is 0, stays as it is.
+    """
+    if not gc.isenabled() or not gc.get_threshold()[0]:
         yield
         return
-    gc.disable()
+    _PAUSES.begin()
     try:
         yield
     finally:
-        gc.enable()
+        _PAUSES.end()

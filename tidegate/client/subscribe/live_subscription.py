@@ -15,7 +15,7 @@ from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.updates.held_rows import MemoryShare
+from tidegate.subscribe.updates.held_rows import ProcessShare
 from tidegate.subscribe.updates.update import RowValues
 
 #: The name of the only member.
@@ -52,7 +52,7 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
         on_history_lost: HistoryPolicy = HistoryPolicy.STALL,
         spill: SpillSettings | None = None,
         snapshot_chunks: bool = False,
-        share: MemoryShare | None = None,
+        share: ProcessShare | None = None,
     ) -> None:
         self.plan = plan
         self._columns = BatchColumns.of(plan, table.feed.options.format)

@@ -54,7 +54,7 @@ from tidegate.subscribe.subscription import (
     takes_parts,
 )
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after
-from tidegate.subscribe.updates.held_rows import MemoryShare
+from tidegate.subscribe.updates.held_rows import ProcessShare
 
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
 _POLL_S: Final = 0.2
@@ -75,7 +75,7 @@ class PlannedTable:
     key_table: Path | None = None
     track_keys: bool = False
     in_chunks: bool = False
-    share: MemoryShare | None = None
+    share: ProcessShare | None = None
 
 
 @dataclass(slots=True)

@@ -134,6 +134,7 @@ class SharedStream:
             return
         closed, self._closed = self._closed, _nobody
         self._ended = True
+        self._share.close()
         closed(self)
         try:
             if self._pending is not None:
@@ -142,7 +143,6 @@ class SharedStream:
         finally:  # also if a second cancel comes meanwhile
             await self._close_chunks()
             await self._close_own()
-            self._share.close()
 
     async def _counted(self) -> SubscriptionBatch | None:
         """Return the next batch, which counts until the client has taken it."""

@@ -10,11 +10,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from tidegate.hlc import Timestamp
-from tidegate.serve.kept_memory import KeptMemory
+from tidegate.serve.kept_memory import KeptMemory, SubscriptionClosed
 from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes, all_rows, rows_up_to
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
@@ -77,9 +78,13 @@ class ShownBatches:
         Raises ``EvaluationError``, and ``PieceFull`` for changes that have to be shown in parts.
         """
         place = (id(changes), shown_by.form)
-        known = self._batches.get(place)
-        if known is not None:
-            return await asyncio.shield(known.made)
+        while (known := self._batches.get(place)) is not None:
+            try:
+                return await asyncio.shield(known.made)
+            except SubscriptionClosed:  # the one that began it is gone
+                if self._batches.get(place) is known:
+                    del self._batches[place]
+                    self.held_bytes -= known.held_bytes
         self.made += 1
         count = self.sizes.piece()
         made = self._in_thread(lambda: batch_of(changes, shown_by, shown_by.changes(changes, made=count)))
@@ -111,9 +116,10 @@ class ShownBatches:
         """
         known = self._snapshots.get(shown_by.form) if at_least is None else None
         if known is not None:
-            shown = await asyncio.shield(known)
-            if isinstance(shown, SubscriptionBatch):
-                return shown  # chunks are another one's
+            with suppress(SubscriptionClosed):  # the one that began it is gone
+                shown = await asyncio.shield(known)
+                if isinstance(shown, SubscriptionBatch):
+                    return shown  # chunks are another one's
         made = self._in_thread(lambda: self._shown(snapshot(), shown_by))
         if known is None and not shown_by.stateful and at_least is None:
             self._snapshots[shown_by.form] = made

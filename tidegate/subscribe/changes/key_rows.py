@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
-from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
+from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
@@ -46,7 +46,7 @@ class MemoryKeyRows:
 
     __slots__ = ("_held", "_rows", "frontier")
 
-    def __init__(self, share: MemoryShare | None = None) -> None:
+    def __init__(self, share: ProcessShare | None = None) -> None:
         """``share`` bounds what the rows take, together with others."""
         self._rows: dict[bytes, RowValues] = {}
         self._held = HeldRows(share)

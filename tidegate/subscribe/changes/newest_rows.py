@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.subscribe.gate.opened_rows import OpenedRows, joined_rows
-from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
+from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
 
 #: So many rows that are not the newest of their keys are kept before they are let go.
 _STALE_ROWS: Final = 50_000
@@ -20,7 +20,7 @@ class NewestRows:
 
     __slots__ = ("_at", "_count", "_held", "_parts")
 
-    def __init__(self, share: MemoryShare | None = None) -> None:
+    def __init__(self, share: ProcessShare | None = None) -> None:
         """``share`` bounds what the rows take, together with others."""
         self._held = HeldRows(share)
         self._parts: list[OpenedRows] = []

@@ -16,6 +16,9 @@ _TRUTHS: Final = {
 }
 
 
+#: Types of texts: a text is itself there.
+TEXT_TYPES: Final = ("string", "text", "varchar")
+
 #: No integer of ``MOST_BITS`` has so many digits.
 _MOST_INTEGER_DIGITS: Final = MOST_BITS // 3
 #: Digits that PostgreSQL's numeric has at most on either side of the point.
@@ -68,7 +71,7 @@ def _text(value: Any) -> str:
 
 _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("bigint", "int", "int2", "int4", "int8", "integer", "smallint"), _integer),
-    **dict.fromkeys(("string", "text", "varchar"), _text),
+    **dict.fromkeys(TEXT_TYPES, _text),
     **dict.fromkeys(("dec", "decimal", "numeric"), Decimal),
     **dict.fromkeys(("double", "float", "float4", "float8", "real"), float),
     **dict.fromkeys(("bool", "boolean"), _boolean),

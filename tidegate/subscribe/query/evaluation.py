@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from tidegate.errors import EvaluationError
 from tidegate.subscribe.query.arithmetic import ARITHMETIC, calculate, type_name
-from tidegate.subscribe.query.casts import CAST_TYPES, cast
+from tidegate.subscribe.query.casts import CAST_TYPES, TEXT_TYPES, cast
 from tidegate.subscribe.query.patterns import is_like
+from tidegate.subscribe.query.query_work import CHARACTERS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import bounded_text
 from tidegate.subscribe.query.three_valued import COMPARISONS, LAZY_OPERATORS, Evaluate, compare, truth
@@ -24,8 +25,9 @@ from tidegate.subscribe.updates.update import RowValues
 _CAST: Final = "cast "
 
 
-def compile_expression(expression: Expression, scope: Scope) -> Evaluate:
-    """Return the function that gives an expression's value for a row.
+def compile_expression(expression: Expression, scope: Scope, work: RowWork | None = None) -> Evaluate:
+    """Return the function that gives an expression's value for a row. It counts in ``work`` what operations
+    on texts take.
 
     Raises ``SubscribeStatementError`` for columns and functions that do not exist.
     """
@@ -36,7 +38,32 @@ def compile_expression(expression: Expression, scope: Scope) -> Evaluate:
         case ColumnReference():
             return itemgetter(scope.position(expression))
         case Operation():
-            return _operation(expression, [compile_expression(each, scope) for each in expression.operands])
+            work = work or RowWork()
+            operands = [compile_expression(each, scope, work) for each in expression.operands]
+            return _operation(expression, operands, work)
+
+
+def operations_in(expression: Expression) -> int:
+    """Count the operations of an expression."""
+    count, waiting = 0, [expression]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Operation):
+            count += 1
+            waiting += each.operands
+    return count
+
+
+def looks_at_texts(expression: Expression) -> bool:
+    """Whether an expression has operations that go through texts."""
+    waiting = [expression]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Operation):
+            if each.operator in _OF_TEXTS or each.operator.startswith(_CAST):
+                return True
+            waiting += each.operands
+    return False
 
 
 def is_true(value: Any) -> bool:
@@ -44,9 +71,9 @@ def is_true(value: Any) -> bool:
     return truth(value) is True
 
 
-def _operation(operation: Operation, operands: list[Evaluate]) -> Evaluate:
+def _operation(operation: Operation, operands: list[Evaluate], work: RowWork) -> Evaluate:
     name = operation.operator
-    lazy, strict = LAZY_OPERATORS.get(name), _strict(name)
+    lazy, strict = LAZY_OPERATORS.get(name), _strict(name, work)
     known = lazy or strict
     if known is None or len(operands) not in known[1]:
         raise StatementFault.UNKNOWN_FUNCTION.error(
@@ -76,8 +103,8 @@ def _of_several(function: Callable[..., Any], operands: list[Evaluate]) -> Evalu
     return value
 
 
-def _strict(name: str) -> tuple[Callable[..., Any], Sequence[int]] | None:
-    """Return a function and how many operands it takes; ``None`` for an unknown one.
+def _strict(name: str, work: RowWork) -> tuple[Callable[..., Any], Sequence[int]] | None:
+    """Return a function and how many operands it takes; ``None`` for an unknown one. It counts in ``work``.
 
     It is not called with NULL.
     """
@@ -86,8 +113,23 @@ def _strict(name: str) -> tuple[Callable[..., Any], Sequence[int]] | None:
     if name in ARITHMETIC:
         return (lambda left, right: calculate(name, left, right)), (2,)
     if name.startswith(_CAST) and name.removeprefix(_CAST) in CAST_TYPES:
-        return (lambda value: cast(value, name.removeprefix(_CAST))), (1,)
+        return _cast_to(name.removeprefix(_CAST), work), (1,)
+    if name in _OF_TEXTS:
+        function, counts = _OF_TEXTS[name]
+        return (lambda *texts: function(work, *map(_text, texts))), counts
     return _STRICT.get(name)
+
+
+def _cast_to(sql_type: str, work: RowWork) -> Callable[[Any], Any]:
+    if sql_type in TEXT_TYPES:
+        return lambda value: cast(value, sql_type)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str):
+            work.spend(len(value) // CHARACTERS)
+        return cast(value, sql_type)
+
+    return read
 
 
 def _text(value: Any) -> str:
@@ -104,11 +146,39 @@ _STRICT: Final[Mapping[str, tuple[Callable[..., Any], Sequence[int]]]] = {
     "not": (lambda value: not truth(value), (1,)),
     "neg": (_negative, (1,)),
     "abs": (lambda value: _negative(value) if compare("<", value, 0) else value, (1,)),
-    "||": (lambda left, right: bounded_text(_text(left) + _text(right)), (2,)),
-    "like": (lambda text, pattern: is_like(_text(text), _text(pattern)), (2,)),
-    "ilike": (lambda text, pattern: is_like(_text(text), _text(pattern), fold=True), (2,)),
-    "lower": (lambda text: bounded_text(_text(text).lower()), (1,)),
-    "upper": (lambda text: bounded_text(_text(text).upper()), (1,)),
     "length": (lambda text: len(_text(text)), (1,)),
     "char_length": (lambda text: len(_text(text)), (1,)),
+}
+
+
+def _joined(work: RowWork, left: str, right: str) -> str:
+    work.copy(left, right)
+    return bounded_text(left + right)
+
+
+def _lower(work: RowWork, text: str) -> str:
+    work.change_letters(text)
+    return bounded_text(text.lower())
+
+
+def _upper(work: RowWork, text: str) -> str:
+    work.change_letters(text)
+    return bounded_text(text.upper())
+
+
+def _like(work: RowWork, text: str, pattern: str) -> bool:
+    return is_like(text, pattern, work=work)
+
+
+def _ilike(work: RowWork, text: str, pattern: str) -> bool:
+    return is_like(text, pattern, fold=True, work=work)
+
+
+#: Operations that go through all characters of texts.
+_OF_TEXTS: Final[Mapping[str, tuple[Callable[..., Any], Sequence[int]]]] = {
+    "||": (_joined, (2,)),
+    "like": (_like, (2,)),
+    "ilike": (_ilike, (2,)),
+    "lower": (_lower, (1,)),
+    "upper": (_upper, (1,)),
 }

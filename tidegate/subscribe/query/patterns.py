@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tidegate.errors import LimitExceeded
+from tidegate.subscribe.query.query_work import CHARACTERS, RowWork
 
 _TOKEN: Final = re.compile(r"\\(?P<taken>.)|(?P<any>%)|(?P<one>_)|(?P<plain>[^\\%_]+|\\$)", re.DOTALL)
 #: As long as a statement; a column may be a pattern too.
@@ -27,6 +28,8 @@ _SOUGHT: Final = 64
 _PATTERNS_KEPT: Final = 128
 #: Longer patterns are read again for each row: what is kept of one may take twenty times as much.
 _KEPT_CHARACTERS: Final = 1_000
+#: Places of a text at which a piece was looked for are counted so many at a time.
+_LOOKS: Final = 1_000
 
 #: Characters that are equal without regard to case, beside those that ``lower`` makes equal. All are taken
 #: for the first. Source: CPython's ``Lib/re/_casefix.py``, by which IGNORECASE goes.
@@ -51,10 +54,10 @@ class _Piece(NamedTuple):
         """Whether the text has it there; ``at`` is such that it does not end behind the text."""
         return all(text.startswith(run, at + offset) for offset, run in self.runs)
 
-    def end_in(self, text: str, at: int) -> int:
+    def end_in(self, text: str, at: int, work: RowWork) -> int:
         """Return where it ends in the text, where it stands first from ``at`` on; -1 if it does not.
 
-        Raises ``LimitExceeded`` for a piece of many runs.
+        Raises ``LimitExceeded`` for a piece of many runs, and where ``work`` does.
         """
         if not self.runs:
             return at + self.length if at + self.length <= len(text) else -1
@@ -62,8 +65,14 @@ class _Piece(NamedTuple):
         sought = run if len(self.runs) == 1 else self._begin_of(run)
         last = len(text) - self.length
         found = text.find(sought, at + offset, last + offset + len(sought))
+        looks, steps = 0, 1 + len(self.runs) // 4
         while found >= 0 and not self.stands(text, found - offset):
             found = text.find(sought, found + 1, last + offset + len(sought))
+            looks += 1
+            if looks == _LOOKS:
+                work.spend(_LOOKS * steps)
+                looks = 0
+        work.spend(1 + looks * steps)
         return -1 if found < 0 else found - offset + self.length
 
     def _begin_of(self, run: str) -> str:
@@ -75,18 +84,22 @@ class _Piece(NamedTuple):
         return run[:_SOUGHT]
 
 
-def is_like(text: str, pattern: str, *, fold: bool = False) -> bool:
+def is_like(text: str, pattern: str, *, fold: bool = False, work: RowWork | None = None) -> bool:
     """Whether the whole text is as the pattern says; ``fold`` passes over case.
 
-    Raises ``LimitExceeded`` for a pattern that takes too long.
+    Raises ``LimitExceeded`` for a pattern that takes too long, alone or with all other ``work``.
     """
+    work = work or RowWork()
     if len(pattern) > MOST_CHARACTERS:
         raise LimitExceeded(
             f"a pattern of LIKE has up to {MOST_CHARACTERS:,} characters, and this one has {len(pattern):,}"
         )
     if fold:
+        work.change_letters(text)
         text = _folded(text)
-    read = _kept_pieces if len(pattern) <= _KEPT_CHARACTERS else _pieces
+    is_kept = len(pattern) <= _KEPT_CHARACTERS
+    work.spend(1 + len(text) // CHARACTERS + (0 if is_kept else len(pattern)))
+    read = _kept_pieces if is_kept else _pieces
     first, *between = read(pattern, fold)
     if not between:
         return len(text) == first.length and first.stands(text, 0)
@@ -95,7 +108,7 @@ def is_like(text: str, pattern: str, *, fold: bool = False) -> bool:
         return False
     at = first.length
     for piece in between:
-        at = piece.end_in(text, at)
+        at = piece.end_in(text, at, work)
         if at < 0:
             return False
     begin = len(text) - last.length

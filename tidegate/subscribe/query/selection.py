@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any, Final
 
-from tidegate.subscribe.query.evaluation import compile_expression, is_true
+from tidegate.subscribe.query.evaluation import compile_expression, is_true, looks_at_texts, operations_in
+from tidegate.subscribe.query.query_work import PAUSE_STEPS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import RowBytes, ShownBytes
 from tidegate.subscribe.query.three_valued import Evaluate
@@ -15,7 +16,7 @@ from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, SortItem
-from tidegate.subscribe.updates.held_rows import MemoryShare
+from tidegate.subscribe.updates.held_rows import ProcessShare
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.row_size import row_bytes, value_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
@@ -26,6 +27,10 @@ _MOST_COLUMNS: Final = 1_664
 #: What a value takes in a row, and what it takes to sort by a value.
 _PLACE_BYTES: Final = 8
 _KEY_BYTES: Final = 200
+#: A query of few operations is not counted, if none of them goes through texts.
+_FEW_OPERATIONS: Final = 16
+#: What it takes to keep a row in its order, in steps.
+_RANKED_STEPS: Final = 20
 
 
 @total_ordering
@@ -73,10 +78,13 @@ class Selection:
         stateful: whether it has to see the whole relation: it cannot be resumed without a snapshot.
     """
 
-    __slots__ = ("_grows", "_items", "_sorts", "_top", "_where", "columns", "sources", "stateful")
+    __slots__ = (
+        *("_grows", "_items", "_share", "_sorts", "_steps", "_takes_long", "_top", "_where", "_work"),
+        *("columns", "sources", "stateful"),
+    )
 
-    def __init__(self, query: SelectQuery, relation: Relation, share: MemoryShare | None = None) -> None:
-        """``share`` bounds what it keeps, together with others.
+    def __init__(self, query: SelectQuery, relation: Relation, share: ProcessShare | None = None) -> None:
+        """``share`` bounds what it keeps, together with others, and has it pause.
 
         Raises ``SubscribeStatementError`` for columns and functions that do not exist.
         """
@@ -85,13 +93,20 @@ class Selection:
             [(alias,)] if alias else [query.source.parts[at:] for at in range(len(query.source.parts))]
         )
         scope = Scope(relation.columns, tuple(qualifiers))
-        self.columns, self._items = _items(query.items, scope)
+        self._share = share
+        self._work = work = RowWork()
+        self.columns, self._items = _items(query.items, scope, work)
         self.sources = _sources(query.items, scope)
         # A row that has each column at most once, and nothing else, is no longer than that of the table.
         self._grows = None in self.sources or len({*self.sources}) < len(self.sources)
-        self._where = None if query.where is None else compile_expression(query.where, scope)
+        self._where = None if query.where is None else compile_expression(query.where, scope, work)
         self.stateful = query.limit is not None or query.offset > 0
-        self._sorts = [_sort(item, scope, Scope(self.columns)) for item in query.order_by]
+        self._sorts = [_sort(item, scope, Scope(self.columns), work) for item in query.order_by]
+        expressions = _expressions(query)
+        operations = sum(map(operations_in, expressions))
+        #: What a row takes, beside what operations on texts take.
+        self._steps = 1 + operations + len(self._items) // 8 + _RANKED_STEPS * self.stateful
+        self._takes_long = operations > _FEW_OPERATIONS or any(map(looks_at_texts, expressions))
         self._top = TopRows(query.limit, query.offset, share) if self.stateful else None
 
     def apply(self, updates: Iterable[Update], shown: ShownBytes | None = None) -> list[Update]:
@@ -103,11 +118,15 @@ class Selection:
         Raises ``EvaluationError`` where an expression has no value for a row, ``LimitExceeded`` for a text, a
         row or all rows that are too large, and ``PieceFull`` where ``shown`` does.
         """
-        where = self._where
-        passed = (each for each in updates if where is None or is_true(where(each.row)))
-        if self._top is None and not self._grows:
-            return [each._replace(row=self._shown(each.row)) for each in passed]
+        if self._top is None and not self._grows and not self._takes_long:
+            where = self._where
+            return [
+                each._replace(row=self._shown(each.row))
+                for each in updates
+                if where is None or is_true(where(each.row))
+            ]
         shown = ShownBytes() if shown is None else shown
+        passed = self._passed(updates, shown)
         if self._top is not None:
             return self._top.apply(map(self._ranked, passed), shown)
         made: list[Update] = []
@@ -117,6 +136,19 @@ class Selection:
             shown.add(taken.taken, row_bytes(update.row))
             made.append(update._replace(row=row))
         return made
+
+    def _passed(self, updates: Iterable[Update], shown: ShownBytes) -> Iterator[Update]:
+        """Yield the updates that pass WHERE; count the steps of each when it is done, and pause between."""
+        where, work, share, since = self._where, self._work, self._share, 0
+        for update in updates:
+            work.taken = self._steps
+            if where is None or is_true(where(update.row)):
+                yield update
+            shown.spend(work.taken)
+            since += work.taken
+            if since >= PAUSE_STEPS and share is not None:
+                share.pause()
+                since = 0
 
     def _shown(self, row: RowValues) -> RowValues:
         return tuple(item(row) for item in self._items)
@@ -143,7 +175,19 @@ class Selection:
         return RankedUpdate(tuple(rank), update._replace(row=shown), taken.taken, row_bytes(row))
 
 
-def _items(items: Iterable[SelectItem], scope: Scope) -> tuple[tuple[str, ...], list[Evaluate]]:
+def _expressions(query: SelectQuery) -> list[Expression]:
+    """Return all expressions of a query."""
+    shown = [item.expression for item in query.items if item.expression is not None]
+    return [
+        *shown,
+        *(item.target for item in query.order_by),
+        *([] if query.where is None else [query.where]),
+    ]
+
+
+def _items(
+    items: Iterable[SelectItem], scope: Scope, work: RowWork
+) -> tuple[tuple[str, ...], list[Evaluate]]:
     names: list[str] = []
     functions: list[Evaluate] = []
     most = max(_MOST_COLUMNS, len(scope.columns))
@@ -153,7 +197,7 @@ def _items(items: Iterable[SelectItem], scope: Scope) -> tuple[tuple[str, ...], 
             functions += map(_column, range(len(scope.columns)))
         else:
             names.append(item.name or _name_of(item.expression))
-            functions.append(compile_expression(item.expression, scope))
+            functions.append(compile_expression(item.expression, scope, work))
         if len(names) > most:
             raise StatementFault.TOO_MANY_COLUMNS.error(f"a query has up to {most:,} columns")
     return tuple(names), functions
@@ -187,7 +231,7 @@ def _name_of(expression: Expression) -> str:
 _UNNAMED = frozenset({"and", "or", "not", "in", "like", "ilike", "neg"})
 
 
-def _sort(item: SortItem, scope: Scope, output: Scope) -> _Sort:
+def _sort(item: SortItem, scope: Scope, output: Scope, work: RowWork) -> _Sort:
     """Read an item of ORDER BY.
 
     A number is a position of the output, a plain name one of its columns, else one of the relation's.
@@ -205,7 +249,7 @@ def _sort(item: SortItem, scope: Scope, output: Scope) -> _Sort:
         isinstance(target, ColumnReference) and len(target.parts) == 1 and target.parts[0] in output.columns
     )
     return _Sort(
-        compile_expression(target, output if over_output else scope),
+        compile_expression(target, output if over_output else scope, work),
         over_output,
         item.order,
         isinstance(target, ColumnReference),

@@ -7,7 +7,7 @@ text of 100 characters. So four things have a bound:
 2. A row that is shown (`RowBytes`).
 3. What is shown in one go (`ShownBytes`). Where a batch can be cut, a lower bound cuts it (`PieceFull`).
 4. What a query with LIMIT or OFFSET keeps (`HeldBytes`); all such queries of a process together may have a
-   bound together (`MemoryShare`).
+   bound together (`ProcessShare`).
 
 All but a text may always have twice the bytes of the table's rows of which they are made. So a query that
 only picks columns and rows meets no bound.
@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.errors import LimitExceeded
-from tidegate.subscribe.updates.held_rows import HeldRows, MemoryShare
+from tidegate.subscribe.query.query_work import FREE_STEPS, PIECE_STEPS, WHOLE_STEPS
+from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
@@ -59,13 +60,13 @@ class RowBytes:
 
 
 class ShownBytes:
-    """Counts what a query shows in one go.
+    """Counts what a query shows in one go, and the steps that it takes for that (`query_work`).
 
     Attributes:
         taken: the bytes of the rows that were shown.
     """
 
-    __slots__ = ("_cut", "_most", "_rows", "_source", "taken")
+    __slots__ = ("_cut", "_most", "_rows", "_source", "_stepped_rows", "_steps", "taken")
 
     def __init__(self, most: int = MOST_BYTES, *, cut: bool = False) -> None:
         """With ``cut`` a count beyond ``most`` raises ``PieceFull``, unless it is that of a single row."""
@@ -73,7 +74,28 @@ class ShownBytes:
         self._cut = cut
         self._rows = 0
         self._source = 0
+        self._stepped_rows = 0
+        self._steps = 0
         self.taken = 0
+
+    def spend(self, steps: int) -> None:
+        """Count the steps for a row of the table.
+
+        Raises ``LimitExceeded``, or ``PieceFull`` where a batch can be cut.
+        """
+        self._stepped_rows += 1
+        self._steps += steps
+        if self._steps <= PIECE_STEPS:
+            return
+        if self._cut:
+            if self._stepped_rows > 1:
+                raise PieceFull
+        elif self._steps > max(WHOLE_STEPS, FREE_STEPS * self._stepped_rows):
+            raise LimitExceeded(
+                f"the query takes more than {WHOLE_STEPS:,} steps for rows that have to come at once, and "
+                f"more than {FREE_STEPS} for each of them: write fewer operations, or leave out what keeps "
+                "the rows together, such as LIMIT or an order"
+            )
 
     def add(self, shown: int, source: int) -> None:
         """Count the bytes of a row, and of the table's row of which it is made.
@@ -100,7 +122,7 @@ class HeldBytes:
 
     __slots__ = ("_in_budget", "_most", "_shown", "_source")
 
-    def __init__(self, most: int = MOST_BYTES, share: MemoryShare | None = None) -> None:
+    def __init__(self, most: int = MOST_BYTES, share: ProcessShare | None = None) -> None:
         self._most = most
         self._shown = self._source = 0
         self._in_budget = HeldRows(share)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.query.ranked_order import Edge, Entry, RankedOrder
 from tidegate.subscribe.query.shown_bytes import HeldBytes, ShownBytes
-from tidegate.subscribe.updates.held_rows import MemoryShare
+from tidegate.subscribe.updates.held_rows import ProcessShare
 from tidegate.subscribe.updates.row_identity import row_identity
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
@@ -50,7 +50,7 @@ class TopRows:
 
     __slots__ = ("_begin", "_end", "_entries", "_held", "_order", "_shown")
 
-    def __init__(self, limit: int | None, offset: int = 0, share: MemoryShare | None = None) -> None:
+    def __init__(self, limit: int | None, offset: int = 0, share: ProcessShare | None = None) -> None:
         self._begin = Edge(offset)
         self._end = None if limit is None else Edge(offset + limit)
         self._order = RankedOrder([self._begin] if self._end is None else [self._begin, self._end])

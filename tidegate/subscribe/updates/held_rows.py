@@ -1,4 +1,4 @@
-"""Rows that one subscription keeps in memory, as whoever bounds the memory of several of them counts them."""
+"""What one subscription takes of a process that several share: memory for rows, and time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final, Protocol
 STEP_BYTES: Final = 64 * 1024
 
 
-class MemoryShare(Protocol):
-    """What one subscription takes of the memory of several."""
+class ProcessShare(Protocol):
+    """What one subscription takes of the process of several."""
 
     def hold(self, rows: HeldRows, count: int) -> None:
         """Say how many bytes some rows take from now on, instead of what they took before.
@@ -17,6 +17,9 @@ class MemoryShare(Protocol):
         Raises ``LimitExceeded`` if that is more than before, and all subscriptions together keep too much.
         Rows that the process has let go of take nothing.
         """
+
+    def pause(self) -> None:
+        """Let others go on, between two rows. Raises an error if the subscription is closed."""
 
 
 class HeldRows:
@@ -29,7 +32,7 @@ class HeldRows:
 
     __slots__ = ("__weakref__", "_told", "share", "taken")
 
-    def __init__(self, share: MemoryShare | None) -> None:
+    def __init__(self, share: ProcessShare | None) -> None:
         self.share = share
         self._told = 0
         self.taken = 0

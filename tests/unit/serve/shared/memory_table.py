@@ -21,6 +21,7 @@ from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
 from tidegate.serve.shared.table_reader import TableReader
 from tidegate.serve.shared.table_rows import MemoryLimits, open_table_rows
 from tidegate.serve.stream_source import ShownType, StreamColumns
+from tidegate.serve.turn_threads import TurnThreads
 from tidegate.subscribe.changes.table_changes import TableFollower
 from tidegate.subscribe.client.consumer_state import ConsumerState
 from tidegate.subscribe.client.table_contents import TableContents
@@ -153,8 +154,9 @@ class MemoryTable:
         sizes: SnapshotSizes | None = None,
         data: Path | None = None,
         own_bytes: int = 1 << 40,
+        threads: ThreadPoolExecutor | None = None,
     ) -> None:
-        self.threads = ThreadPoolExecutor(2)
+        self.threads = threads or ThreadPoolExecutor(2)
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
         self.kept_memory = KeptMemory(own_bytes)
@@ -170,6 +172,8 @@ class MemoryTable:
     def stream(self, text: str, dialect: Dialect = Dialect.TIDEGATE, **options: Any) -> SharedStream:
         plan = plan_of(text, dialect)
         columns = StreamColumns(plan.shape.header, (ShownType.TEXT,) * len(plan.shape.header))
+        if isinstance(self.threads, TurnThreads):
+            options.setdefault("share", self.kept_memory.share(self.threads.pause))
         stream = SharedStream(self.shared, plan, columns, self.threads, self.streams.remove, **options)
         self.streams.append(stream)
         return stream
@@ -185,14 +189,15 @@ async def memory_table(
     sizes: SnapshotSizes | None = None,
     data: Path | None = None,
     own_bytes: int = 1 << 40,
+    threads: ThreadPoolExecutor | None = None,
 ) -> AsyncIterator[MemoryTable]:
     """A table that is read while the context lasts.
 
     With ``memory_bytes`` its first snapshot comes in parts, and what has no room waits in a store. ``sizes``
     say which snapshots of streams come in chunks. ``data`` is a directory for its rows.
-    ``own_bytes`` is what streams may keep by themselves.
+    ``own_bytes`` is what streams may keep by themselves. ``threads`` make its batches.
     """
-    table = MemoryTable(history, as_of, log_bytes, most, memory_bytes, sizes, data, own_bytes)
+    table = MemoryTable(history, as_of, log_bytes, most, memory_bytes, sizes, data, own_bytes, threads)
     try:
         yield table
     finally:
