@@ -117,6 +117,11 @@ def _bytes(value: str) -> bytes:
         return value.encode()
 
 
+def _bits(value: str) -> str:
+    """The digits of ``B'0110'``, of ``B0110`` as keys are printed, or of ``0110``."""
+    return value.removeprefix("B").strip("'")
+
+
 def _days(value: Any) -> int:
     if isinstance(value, str) and value.count("-") >= 2:
         return (date.fromisoformat(value) - date(1970, 1, 1)).days
@@ -162,7 +167,7 @@ _READERS: Final[dict[Kind, Callable[[Any], Datum]]] = {
     Kind.TIMESTAMP: nanos_of,
     Kind.TIMESTAMPTZ: nanos_of,
     Kind.INTERVAL: interval_of,
-    Kind.BIT: str,
+    Kind.BIT: _bits,
     Kind.JSONB: lambda value: Json(json_of(value)),
     Kind.PG_LSN: _lsn,
     Kind.BOX2D: box_of,

@@ -153,3 +153,27 @@ OWN_CASES = {
 def test_steps_that_no_public_case_has(name: str) -> None:
     result = run_case(OWN_CASES[name])
     assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        ("any", Outcome.PASSED),
+        ("context canceled", Outcome.PASSED),
+        ("cancelled", Outcome.PASSED),
+        ("stream error", Outcome.FAILED),
+        (None, Outcome.FAILED),
+    ],
+)
+def test_a_cancelled_feed_is_told_from_one_that_failed(error: str | None, outcome: Outcome) -> None:
+    case = {
+        "id": "cancelled",
+        "kind": "processor",
+        "setup": {"span": ["a", "z"], "init": True},
+        "steps": [
+            {"op": "register", "reg": "r1", "span": ["a", "b"], "start": [0, 0], "ok": True},
+            {"op": "cancel", "reg": "r1", "error": "any"},
+            {"op": "expect_error", "reg": "r1", "error": error},
+        ],
+    }
+    assert run_case(case).outcome is outcome

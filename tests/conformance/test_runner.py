@@ -98,6 +98,13 @@ def test_a_wrong_pair_fails_too(changes: dict[str, Any], detail: str) -> None:
     assert detail in result.detail
 
 
+@pytest.mark.parametrize("spelled", ["001001", "B001001", "B'001001'"])
+def test_bits_are_digits_however_they_are_spelled(spelled: str) -> None:
+    case = {"id": "bits", "kind": "value.datum", "sql_type": "BIT(6)", "hex": "0f11062400000000000000"}
+    assert run_case({**case, "value": spelled}).outcome is Outcome.PASSED
+    assert run_case({**case, "value": spelled.replace("001", "011")}).outcome is Outcome.FAILED
+
+
 def test_a_kind_that_nobody_claims_is_skipped_by_name() -> None:
     result = run_case({"id": "x", "kind": "key.unheard_of"})
     assert (result.outcome, result.detail) == (Outcome.SKIPPED, "kind key.unheard_of is not claimed")

@@ -44,6 +44,27 @@ COHORT: dict[str, Any] = {
 }
 
 
+NOT_A_NUMBER: dict[str, Any] = {
+    **FORMAT,
+    "sql": "SUBSCRIBE rel WITHIN TIMESTAMP ORDER BY d AS OF 10 UP TO 30",
+    "types": ["double"],
+    "mode": "within_timestamp_order_by",
+    "order_by": [{"col": "d"}],
+    "progress": False,
+    "input": [[10, 1, "NaN"], [10, 1, "Infinity"]],
+    "expect_columns": ["mz_timestamp", "mz_diff", "d"],
+    "expect": [[10, 1, "Infinity"], [10, 1, "NaN"]],
+    "compare": "exact",
+}
+
+
+def test_not_a_number_is_itself_and_sorts_last() -> None:
+    result = run_case(NOT_A_NUMBER)
+    assert result.outcome is Outcome.PASSED, result.detail
+    assert run_case({**NOT_A_NUMBER, "expect": NOT_A_NUMBER["expect"][::-1]}).outcome is Outcome.FAILED
+    assert run_case({**NOT_A_NUMBER, "expect": NOT_A_NUMBER["expect"][:1]}).outcome is Outcome.FAILED
+
+
 @pytest.mark.parametrize("case", [FORMAT, CLIENT, COHORT], ids=["format", "client", "cohort"])
 def test_a_true_case_passes(case: dict[str, Any]) -> None:
     result = run_case(case)
