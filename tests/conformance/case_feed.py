@@ -109,7 +109,7 @@ def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
     given = {**workload_options(case), **case["options"]}
     for write in case.get("writes", ()):
         if write["op"] == "start_feed":
-            given |= {name: value for name, value in write.items() if name not in ("op", "note")}
+            given |= {name: value for name, value in write.items() if name not in ("op", "note", "ts")}
     options = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
     times = named_times(case)
     if options.get("cursor") in times:

@@ -12,7 +12,7 @@ format. With ``initial_scan='no'`` the log holds every version, and the feed sta
 before ``start_feed``.
 
 A feed with a cursor at a write's time is as one that was created right behind that write: the store has kept
-what came after it.
+what came after it. So is a feed whose start is said to be at that time.
 
 Schema changes. A change before a scan is one that the table always had: the scan reads rows as they are then.
 Any other is a new version of the table in the log.
@@ -21,14 +21,15 @@ Any other is a new version of the table in the log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
 from tests.conformance.case_ddl import DropColumn, read_ddl
+from tests.conformance.case_intents import Intent, IntentOp, RowVersion
+from tests.conformance.case_rows import CaseRows, RowKey
 from tests.conformance.case_tables import CaseTable
 from tests.conformance.case_workload import expanded
-from tests.conformance.sql_literals import split_rows
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
 from tidegate.rows import Datum
 
@@ -39,26 +40,25 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "upsert": frozenset({"table", "rows", "ts"}),
     "insert_sql": frozenset({"table", "values", "columns", "ts"}),
     "update": frozenset({"table", "key", "set", "ts"}),
+    "insert_range": frozenset({"table", "column", "from", "to", "ts"}),
+    "update_pk": frozenset({"table", "from", "to", "ts"}),
     "delete": frozenset({"table", "keys", "prev", "ts"}),
     "txn": frozenset({"writes", "ts"}),
     "resolve": frozenset({"ts"}),
-    "inject": frozenset({"fault"}),
+    "wait_resolved": frozenset({"n", "ts"}),
+    "inject": frozenset({"fault", "ts"}),
     "intent": frozenset({"table", "row", "key", "txn", "ts"}),
+    "update_intent": frozenset({"txn", "ts"}),
     "commit_intent": frozenset({"table", "key", "txn", "ts"}),
+    "abort_intent": frozenset({"table", "key", "txn", "ts"}),
+    "write_value": frozenset({"table", "row", "key", "ts"}),
     "closed": frozenset({"ts"}),
     "ddl": frozenset({"sql", "ts"}),
 }
 #: Ops of the groups that are not claimed.
-_NOT_CLAIMED: Final = frozenset({"restart_feed", "pause", "resume", "alter", "crash"})
-
-
-class RowVersion(NamedTuple):
-    """A version of a row: its datums, and those that it replaced. ``None`` for no row."""
-
-    table_id: int
-    key: tuple[Datum, ...]
-    values: tuple[Datum, ...] | None
-    previous: tuple[Datum, ...] | None
+_NOT_CLAIMED: Final = frozenset(
+    {"restart_feed", "pause", "resume", "alter", "crash", "restart", "set_offline"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +68,6 @@ class Commit:
     timestamp: Timestamp
     versions: tuple[RowVersion, ...]
     in_transaction: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A transaction writes a version as an intent; or commits it, and leaves its other intents alone."""
-
-    timestamp: Timestamp
-    version: RowVersion
-    txn: str
-    is_committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,6 @@ class Redefine:
 
 
 Step: TypeAlias = Commit | Intent | Close | Fault | Redefine
-_RowKey: TypeAlias = tuple[int, tuple[Datum, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +124,9 @@ class History:
         return max((timestamp for timestamp, _ in self.visible()), default=ZERO)
 
     def open_intents(self) -> int:
-        """How many intents were never committed."""
-        return sum(-1 if step.is_committed else 1 for step in self.steps if isinstance(step, Intent))
+        """How many intents were neither committed nor aborted."""
+        ops = [step.op for step in self.steps if isinstance(step, Intent)]
+        return ops.count(IntentOp.WRITTEN) - ops.count(IntentOp.COMMITTED) - ops.count(IntentOp.ABORTED)
 
     def visible(self) -> Iterator[tuple[Timestamp, RowVersion]]:
         """Yield the committed versions, in the order in which they were written, with their timestamps."""
@@ -144,7 +134,7 @@ class History:
             match step:
                 case Commit(timestamp, versions):
                     yield from ((timestamp, version) for version in versions)
-                case Intent(timestamp, version, is_committed=True):
+                case Intent(timestamp, version, op=IntentOp.COMMITTED):
                     yield timestamp, version
 
 
@@ -166,10 +156,10 @@ def read_history(
             reader.started = True
             if scans:
                 reader.forget_versions()
-                steps = _found_by_scan(steps, reader.rows)
+                steps = _found_by_scan(steps, reader.rows.committed)
             fed = tuple(reader.tables.values())
             first = fed if scans else first
-            scan_at = reader.clock
+            scan_at = reader.time(write) if "ts" in write else reader.clock
             start = ZERO if scans else scan_at
         else:
             steps += reader.steps(write)
@@ -181,26 +171,27 @@ def named_times(case: Case) -> Mapping[str, Timestamp]:
     """The times that a case's writes give names to, from a beginning at zero."""
     reader = _Reader({}, ZERO, rounded=False)
     for write in case.get("writes", ()):
-        if "ts" in write and write["op"] != "start_feed":
+        if "ts" in write:
             reader.time(write)
     return reader.names
 
 
 def _started_at_cursor(case: Case) -> list[_Write]:
-    """The writes; where the feed's cursor is the time of one, it starts behind that one."""
+    """The writes; where the feed's start or cursor is the time of one, it starts behind that one."""
     writes = list(expanded(case))
-    cursor = case.get("options", {}).get("cursor")
-    places = [place for place, write in enumerate(writes) if write.get("ts") == cursor]
     starts = [write for write in writes if write["op"] == "start_feed"]
-    if cursor is None or not places or not starts:
+    said = {name: value for start in starts for name, value in start.items() if name in ("cursor", "ts")}
+    time = said.get("ts", said.get("cursor", case.get("options", {}).get("cursor")))
+    places = [i for i, write in enumerate(writes) if write.get("ts") == time and write not in starts]
+    if time is None or not places or not starts:
         return writes
     before, after = writes[: places[-1] + 1], writes[places[-1] + 1 :]
     return [*before, *starts, *(write for write in after if write["op"] != "start_feed")]
 
 
-def _found_by_scan(steps: Iterable[Step], rows: Mapping[_RowKey, tuple[Datum, ...]]) -> list[Step]:
+def _found_by_scan(steps: Iterable[Step], rows: Mapping[RowKey, tuple[Datum, ...]]) -> list[Step]:
     """The rows that there are, at the time of their last version, as if they had had no other."""
-    last: dict[_RowKey, tuple[Timestamp, RowVersion]] = {}
+    last: dict[RowKey, tuple[Timestamp, RowVersion]] = {}
     for step in steps:
         if isinstance(step, Commit):
             last |= {(version.table_id, version.key): (step.timestamp, version) for version in step.versions}
@@ -219,11 +210,11 @@ class _Reader:
     started: bool = False
     clock: Timestamp = field(init=False)
     names: dict[str, Timestamp] = field(default_factory=dict)
-    rows: dict[_RowKey, tuple[Datum, ...]] = field(default_factory=dict)
-    intents: dict[tuple[str, tuple[Datum, ...]], Intent] = field(default_factory=dict)
+    rows: CaseRows = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = self.origin
+        self.rows = CaseRows(self.rounded)
 
     def forget_versions(self) -> None:
         """The tables are as they were from the beginning."""
@@ -234,8 +225,13 @@ class _Reader:
         if op in _NOT_CLAIMED:
             raise NotClaimed(f"op {op} is not supported yet")
         _refuse_unknown(write)
-        if op == "ddl":
-            return self._redefine(write)
+        match op:
+            case "ddl":
+                return self._redefine(write)
+            case "update_intent":
+                return self.rows.intents.move(str(write["txn"]), self.time(write))
+            case "wait_resolved":
+                return [Close(self.time(write)) for _ in range(int(write["n"]))]
         return [self._step(write)]
 
     def _step(self, write: _Write) -> Step:
@@ -245,8 +241,8 @@ class _Reader:
                 return Close(self.time(write))
             case "intent":
                 return self._intent(write)
-            case "commit_intent":
-                return self._committed_intent(write)
+            case "commit_intent" | "abort_intent":
+                return self._closed_intent(write)
             case "inject":
                 return self._fault(write)
             case _:
@@ -258,22 +254,20 @@ class _Reader:
 
     def _intent(self, write: _Write) -> Intent:
         table = self._only_table(write)
-        names = {column.id: column.name for column in table.descriptor.columns}
-        key_column = names[table.descriptor.primary_key[0].column_id]
-        values = table.row(write.get("row") or {key_column: write["key"]}, rounded=self.rounded)
+        values = self.rows.named(table, write)
         key = table.key_of(values)
-        version = RowVersion(table.id, key, values, self.rows.get((table.id, key)))
-        intent = Intent(self.time(write), version, str(write["txn"]))
-        self.intents[intent.txn, key] = intent
-        return intent
+        version = RowVersion(table.id, key, values, self.rows.committed.get((table.id, key)))
+        return self.rows.intents.write(Intent(self.time(write), version, str(write["txn"])))
 
-    def _committed_intent(self, write: _Write) -> Intent:
+    def _closed_intent(self, write: _Write) -> Intent:
         table = self._only_table(write)
-        key = table.key(write["key"])
-        intent = self.intents.pop((str(write["txn"]), key))
+        key = table.key(write["key"]) if "key" in write else None
+        op = IntentOp.COMMITTED if write["op"] == "commit_intent" else IntentOp.ABORTED
+        intent = self.rows.intents.close(str(write["txn"]), key, op, self.time(write))
         assert intent.version.values is not None
-        self.rows[table.id, key] = intent.version.values
-        return replace(intent, timestamp=self.time(write), is_committed=True)
+        if op is IntentOp.COMMITTED:
+            self.rows.committed[intent.version.table_id, intent.version.key] = intent.version.values
+        return intent
 
     def _only_table(self, write: _Write) -> CaseTable:
         return self._table(write["table"] if "table" in write else next(iter(self.tables)))
@@ -284,12 +278,13 @@ class _Reader:
             return []
         before = self._table(change.table)
         table = before.altered(change, self.time(write))
-        rows = {row: values for row, values in self.rows.items() if row[0] == table.id}
+        committed = self.rows.committed
+        rows = {row: values for row, values in committed.items() if row[0] == table.id}
         if isinstance(change, DropColumn) and self.started and rows and self.rounded:
             raise NotClaimed(f"the backfill after {write['sql']} is not supported yet")
         del self.tables[change.table]
         self.tables[table.name] = table
-        self.rows |= {row: table.carry_over(before, values) for row, values in rows.items()}
+        committed |= {row: table.carry_over(before, values) for row, values in rows.items()}
         return [Redefine(table)]
 
     def _table(self, name: str) -> CaseTable:
@@ -318,48 +313,13 @@ class _Reader:
 
     def _transaction(self, writes: Sequence[_Write]) -> Iterable[RowVersion]:
         """The last version of each row; its previous one is what was there before the transaction."""
-        versions: dict[_RowKey, RowVersion] = {}
+        versions: dict[RowKey, RowVersion] = {}
         for write in writes:
-            for version in self._versions(write):
+            for version in self.rows.versions(self._only_table(write), write):
                 row = (version.table_id, version.key)
                 first = versions.get(row, version)
                 versions[row] = version._replace(previous=first.previous)
         return versions.values()
-
-    def _versions(self, write: _Write) -> Iterable[RowVersion]:
-        table = self._table(write["table"])
-        match write["op"]:
-            case "insert" | "upsert":
-                for spelled in write["rows"]:
-                    yield self._put(table, table.row(spelled, rounded=self.rounded))
-            case "insert_sql":
-                for texts in split_rows(write["values"]):
-                    row = table.literals(texts, write.get("columns", ()), rounded=self.rounded)
-                    yield self._put(table, row)
-            case "update":
-                key = table.key(write["key"])
-                before = self.rows[table.id, key]
-                after = table.changed(before, write["set"], rounded=self.rounded)
-                if table.key_of(after) != key:
-                    yield self._remove(table, key)
-                yield self._put(table, after)
-            case "delete":
-                if write.get("prev") is not None:
-                    known = table.row(write["prev"], rounded=self.rounded)
-                    self.rows.setdefault((table.id, table.key_of(known)), known)
-                for spelled_key in write["keys"]:
-                    yield self._remove(table, table.key(spelled_key))
-            case op:
-                raise ValueError(f"the cases' reader knows no op {op!r}")
-
-    def _put(self, table: CaseTable, values: tuple[Datum, ...]) -> RowVersion:
-        key = table.key_of(values)
-        previous = self.rows.get((table.id, key))
-        self.rows[table.id, key] = values
-        return RowVersion(table.id, key, values, previous)
-
-    def _remove(self, table: CaseTable, key: tuple[Datum, ...]) -> RowVersion:
-        return RowVersion(table.id, key, None, self.rows.pop((table.id, key), None))
 
 
 def _refuse_unknown(write: _Write) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from tests.conformance.case_history import Close, Commit, Fault, History, Intent, Redefine, RowVersion
+from tests.conformance.case_history import Close, Commit, Fault, History, Redefine
+from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_tables import CaseTable
 from tests.conformance.feed_events import txn_of
 from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
+    AbortIntent,
     CommitIntent,
     Generation,
     Heartbeat,
@@ -24,6 +26,7 @@ from tidegate.raftlog.entry import (
     RaftIndex,
     RangeId,
     TxnId,
+    UpdateIntent,
     WriteIntent,
     WriteValue,
 )
@@ -101,11 +104,16 @@ class CaseLog:
     def _intent(self, step: Intent) -> None:
         table, opened = self._tables[step.version.table_id], self._ranges[step.version.table_id]
         op, txn_id = self._op(table, step.version, step.timestamp), txn_of(step.txn)
-        if step.is_committed:
-            self._versions.setdefault(opened.id, []).append(op)
-            opened.apply(CommitIntent(txn_id, op.key, op.timestamp, op.value, op.prev_value))
-        else:
-            opened.apply(WriteIntent(txn_id, op.key, op.timestamp, op.timestamp))
+        match step.op:
+            case IntentOp.WRITTEN:
+                opened.apply(WriteIntent(txn_id, op.key, op.timestamp, op.timestamp))
+            case IntentOp.MOVED:
+                opened.apply(UpdateIntent(txn_id, op.timestamp))
+            case IntentOp.COMMITTED:
+                self._versions.setdefault(opened.id, []).append(op)
+                opened.apply(CommitIntent(txn_id, op.key, op.timestamp, op.value, op.prev_value))
+            case IntentOp.ABORTED:
+                opened.apply(AbortIntent(txn_id))
 
     def _transaction(self, opened: HandRange, ops: Iterable[WriteValue], txn_id: TxnId) -> None:
         commits: list[Op] = []

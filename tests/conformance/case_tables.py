@@ -97,6 +97,11 @@ class CaseTable:
         """The table's name in the case."""
         return self.descriptor.name
 
+    @property
+    def key_name(self) -> str:
+        """The first column of the primary key."""
+        return self._columns[self.key_positions[0]].name
+
     def row(self, spelled: Mapping[str, Any], *, rounded: bool) -> tuple[Datum, ...]:
         """The datums of a whole row; columns that are not named have their default, or NULL.
 
@@ -137,6 +142,12 @@ class CaseTable:
         kept = dict(zip(names, row, strict=True))
         new = {name: column_datum(types[name], value, rounded=rounded) for name, value in assigned.items()}
         return self._whole(kept | new)
+
+    def with_key(self, row: Sequence[Datum], spelled: Any) -> tuple[Datum, ...]:
+        """The row under another primary key."""
+        datums = dict(zip((column.name for column in self._columns), row, strict=True))
+        names = [self._columns[at].name for at in self.key_positions]
+        return self._whole(datums | dict(zip(names, self.key(spelled), strict=True)))
 
     def key(self, spelled: Any) -> tuple[Datum, ...]:
         """The datums of a primary key."""

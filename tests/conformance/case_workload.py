@@ -14,7 +14,7 @@ from tests.conformance.case import Case, NotClaimed
 
 _Write: TypeAlias = dict[str, Any]
 
-_MEMBERS: Final = frozenset({"op", "note", "kind", "partitions"})
+_MEMBERS: Final = frozenset({"op", "note", "kind", "partitions", "ts"})
 _WRITES: Final = 60
 _KEYS: Final = range(1, 7)
 _CLOSE: Final[_Write] = {"op": "resolve"}

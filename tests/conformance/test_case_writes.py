@@ -1,0 +1,123 @@
+"""Writes of cases: ranges of rows, rows under another key, what happens to intents, where a feed starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.runner import Outcome, Result, run_case
+
+_START: dict[str, Any] = {"op": "start_feed"}
+_INTENT: dict[str, Any] = {"op": "intent", "txn": "t1", "ts": "10"}
+_CLOSED: dict[str, Any] = {"op": "closed", "ts": "20"}
+
+
+def _insert(a: int, b: str = "x", **members: Any) -> dict[str, Any]:
+    return {"op": "insert", "table": "foo", "rows": [{"a": a, "b": b}], **members}
+
+
+def _shown(a: int, b: str = "x") -> str:
+    return f'foo: [{a}]->{{"after": {{"a": {a}, "b": "{b}"}}}}'
+
+
+def _run(writes: list[dict[str, Any]], options: dict[str, Any] | None = None, **expect: Any) -> Result:
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "STRING"}]
+    return run_case(
+        {
+            "id": "cf-basic-99",
+            "table": {"name": "foo", "columns": columns, "pk": ["a"]},
+            "options": options or {},
+            "writes": writes,
+            "expect": expect,
+        }
+    )
+
+
+def _passes(*arguments: Any, **expect: Any) -> None:
+    result = _run(*arguments, **expect)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+def test_a_range_of_rows_has_both_its_ends() -> None:
+    rows = {"op": "insert_range", "table": "foo", "column": "a", "from": 2, "to": 4}
+    shown = [f'foo: [{a}]->{{"after": {{"a": {a}, "b": null}}}}' for a in (2, 3, 4)]
+    _passes([_START, rows], records=shown, exactly=True)
+
+
+@pytest.mark.parametrize("new_key", [[2], 2])
+def test_a_row_under_another_key_is_a_deletion_and_a_row(new_key: Any) -> None:
+    moved = {"op": "update_pk", "table": "foo", "from": [1], "to": new_key, "ts": "T2"}
+    records = [
+        'foo: [1]->{"after": {"a": 1, "b": "x"}, "updated": "<T1>"}',
+        'foo: [1]->{"after": null, "updated": "<T2>"}',
+        'foo: [2]->{"after": {"a": 2, "b": "x"}, "updated": "<T2>"}',
+    ]
+    _passes([_START, _insert(1, ts="T1"), moved], {"updated": True}, records=records, exactly=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "most"),
+    [
+        ([], "9.0000000000"),
+        ([{"op": "update_intent", "txn": "t1", "ts": "15"}], "14.0000000000"),
+        ([_INTENT, {"op": "abort_intent", "txn": "t1"}], "9.0000000000"),
+        ([_INTENT, {"op": "commit_intent", "txn": "t1", "ts": "10"}], "9.0000000000"),
+    ],
+)
+def test_markers_stay_below_what_is_open(more: list[dict[str, Any]], most: str) -> None:
+    writes = [_START, _INTENT, _CLOSED, *more]
+    _passes(writes, {"resolved": True}, resolved=f"{most} at most")
+    last = str(int(most.partition(".")[0]) - 1)
+    assert _run(writes, {"resolved": True}, resolved=f"{last}.0000000000 at most").outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "closing", [{"op": "abort_intent", "txn": "t1"}, {"op": "commit_intent", "txn": "t1", "ts": "21"}]
+)
+def test_markers_go_on_when_the_last_intent_is_closed(closing: dict[str, Any]) -> None:
+    held_back = "9.0000000000 at most"
+    assert _run([_START, _INTENT, _CLOSED, closing], {"resolved": True}, resolved=held_back).outcome is (
+        Outcome.FAILED
+    )
+
+
+def test_an_intent_that_is_not_open_is_named() -> None:
+    result = _run([_START, {"op": "update_intent", "txn": "t9", "ts": "5"}], records=[])
+    assert (result.outcome, result.detail) == (
+        Outcome.FAILED,
+        "ValueError: the case has no open intent of transaction t9 here",
+    )
+
+
+def test_a_value_at_the_resolved_timestamp_is_refused() -> None:
+    late = {"op": "write_value", "ts": "20"}
+    _passes([_START, _CLOSED, late], {"resolved": True}, error_regex="at or below")
+    above = {"op": "write_value", "ts": "21"}
+    records = ['foo: [1]->{"after": {"a": 1, "b": null}}']
+    _passes([_START, _CLOSED, above], {"resolved": True}, records=records)
+
+
+def test_markers_that_are_waited_for_come() -> None:
+    waiting = {"op": "wait_resolved", "n": 2}
+    _passes(
+        [_START, _insert(1), waiting, _insert(2)], records=[_shown(1), _shown(2)], resolved="at least one"
+    )
+
+
+@pytest.mark.parametrize("member", ["ts", "cursor"])
+def test_a_start_says_its_time_whatever_the_options_say(member: str) -> None:
+    start = {"op": "start_feed", member: "T1", "initial_scan": "yes"}
+    writes = [_insert(1, ts="T1"), _insert(2, ts="T2"), start]
+    options = {"updated": True, "cursor": "<the first>"} if member == "cursor" else {"updated": True}
+    records = [
+        'foo: [1]->{"after": {"a": 1, "b": "x"}, "updated": "<T1>"}',
+        'foo: [2]->{"after": {"a": 2, "b": "x"}, "updated": "<T2>"}',
+    ]
+    _passes(writes, options, records=records, exactly=True)
+
+
+def test_a_start_at_a_time_of_its_own_is_that_of_its_scan() -> None:
+    writes = [_insert(1, ts="T1"), {"op": "start_feed", "ts": "T2"}]
+    record = 'foo: [1]->{"after": {"a": 1, "b": "x"}, "mvcc_timestamp": "<T1>", "updated": "<T2>"}'
+    _passes(writes, {"updated": True, "mvcc_timestamp": True}, records=[record])
