@@ -10,7 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tests.conformance import expected_invariants, expected_markers, expected_records, expected_schemas
+from tests.conformance import (
+    expected_invariants,
+    expected_markers,
+    expected_order,
+    expected_presence,
+    expected_records,
+    expected_schemas,
+)
 from tests.conformance.case import Case
 from tests.conformance.expected_records import OF_RECORDS
 from tests.conformance.feed_run import FeedRun
@@ -88,11 +95,21 @@ def _metric(case: Case, run: FeedRun) -> str | None:
 
 #: Members that say that a statement is refused, or that the feed fails.
 _OF_REFUSALS: Final = frozenset({"error", "error_regex", "state"})
-#: Members that say something to people.
-_REMARKS: Final = frozenset({"text_form", "note"})
+#: Members that say something to people, or to the check of another member.
+_REMARKS: Final = frozenset({"text_form", "note", "provenance", "example", "per"})
 _EXPECTATIONS: Final[Mapping[str, _Expectation]] = {
     "records": expected_records.records,
+    "exactly_for": expected_records.exactly_for,
     "records_regex": expected_records.records_regex,
+    "absent": expected_presence.absent,
+    "absent_keys": expected_presence.absent_keys,
+    "count_distinct_keys": expected_presence.count_distinct_keys,
+    "order_of": expected_order.order_of,
+    "monotone": expected_order.monotone,
+    "topics": expected_presence.topics,
+    "resolved_topics": expected_presence.resolved_topics,
+    "subjects": expected_presence.subjects,
+    "namespace": expected_schemas.namespace,
     "headers": expected_records.headers,
     "invariant": expected_invariants.invariant,
     "values": expected_records.values,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.conformance.case import Case
 from tests.conformance.feed_run import FeedOutput, FeedRun, Line
@@ -32,25 +32,52 @@ def no_more_than_written(case: Case, run: FeedRun) -> str | None:
 def records(case: Case, run: FeedRun) -> str | None:
     """The listed records in the order of each key, and nothing else where the case says so."""
     expect = case["expect"]
-    ignored = expect.get("ignore", ())
     for output in run.outputs:
-        avro = output.activation.definition.options.format is Format.AVRO
-        listed, allowed = (
-            [without_members(listed_record(text, avro=avro), ignored) for text in _named(expect, name, run)]
-            for name in ("records", "allowed")
-        )
-        written = [without_members(line, ignored) for line in output.rows]
-        if run.duplicates:
-            listed, written = _first_seen(listed), _first_seen(written)
+        compared = _compared(expect, run, output)
+        listed, written = compared.listed, compared.written
         failure = (
             _missing(listed, written)
-            or _unlisted(expect, listed + allowed, written)
+            or _unlisted(expect, listed + compared.allowed, written)
             or _misordered(expect, listed, written)
-            or _never_there(ignored, output)
+            or _never_there(expect.get("ignore", ()), output)
         )
         if failure:
             return f"{failure}; wrote {output.texts}"
     return None
+
+
+def exactly_for(case: Case, run: FeedRun) -> str | None:
+    """On these topics nothing but the listed records; what is on others is left open."""
+    expect = case["expect"]
+    names = expect["exactly_for"] if isinstance(expect["exactly_for"], list) else [expect["exactly_for"]]
+    for output in run.outputs:
+        compared = _compared(expect, run, output)
+        written = [line for line in compared.written if line.topic in names]
+        surplus = _surplus(compared.listed + compared.allowed, written)
+        if surplus:
+            return f"unexpected {surplus} on {', '.join(names)}"
+    return None
+
+
+class _Compared(NamedTuple):
+    """Records without what the case ignores, and without duplicates where the run may have some."""
+
+    listed: list[Line]
+    allowed: list[Line]
+    written: list[Line]
+
+
+def _compared(expect: Mapping[str, Any], run: FeedRun, output: FeedOutput) -> _Compared:
+    ignored = expect.get("ignore", ())
+    avro = output.activation.definition.options.format is Format.AVRO
+    listed, allowed = (
+        [without_members(listed_record(text, avro=avro), ignored) for text in _named(expect, name, run)]
+        for name in ("records", "allowed")
+    )
+    written = [without_members(line, ignored) for line in output.rows]
+    if run.duplicates:
+        listed, written = _first_seen(listed), _first_seen(written)
+    return _Compared(listed, allowed, written)
 
 
 def _named(expect: Mapping[str, Any], name: str, run: FeedRun) -> Iterable[str]:
@@ -75,8 +102,13 @@ def _missing(listed: Sequence[Line], written: Sequence[Line]) -> str | None:
 def _unlisted(expect: Mapping[str, Any], known: Sequence[Line], written: Sequence[Line]) -> str | None:
     if not expect.get("exactly") and "allowed" not in expect:
         return None
-    surplus = Counter(line.text for line in written) - Counter(line.text for line in known)
-    return f"unexpected {list(surplus.elements())}" if surplus else None
+    surplus = _surplus(known, written)
+    return f"unexpected {surplus}" if surplus else None
+
+
+def _surplus(known: Sequence[Line], written: Sequence[Line]) -> list[str]:
+    counts = Counter(line.text for line in written) - Counter(line.text for line in known)
+    return list(counts.elements())
 
 
 def _misordered(expect: Mapping[str, Any], listed: Sequence[Line], written: Sequence[Line]) -> str | None:

@@ -59,6 +59,17 @@ def value_schema(case: Case, run: FeedRun) -> str | None:
     return _schema_difference(case["expect"]["value_schema"], json.loads(found.text))
 
 
+def namespace(case: Case, run: FeedRun) -> str | None:
+    """The namespace of the schemas of keys and values; ``None`` for none."""
+    wanted = case["expect"]["namespace"]
+    for table in run.tables:
+        for schema in _schemas(table, run.options):
+            found = json.loads(schema.text).get("namespace")
+            if found != wanted:
+                return f"expected the namespace {wanted}, the schema of {schema.subject} has {found}"
+    return None
+
+
 def _schema_difference(wanted: Any, found: Any) -> str | None:
     """Schemas are compared with their members in order: that is how the registry tells them apart."""
     expected = json.loads(wanted) if isinstance(wanted, str) else wanted

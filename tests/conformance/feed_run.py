@@ -35,6 +35,8 @@ from tidegate.raftlog.request import Scan
 from tidegate.rows import TableDescriptor
 
 _PARTITIONS = 3
+#: Expectations of markers: the feed has some, whatever its options say.
+_OF_MARKERS = frozenset({"resolved", "resolved_shape", "resolved_topics"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class FeedRun:
 
     ``failures`` are why feeds failed, ``retries`` the steps taken twice. ``succeeded`` is whether the feeds
     are a scan only, and it is done. ``duplicates`` is whether exact duplicates may be among what was written.
+    ``subjects`` are those under which schemas were registered.
     """
 
     history: History
@@ -93,6 +96,7 @@ class FeedRun:
     retries: int = 0
     succeeded: bool = False
     duplicates: bool = False
+    subjects: frozenset[str] = frozenset()
 
     @property
     def options(self) -> FeedOptions:
@@ -131,7 +135,7 @@ def build_feeds(
     history = read_history(case, tables, origin=origin, scans=feed.scans, rounded=rounded)
     written = CaseLog(log, history, range_ids)
     written.write()
-    markers = "resolved" in expect or "resolved_shape" in expect
+    markers = bool(expect.keys() & _OF_MARKERS) or "resolved" in str(expect.get("monotone", ""))
     start = history.scan_at if scans else history.start
     feeds = feed.activations(written.descriptors, start=start, markers=markers, scans=scans, prefix=prefix)
     return BuiltFeeds(history, written, feeds)
@@ -156,6 +160,7 @@ def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
         retries=engine.retries,
         succeeded=all(_has_succeeded(engine, activation) for activation in built.feeds),
         duplicates=engine.retries > 0,
+        subjects=frozenset(engine.subjects),
     )
 
 
@@ -199,10 +204,12 @@ class _RetryingEngine(ReferenceEngine):
 
     def __init__(self, feeds: Sequence[Activate], schemas: dict[int, str]) -> None:
         self.retries = 0
+        self.subjects: set[str] = set()
         self._stored: list[StoredState] = [{} for _ in range(_PARTITIONS)]
 
         def schema_id(schema: SubjectSchema) -> int:
             schemas[content_id(schema)] = schema.text
+            self.subjects.add(schema.subject)
             return content_id(schema)
 
         super().__init__(_PARTITIONS, feeds, schema_id=schema_id)

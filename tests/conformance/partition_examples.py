@@ -19,7 +19,7 @@ from typing import Any, Final
 from tests.conformance.case import Case
 from tidegate.changefeed.encoding.partition import fnv1a_32, partition_of
 
-_PARTITION: Final = re.compile(r"(?:\w*_)?partitions?(?:_of|_index|_number)?(?:_?(?P<count>\d+))?")
+_PARTITION: Final = re.compile(r"(?:\w*_)?partitions?(?:_of|_index|_number|_by_count)?(?:_?(?P<count>\d+))?")
 _HASH: Final = re.compile(
     r"(?:\w+_)?(?:hash|fnv_?1a|fnv_?32_?1?a)(?:_?32)?(?:_(?:hex|hash|signed|unsigned|int32|uint32))?"
 )

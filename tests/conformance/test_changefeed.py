@@ -203,6 +203,7 @@ def _forms(partition: int, hashed: int) -> list[dict[str, Any]]:
         _part({"[1]": [0, partition]}, options={"partitions": [1, 8]}),
         _part({"partition": {"[1]": {"hash": hashed, "8": partition}}}, options={}),
         _part({"partition": {"8": {"[1]": partition}}}, options={}),
+        _part({"partition_by_count": {"[1]": {"1": 0, "8": partition}}}, options={}),
         _part({"partition_of": {"[1]": {"hash": str(hashed), "partition": str(partition)}}}),
         _part({"fnv1a_32_and_partition_of_8": {"[1]": [f"0x{hashed:08X}", partition]}}, options={}),
         _part({"examples": [{"key": "[1]", "hash": hashed, "partition_of_8": partition}]}, options={}),
