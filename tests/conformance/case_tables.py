@@ -248,11 +248,22 @@ def _place(case: Case, table: Mapping[str, Any]) -> dict[str, str]:
     """Database and schema, where the expected topics are full names and the table itself does not say."""
     if not case["options"].get("full_table_name"):
         return {}
-    for text in case["expect"].get("records", ()):
-        full_name = text.partition(": ")[0].split(".")
+    for topic in _topics_in(case):
+        full_name = topic.split(".")
         if len(full_name) == 3 and full_name[2] == table["name"]:
             return {"database": full_name[0], "schema": full_name[1]}
     return {}
+
+
+def _topics_in(case: Case) -> Iterator[str]:
+    """The topics that a case expects, by themselves, before records, or in subjects behind a prefix."""
+    expect, prefix = case["expect"], str(case["options"].get("avro_schema_prefix", ""))
+    for name in ("topics", "resolved_topics", "records"):
+        listed = expect.get(name, ())
+        for text in [listed] if isinstance(listed, str) else listed:
+            yield text.partition(": ")[0]
+    for subject in expect.get("subjects", ()):
+        yield subject.removeprefix(prefix).removesuffix("-key").removesuffix("-value")
 
 
 def _labels(case: Case, table: Mapping[str, Any]) -> EnumLabels:

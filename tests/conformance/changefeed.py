@@ -140,6 +140,7 @@ CHECKS: Final[dict[str, Check]] = {
     "changefeed.env": check_feed,
     "changefeed.jsontype": check_feed,
     "changefeed.keycol": check_feed,
+    "changefeed.name": check_feed,
     "changefeed.opt": check_feed,
     "changefeed.opterr": _check_refusal,
     "changefeed.part": _check_partitions,

@@ -82,7 +82,8 @@ def _first_fall(name: str, per: str, output: FeedOutput) -> str | None:
         if key and f"{place}{key}{text}" in seen:
             continue
         seen.add(f"{place}{key}{text}")
-        group, stamp = _GROUPS[per](place, key), parse_decimal(found["stamp"])
+        within = "partition" if per == "key" and not key else per  # markers have no key
+        group, stamp = _GROUPS[within](place, key), parse_decimal(found["stamp"])
         if stamp < last.get(group, stamp):
             return f"{name} falls to {stamp.decimal()} on {group}"
         last[group] = stamp

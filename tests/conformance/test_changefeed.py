@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.case import read_cases
-from tests.conformance.runner import Outcome, run_case
+from tests.conformance.runner import Outcome, Result, run_case
 from tidegate.changefeed.encoding.partition import fnv1a_32
 
 _VECTORS = Path(__file__).parent / "vectors" / "changefeed.jsonl"
@@ -485,6 +485,26 @@ def test_full_names_come_from_the_topics_where_the_table_does_not_say_them() -> 
     assert run_case(case).outcome is Outcome.PASSED
     case["expect"]["records"] = [text.replace("d.s.", "") for text in case["expect"]["records"]]
     assert run_case(case).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("options", "expect"),
+    [
+        ({"full_table_name": True}, {"topics": ["movr.public.foo"]}),
+        ({"full_table_name": True}, {"resolved_topics": ["movr.public.foo"]}),
+        ({"sink_params": {"topic_prefix": "p_"}}, {"topics": ["p_foo"]}),
+        (
+            {"full_table_name": True, "format": "avro", "avro_schema_prefix": "super"},
+            {"subjects": ["supermovr.public.foo-key", "supermovr.public.foo-value"], "namespace": "super"},
+        ),
+    ],
+)
+def test_a_case_of_names_is_run(options: dict[str, Any], expect: dict[str, Any]) -> None:
+    case = {**_CASES["cf-basic-01"], "id": "cf-name-99", "options": options, "expect": expect}
+    assert run_case(case) == Result("cf-name-99", Outcome.PASSED)
+    for name in expect:
+        other = {**case, "options": {}, "expect": {name: expect[name]}}
+        assert run_case(other).outcome is Outcome.FAILED
 
 
 def test_what_sql_would_round_away_is_stored_where_a_refusal_is_expected() -> None:
