@@ -1,8 +1,9 @@
 """Schema changes of changefeed cases: the statements that are read, and what stays out.
 
-Read are a column renamed, a nullable one added, one dropped, a table renamed, a type created. A source
-follows a dropped column by a backfill of the table's rows, which tidegate does not know yet: ``case_history``
-leaves such cases out.
+Read are a column renamed, a nullable one added, one dropped, its default or its NOT NULL changed, a table
+renamed, a type created, a label added to one. Indexes and constraints change no column. A source follows a
+dropped column by a backfill of the table's rows, which tidegate does not know yet: ``case_history`` leaves
+such cases out.
 """
 
 from __future__ import annotations
@@ -29,6 +30,24 @@ _DROP_COLUMN: Final = re.compile(
 _ADD_COLUMN: Final = re.compile(
     rf"ADD\s+(?:COLUMN\s+)?(?:IF\s+NOT\s+EXISTS\s+)?(?!CONSTRAINT\b)(?P<new>{_NAME})\s+(?P<type>[^;]+)",
     re.IGNORECASE,
+)
+_SET_DEFAULT: Final = re.compile(
+    rf"ALTER\s+(?:COLUMN\s+)?(?P<column>{_NAME})\s+SET\s+DEFAULT\s+(?P<literal>[^;,]+)", re.IGNORECASE
+)
+_DROP_DEFAULT: Final = re.compile(
+    rf"ALTER\s+(?:COLUMN\s+)?(?P<column>{_NAME})\s+DROP\s+DEFAULT", re.IGNORECASE
+)
+_DROP_NOT_NULL: Final = re.compile(
+    rf"ALTER\s+(?:COLUMN\s+)?(?P<column>{_NAME})\s+DROP\s+NOT\s+NULL", re.IGNORECASE
+)
+_ADD_LABEL: Final = re.compile(
+    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+ADD\s+VALUE\s+(?:IF\s+NOT\s+EXISTS\s+)?'(?P<label>(?:[^']|'')*)'",
+    re.IGNORECASE,
+)
+_OF_NO_COLUMN: Final = re.compile(
+    rf"(?:(?:CREATE\s+(?:UNIQUE\s+|INVERTED\s+)?|DROP\s+)INDEX"
+    rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:ADD|DROP|VALIDATE|RENAME)\s+CONSTRAINT(?!.*\bPRIMARY\s+KEY))\b.*",
+    re.IGNORECASE | re.DOTALL,
 )
 _MORE_THAN_A_TYPE: Final = re.compile(
     r"\b(?:NOT|DEFAULT|AS|CREATE|FAMILY|UNIQUE|CHECK|REFERENCES|PRIMARY|ON|ADD|DROP|RENAME)\b", re.IGNORECASE
@@ -69,14 +88,41 @@ class RenameTable:
     new: str
 
 
-Alteration: TypeAlias = RenameColumn | AddColumn | DropColumn | RenameTable
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """New rows have the literal where they say nothing; an empty one is no default."""
+
+    table: str
+    name: str
+    literal: str
 
 
-def read_ddl(statement: str) -> Alteration | None:
-    """What the statement changes; ``None`` for a type, which ``enum_types`` reads. Raises ``NotClaimed``."""
+@dataclass(frozen=True, slots=True)
+class DropNotNull:
+    """The column may be NULL."""
+
+    table: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddLabel:
+    """The enum type has one more label, behind the others."""
+
+    type_name: str
+    label: str
+
+
+Alteration: TypeAlias = RenameColumn | AddColumn | DropColumn | RenameTable | SetDefault | DropNotNull
+
+
+def read_ddl(statement: str) -> Alteration | AddLabel | None:
+    """What the statement changes; ``None`` for what is no table's column. Raises ``NotClaimed``."""
     statement = statement.strip().removesuffix(";").strip()
-    if creates_type(statement):
+    if creates_type(statement) or _OF_NO_COLUMN.fullmatch(statement):
         return None
+    if label := _ADD_LABEL.fullmatch(statement):
+        return AddLabel(_last_part(label["type"]), label["label"].replace("''", "'"))
     alteration = _alteration(statement)
     if alteration is None:
         raise NotClaimed(f"op ddl is not supported yet for {statement}")
@@ -94,8 +140,20 @@ def _alteration(statement: str) -> Alteration | None:
         return RenameTable(table, _last_part(match["new"]))
     if match := _DROP_COLUMN.fullmatch(what):
         return DropColumn(table, _plain(match["old"]))
+    if changed := _changed_column(table, what):
+        return changed
     if (match := _ADD_COLUMN.fullmatch(what)) and not _MORE_THAN_A_TYPE.search(match["type"]):
         return AddColumn(table, _plain(match["new"]), match["type"].strip())
+    return None
+
+
+def _changed_column(table: str, what: str) -> SetDefault | DropNotNull | None:
+    if match := _SET_DEFAULT.fullmatch(what):
+        return SetDefault(table, _plain(match["column"]), match["literal"].strip())
+    if match := _DROP_DEFAULT.fullmatch(what):
+        return SetDefault(table, _plain(match["column"]), "")
+    if match := _DROP_NOT_NULL.fullmatch(what):
+        return DropNotNull(table, _plain(match["column"]))
     return None
 
 

@@ -1,9 +1,9 @@
 """The feeds of a changefeed case: its options as a statement, and the feed on its tables ready to run.
 
 Some members of a case's options are not options of CREATE CHANGEFEED: ``sink_params`` belong to the sink's
-URI, ``target`` stands in place of the tables, and ``partitions`` and ``feeds`` are about the topics and how
-many feeds there are. Cases of Avro feeds name no registry: each gets one. A cursor may be the name of a
-write's time.
+URI, ``target`` and ``query`` stand in place of the tables, and ``partitions`` and ``feeds`` are about the
+topics and how many feeds there are. Cases of Avro feeds name no registry: each gets one. A cursor may be the
+name of a write's time, or ``<start>``, which is below all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from tests.conformance.case import Case
-from tests.conformance.case_history import named_times
+from tests.conformance.case_history import BEFORE_ALL, named_times
 from tests.conformance.case_tables import tables_in
 from tests.conformance.case_workload import workload_options
 from tidegate.changefeed.definition.feed import FeedId, FeedTarget, TableName
@@ -29,7 +29,7 @@ from tidegate.rows.table_key import index_span
 
 REGISTRY: Final = "http://127.0.0.1:8081"
 _SINK: Final = "kafka://127.0.0.1:9"
-_NOT_OPTIONS: Final = frozenset({"sink_params", "target", "partitions", "feeds", "sql_name"})
+_NOT_OPTIONS: Final = frozenset({"sink_params", "target", "partitions", "feeds", "sql_name", "query", "note"})
 _PARTITIONS: Final = 3
 #: When the feeds are created, by the wall clock: cursors before now count from it, and none is above it.
 _CREATED_NS: Final = 1_800_000_000 * NANOS_PER_SECOND
@@ -114,6 +114,8 @@ def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
     times = named_times(case)
     if options.get("cursor") in times:
         options["cursor"] = times[options["cursor"]].decimal()
+    elif options.get("cursor") == BEFORE_ALL:
+        options["cursor"] = Timestamp(0, 1).decimal()
     if registry and str(options.get("format", "")).lower().endswith("avro"):
         options.setdefault("confluent_schema_registry", registry)
     return CaseFeed(
@@ -126,11 +128,12 @@ def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
 
 def _statement(case: Case, given: dict[str, Any], options: dict[str, Any]) -> str:
     target = given.get("target") or ", ".join(f"TABLE {_name(table)}" for table in tables_in(case))
+    query = f" AS {given['query']}" if "query" in given else ""
     parameters = urlencode(given.get("sink_params", {}))
     clauses = [_clause(name, value) for name, value in options.items() if value is not False]
     return (
-        f"CREATE CHANGEFEED FOR {target} INTO {_quoted(f'{_SINK}?{parameters}')}"
-        f"{' WITH ' if clauses else ''}{', '.join(clauses)}"
+        f"CREATE CHANGEFEED {'' if query else f'FOR {target} '}INTO {_quoted(f'{_SINK}?{parameters}')}"
+        f"{' WITH ' if clauses else ''}{', '.join(clauses)}{query}"
     )
 
 

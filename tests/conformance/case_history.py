@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
-from tests.conformance.case_ddl import DropColumn, read_ddl
+from tests.conformance.case_ddl import AddLabel, DropColumn, read_ddl
 from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_rows import CaseRows, RowKey
 from tests.conformance.case_tables import CaseTable
@@ -34,6 +34,8 @@ from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
 from tidegate.rows import Datum
 
 _Write: TypeAlias = dict[str, Any]
+#: A cursor below all writes.
+BEFORE_ALL: Final = "<start>"
 #: Members of a write that say something, by its op; what is not here would be passed over in silence.
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "insert": frozenset({"table", "rows", "ts"}),
@@ -182,6 +184,9 @@ def _started_at_cursor(case: Case) -> list[_Write]:
     starts = [write for write in writes if write["op"] == "start_feed"]
     said = {name: value for start in starts for name, value in start.items() if name in ("cursor", "ts")}
     time = said.get("ts", said.get("cursor", case.get("options", {}).get("cursor")))
+    others = [write for write in writes if write not in starts]
+    if time == BEFORE_ALL:
+        return [*starts, *others]
     places = [i for i, write in enumerate(writes) if write.get("ts") == time and write not in starts]
     if time is None or not places or not starts:
         return writes
@@ -249,6 +254,8 @@ class _Reader:
                 timestamp = self.time(write)
                 writes = write["writes"] if op == "txn" else [write]
                 for inner in writes:
+                    if inner["op"] == "ddl":
+                        raise NotClaimed("a schema change inside of a transaction is not supported yet")
                     _refuse_unknown(inner)
                 return Commit(timestamp, tuple(self._transaction(writes)), in_transaction=op == "txn")
 
@@ -276,6 +283,8 @@ class _Reader:
         change = read_ddl(str(write["sql"]))
         if change is None:
             return []
+        if isinstance(change, AddLabel):
+            return self._labelled(change, self.time(write))
         before = self._table(change.table)
         table = before.altered(change, self.time(write))
         committed = self.rows.committed
@@ -286,6 +295,14 @@ class _Reader:
         self.tables[table.name] = table
         committed |= {row: table.carry_over(before, values) for row, values in rows.items()}
         return [Redefine(table)]
+
+    def _labelled(self, change: AddLabel, modified: Timestamp) -> list[Step]:
+        """A new version of each table that has a column of the type."""
+        changed = [
+            table.labelled(change, modified) for table in self.tables.values() if table.lacks_label(change)
+        ]
+        self.tables |= {table.name: table for table in changed}
+        return [Redefine(table) for table in changed]
 
     def _table(self, name: str) -> CaseTable:
         if name not in self.tables:

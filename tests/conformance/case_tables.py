@@ -16,8 +16,17 @@ from typing import Any, Final, NamedTuple
 
 from tests.conformance.case import Case
 from tests.conformance.case_columns import DeclaredColumn, EnumLabels, column_datum, computed_datum, declare
-from tests.conformance.case_ddl import AddColumn, Alteration, DropColumn, RenameColumn, RenameTable
-from tests.conformance.enum_types import created_types, written_labels
+from tests.conformance.case_ddl import (
+    AddColumn,
+    AddLabel,
+    Alteration,
+    DropColumn,
+    DropNotNull,
+    RenameColumn,
+    RenameTable,
+    SetDefault,
+)
+from tests.conformance.enum_types import created_types, has_label, with_label, written_labels
 from tests.conformance.sql_literals import sql_literal
 from tidegate.hlc import Timestamp
 from tidegate.rows import Column, Datum, Family, KeyPart, TableDescriptor, parse_sql_type
@@ -75,6 +84,32 @@ class CaseTable:
                 descriptor, declared = self._added(descriptor, change)
             case DropColumn():
                 descriptor, declared = self._dropped(descriptor, change.name)
+            case SetDefault():
+                declared = self._with(change.name, default=change.literal)
+            case DropNotNull():
+                declared = self._with(change.name, nullable=True)
+                columns = list(descriptor.columns)
+                at = self._position(change.name)
+                columns[at] = replace(columns[at], nullable=True)
+                descriptor = replace(descriptor, columns=tuple(columns))
+        return CaseTable(descriptor, declared, self._shared)
+
+    def lacks_label(self, change: AddLabel) -> bool:
+        """Whether a column is of the enum type, and does not have the label."""
+        return any(
+            has_label(column.type, change.type_name, change.label) is False for column in self._declared
+        )
+
+    def labelled(self, change: AddLabel, modified: Timestamp) -> CaseTable:
+        """The next version of the table, in which the enum type has the label."""
+        columns = tuple(
+            replace(column, type=with_label(column.type, change.type_name, change.label))
+            for column in self.descriptor.columns
+        )
+        types = {column.name: column.type for column in columns}
+        declared = [column._replace(type=types[column.name]) for column in self._declared]
+        version = self.descriptor.version + 1
+        descriptor = replace(self.descriptor, version=version, modified=modified, columns=columns)
         return CaseTable(descriptor, declared, self._shared)
 
     def from_the_beginning(self) -> CaseTable:
@@ -205,6 +240,12 @@ class CaseTable:
         return replace(descriptor, columns=columns, families=families), self._declared[:at] + self._declared[
             at + 1 :
         ]
+
+    def _with(self, name: str, **members: Any) -> Sequence[DeclaredColumn]:
+        declared = list(self._declared)
+        at = self._position(name)
+        declared[at] = declared[at]._replace(**members)
+        return declared
 
     def _position(self, name: str) -> int:
         names = [column.name for column in self._declared]

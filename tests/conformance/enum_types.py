@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tests.conformance.case import Case
 from tests.conformance.quoted_literals import split_list
 from tests.conformance.sql_literals import split_rows, sql_literal
 from tidegate.errors import StatementError
-from tidegate.rows import Kind, SqlType, parse_sql_type
+from tidegate.rows import EnumMember, Kind, SqlType, parse_sql_type
 from tidegate.rows.enum_labels import members_from_labels
 
 _PREFIXED: Final = re.compile(r"(?:CREATE\s+TYPE\s+|ENUM\s+)(?=[\w.]+\s*(?:AS\s+ENUM\s*)?\()", re.IGNORECASE)
@@ -25,6 +26,8 @@ _CREATE_TYPE: Final = re.compile(
     r"\((?P<labels>.*)\)\s*;?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+#: Above every member's bytes: a new one stands half way to it.
+_PHYSICAL_END: Final = 2**16
 _NAME: Final = re.compile(r"(?:\w+\.)*\"?(?P<name>[A-Za-z_]\w*)\"?")
 #: CockroachDB's own types that tidegate does not know: none of them is an enum.
 _OTHER_TYPES: Final = re.compile(
@@ -67,6 +70,25 @@ def declared_type(text: str, labels: Sequence[str] | None, written: Callable[[],
     shown = "" if name is None or name["name"].upper() == "ENUM" else name["name"]
     enum = SqlType(Kind.ENUM, name=shown, members=members_from_labels(list(labels)))
     return SqlType(Kind.ARRAY, element=enum) if is_array else enum
+
+
+def has_label(sql_type: SqlType, name: str, label: str) -> bool | None:
+    """Whether the enum type of that name has the label; ``None`` for another type. Arrays: their elements."""
+    enum = sql_type.element if sql_type.kind is Kind.ARRAY and sql_type.element else sql_type
+    if enum.kind is not Kind.ENUM or enum.name != name:
+        return None
+    return label in [member.label for member in enum.members]
+
+
+def with_label(sql_type: SqlType, name: str, label: str) -> SqlType:
+    """The type with the label behind the others, if it is the one of that name and has it not."""
+    if has_label(sql_type, name, label) is not False:
+        return sql_type
+    if sql_type.element is not None:
+        return replace(sql_type, element=with_label(sql_type.element, name, label))
+    last = int.from_bytes(sql_type.members[-1].physical, "big")
+    added = EnumMember(((last + _PHYSICAL_END) // 2).to_bytes(2, "big"), label)
+    return replace(sql_type, members=(*sql_type.members, added))
 
 
 def type_name(text: str) -> str:

@@ -282,8 +282,8 @@ def test_examples_of_a_feed_that_writes_nothing_fail() -> None:
     [
         ({"op": "pause"}, "op pause is not supported yet"),
         (
-            {"op": "ddl", "sql": "ALTER TABLE foo ALTER COLUMN b SET DEFAULT 'd'"},
-            "op ddl is not supported yet for ALTER TABLE foo ALTER COLUMN b SET DEFAULT 'd'",
+            {"op": "ddl", "sql": "ALTER TABLE foo ADD COLUMN c INT DEFAULT 1"},
+            "op ddl is not supported yet for ALTER TABLE foo ADD COLUMN c INT DEFAULT 1",
         ),
         (
             {"op": "ddl", "sql": "ALTER TABLE foo DROP COLUMN b"},

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from tests.conformance.case import NotClaimed
-from tests.conformance.case_ddl import AddColumn, DropColumn, RenameColumn, RenameTable, read_ddl
+from tests.conformance.case_ddl import (
+    AddColumn,
+    AddLabel,
+    DropColumn,
+    DropNotNull,
+    RenameColumn,
+    RenameTable,
+    SetDefault,
+    read_ddl,
+)
 from tests.conformance.runner import Outcome, Result, run_case
 
 _START: dict[str, Any] = {"op": "start_feed"}
@@ -142,6 +151,15 @@ def test_a_column_is_known_by_its_names_of_the_time_only() -> None:
         ),
         ("ALTER TABLE foo DROP COLUMN IF EXISTS b CASCADE", DropColumn("foo", "b")),
         ("ALTER TABLE foo RENAME TO d.public.bar", RenameTable("foo", "bar")),
+        ("ALTER TABLE foo ALTER COLUMN b SET DEFAULT 'd'", SetDefault("foo", "b", "'d'")),
+        ("ALTER TABLE foo ALTER b DROP DEFAULT", SetDefault("foo", "b", "")),
+        ("ALTER TABLE foo ALTER b DROP NOT NULL", DropNotNull("foo", "b")),
+        ("ALTER TYPE d.public.status ADD VALUE IF NOT EXISTS 'it''s'", AddLabel("status", "it's")),
+        ("CREATE UNIQUE INDEX ON foo (b)", None),
+        ("DROP INDEX foo@b_idx CASCADE", None),
+        ("ALTER TABLE foo ADD CONSTRAINT c CHECK (a > 0) NOT VALID", None),
+        ("ALTER TABLE foo VALIDATE CONSTRAINT c", None),
+        ("ALTER TABLE foo DROP CONSTRAINT c", None),
     ],
 )
 def test_statements_are_read(statement: str, change: object) -> None:
@@ -156,14 +174,90 @@ def test_statements_are_read(statement: str, change: object) -> None:
         "ALTER TABLE foo ADD COLUMN c STRING CREATE FAMILY f2",
         "ALTER TABLE foo ADD COLUMN c INT AS (a + 1) STORED",
         "ALTER TABLE foo ADD COLUMN c INT, ADD COLUMN d INT",
-        "ALTER TABLE foo ADD CONSTRAINT c CHECK (a > 0)",
-        "ALTER TABLE foo DROP CONSTRAINT c",
         "ALTER TABLE foo DROP COLUMN b, DROP COLUMN c",
-        "ALTER TYPE status ADD VALUE 'pending'",
+        "ALTER TABLE foo ADD CONSTRAINT c PRIMARY KEY (b)",
+        "ALTER TYPE status ADD VALUE 'pending' BEFORE 'open'",
+        "ALTER TYPE status RENAME VALUE 'open' TO 'new'",
         "DROP TABLE foo",
-        "CREATE INDEX ON foo (b)",
     ],
 )
 def test_other_statements_leave_the_case_out_by_name(statement: str) -> None:
     with pytest.raises(NotClaimed, match="op ddl is not supported yet for"):
         read_ddl(statement)
+
+
+def test_a_default_is_that_of_the_time_of_a_row() -> None:
+    set_default = _ddl("ALTER TABLE foo ALTER COLUMN b SET DEFAULT 'd'")
+    drop_default = _ddl("ALTER TABLE foo ALTER b DROP DEFAULT")
+    writes = [_START, _insert(a=1), set_default, _insert(a=2), drop_default, _insert(a=3)]
+    records = [
+        f'foo: [{a}]->{{"after": {{"a": {a}, "b": {b}}}}}' for a, b in ((1, "null"), (2, '"d"'), (3, "null"))
+    ]
+    result = _run(writes, records)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize("type_text", ["status(open,closed)", "status(open,closed)[]"])
+def test_a_label_that_is_added_is_known_from_then_on(type_text: str) -> None:
+    is_array = type_text.endswith("[]")
+
+    def spelled(label: str) -> Any:
+        return [label] if is_array else label
+
+    def shown(a: int, label: str) -> str:
+        text = f'["{label}"]' if is_array else f'"{label}"'
+        return f'foo: [{a}]->{{"after": {{"a": {a}, "e": {text}}}}}'
+
+    columns = [{"name": "a", "type": "INT"}, {"name": "e", "type": type_text}]
+    added = _ddl("ALTER TYPE status ADD VALUE 'pending'")
+    case: dict[str, Any] = {
+        "id": "cf-schema-99",
+        "table": {"name": "foo", "columns": columns, "pk": ["a"]},
+        "options": {},
+        "writes": [_START, _insert(a=1, e=spelled("closed")), added, _insert(a=2, e=spelled("pending"))],
+        "expect": {"records": [shown(1, "closed"), shown(2, "pending")], "exactly": True},
+    }
+    result = run_case(case)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+    case["writes"].remove(added)
+    result = run_case(case)
+    assert result.outcome is Outcome.FAILED
+    assert "'pending' is no label of the enum status" in result.detail
+
+
+def test_a_cursor_below_everything_gives_every_version_by_the_table_of_its_time() -> None:
+    writes = [_X, _ddl("ALTER TABLE foo ADD COLUMN c INT"), _insert(a=2, b="y", c=3), _START]
+    records = [_SHOWN_X, 'foo: [2]->{"after": {"a": 2, "b": "y", "c": 3}}']
+    result = _run(writes, records, {"cursor": "<start>", "note": "two versions of the table"})
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "writes", "reason"),
+    [
+        ({"schema_change_policy": "stop"}, [_START], "option schema_change_policy is not supported yet"),
+        ({"query": "SELECT a FROM foo"}, [_START], "a feed of a query"),
+        (
+            {},
+            [_START, {"op": "txn", "writes": [_X, _ddl("ALTER TABLE foo DROP COLUMN b")]}],
+            "a schema change inside of a transaction is not supported yet",
+        ),
+    ],
+)
+def test_a_schema_change_that_needs_more_than_there_is_leaves_the_case_out(
+    options: dict[str, Any], writes: list[dict[str, Any]], reason: str
+) -> None:
+    case = {
+        "id": "cf-schema-99",
+        "table": {
+            "name": "foo",
+            "columns": [{"name": "a", "type": "INT"}, {"name": "b", "type": "STRING"}],
+            "pk": ["a"],
+        },
+        "options": options,
+        "writes": writes,
+        "expect": {"state": "failed", "error_regex": "schema change occurred at"},
+    }
+    result = run_case(case)
+    assert result.outcome is Outcome.SKIPPED
+    assert reason in result.detail
