@@ -191,11 +191,7 @@ _ALL: Final = (
     _refused("min_checkpoint_frequency", _PACE, duration=True),
     _flag("mvcc_timestamp", User.RECORDS),
     Option("no_initial_scan", Takes.NOTHING, users=_USERS_OF_SCANS),
-    _refused(
-        "on_error",
-        "a feed that meets an error fails; it cannot be paused yet",
-        choices=("fail", "pause"),
-    ),
+    Option("on_error", choices=("fail", "pause"), refused_choices=("pause",)),
     _choice("on_oversize", OnOversize, User.RECORDS, User.PREPARATION),
     _refused("protect_data_from_gc_on_pause", _GARBAGE, Takes.NOTHING),
     _refused("pubsub_sink_config", "the only sink is Kafka"),

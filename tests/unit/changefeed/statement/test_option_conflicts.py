@@ -13,8 +13,8 @@ SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, cursor, diff, "
     "encode_json_value_null_as_object, enriched_properties, envelope, existing_topics, extra_headers, "
     "format, full_table_name, headers_json_column_name, initial_scan, initial_scan_only, key_column, "
-    "key_in_value, max_row_bytes, mvcc_timestamp, no_initial_scan, on_oversize, resolved, resolved_topic, "
-    "topic_in_value, topic_prefix, unordered, updated, virtual_columns"
+    "key_in_value, max_row_bytes, mvcc_timestamp, no_initial_scan, on_error, on_oversize, resolved, "
+    "resolved_topic, topic_in_value, topic_prefix, unordered, updated, virtual_columns"
 )
 
 
@@ -54,6 +54,8 @@ SUPPORTED = (
         ),
         ({"key_column": "", "unordered": None}, "option key_column requires a value"),
         ({"unordered": "yes"}, "option unordered takes no value"),
+        ({"on_error": "pause"}, "on_error=pause is not supported yet; supported: on_error=fail"),
+        ({"on_error": "ignore"}, "unknown on_error; valid values are 'fail', 'pause'"),
         ({"on_oversize": "drop"}, "unknown on_oversize; valid values are 'fail', 'key_only'"),
         *(
             (
