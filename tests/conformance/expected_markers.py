@@ -14,7 +14,7 @@ from tests.conformance.feed_run import FeedRun
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Format
 from tidegate.changefeed.encoding.encoder import compile_marker
-from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp, parse_decimal
 
 _HLC: Final = re.compile(r"\d+\.\d{10}")
 _PER_EMISSION: Final = re.compile(r"(?P<count>\d+) records? per emission, one per partition, key null")
@@ -22,8 +22,12 @@ _AT_LEAST_ONE: Final = re.compile(
     r"at least one(?P<above>,? (?:strictly )?(?:greater than|above) .* timestamp)?"
 )
 
-_AT_MOST: Final = re.compile(r"(?P<most>\d+\.\d{10}) at most\b")
-_BELOW: Final = re.compile(r"stays below (?P<bound>[\d.]+) until the (?:second|last) commit")
+_AT_MOST: Final = re.compile(r"(?:at most )?(?P<most>\d+\.\d{10})(?P<words> at most)?\b.*")
+_REACHED: Final = re.compile(
+    r"(?:(?:at least|advances to|goes (?:on )?to|moves to|reaches) )?(?P<least>\d+(?:\.\d{10})?)"
+    r"(?: at least)?(?:,? (?:after|when|once) .*)?"
+)
+_BELOW: Final = re.compile(r"stays below (?P<bound>[\d.]+)(?:,? (?:until|while|as long as) .*)?")
 
 
 def resolved(case: Case, run: FeedRun) -> str | None:
@@ -35,12 +39,14 @@ def resolved(case: Case, run: FeedRun) -> str | None:
         return _markers_per_emission(int(match["count"]), run)
     if match := _AT_LEAST_ONE.fullmatch(wanted):
         return _marker_above(run, run.history.last_commit if match["above"] else None)
-    if match := _AT_MOST.match(wanted):
+    if (match := _AT_MOST.fullmatch(wanted)) and (match["words"] or wanted.startswith("at most ")):
         most = parse_decimal(match["most"])
         return _markers_held_back(run, lambda marker: marker <= most)
+    if match := _REACHED.fullmatch(wanted):
+        return _markers_reach(parse_decimal(match["least"]), run)
     if match := _BELOW.fullmatch(wanted):
         if not run.history.open_intents():
-            return f"all intents are committed, and the case expects {wanted!r}"
+            return f"no intent is open, and the case expects {wanted!r}"
         bound = parse_decimal(match["bound"])
         return _markers_held_back(run, lambda marker: marker < bound)
     return f"the runner cannot check markers that are expected as {wanted!r}"
@@ -126,6 +132,17 @@ def _markers_held_back(run: FeedRun, is_held_back: Callable[[Timestamp], bool]) 
     for output in run.outputs:
         for place, markers in output.markers.items():
             if not markers or not all(is_held_back(parse_decimal(_stamp_in(marker))) for marker in markers):
+                return f"markers on partition {place.partition} of {place.topic}: {markers}"
+    return None
+
+
+def _markers_reach(least: Timestamp, run: FeedRun) -> str | None:
+    """Each partition has a marker that is as far; while an intent is open, it goes no further."""
+    held_back = run.history.open_intents() > 0
+    for output in run.outputs:
+        for place, markers in output.markers.items():
+            last = max((parse_decimal(_stamp_in(marker)) for marker in markers), default=ZERO)
+            if last < least or (held_back and last != least):
                 return f"markers on partition {place.partition} of {place.topic}: {markers}"
     return None
 

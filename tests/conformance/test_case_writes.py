@@ -76,10 +76,19 @@ def test_markers_stay_below_what_is_open(more: list[dict[str, Any]], most: str) 
     "closing", [{"op": "abort_intent", "txn": "t1"}, {"op": "commit_intent", "txn": "t1", "ts": "21"}]
 )
 def test_markers_go_on_when_the_last_intent_is_closed(closing: dict[str, Any]) -> None:
-    held_back = "9.0000000000 at most"
-    assert _run([_START, _INTENT, _CLOSED, closing], {"resolved": True}, resolved=held_back).outcome is (
-        Outcome.FAILED
-    )
+    writes = [_START, _INTENT, _CLOSED, closing]
+    for reached in ("20.0000000000", "reaches 20 after the last intent is closed", "at least 20.0000000000"):
+        _passes(writes, {"resolved": True}, resolved=reached)
+        assert _run(writes[:3], {"resolved": True}, resolved=reached).outcome is Outcome.FAILED
+    for held_back in ("9.0000000000 at most", "at most 9.0000000000", "stays below 10 while it is open"):
+        assert _run(writes, {"resolved": True}, resolved=held_back).outcome is Outcome.FAILED
+        _passes(writes[:3], {"resolved": True}, resolved=held_back)
+
+
+def test_a_marker_that_is_held_back_reaches_its_bound_and_no_more() -> None:
+    writes = [_START, _INTENT, _CLOSED]
+    _passes(writes, {"resolved": True}, resolved="9.0000000000")
+    assert _run(writes, {"resolved": True}, resolved="8.0000000000").outcome is Outcome.FAILED
 
 
 def test_an_intent_that_is_not_open_is_named() -> None:

@@ -115,7 +115,7 @@ def _options(**members: Any) -> Change:
         ("cf-resolved-07", _replace("resolved", "9.", "8."), "markers on partition 0 of foo"),
         ("cf-resolved-07", _write(1, ts="11"), "markers on partition 0 of foo"),
         ("cf-resolved-11", _replace("resolved", "below 10", "below 9"), "markers on partition 0 of foo"),
-        ("cf-resolved-11", _commit_the_second, "all intents are committed"),
+        ("cf-resolved-11", _commit_the_second, "no intent is open"),
         # invariants
         ("cf-resolved-03", _set(invariant="all is well"), "cannot check the invariant 'all is well'"),
         ("cf-resolved-03", _write(1, speed="high"), "does not know what speed says"),
