@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.conformance.case import Case
 from tests.conformance.feed_run import FeedOutput, FeedRun, Line
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.processor.reference import OutputPartition
 
 #: A row as JSON has it; ``None`` for no row.
@@ -18,7 +19,8 @@ _Row: TypeAlias = dict[str, Any] | None
 def invariant(case: Case, run: FeedRun) -> str | None:
     """The invariant, for each feed. One that nobody here knows is a failure."""
     wanted = str(case["expect"]["invariant"])
-    check = _INVARIANTS.get(wanted)
+    in_words = (check for pattern, check in _IN_WORDS.items() if re.fullmatch(pattern, wanted, re.IGNORECASE))
+    check = _INVARIANTS.get(wanted) or next(in_words, None)
     if check is None:
         return f"the runner cannot check the invariant {wanted!r}"
     if len(run.tables) != 1:
@@ -121,6 +123,38 @@ def _rows_before_and_after(truth: _Truth, output: FeedOutput) -> str | None:
     return None
 
 
+def _markers_never_fall(_: _Truth, output: FeedOutput) -> str | None:
+    for place, markers in output.markers.items():
+        stamps = [_marker(text) for text in markers]
+        if stamps != sorted(stamps):
+            return f"markers fall on {_named(place)}: {list(markers)}"
+    return _without_markers(output)
+
+
+def _no_marker_is_zero(_: _Truth, output: FeedOutput) -> str | None:
+    zero = [text for markers in output.markers.values() for text in markers if _marker(text) <= ZERO]
+    return f"the marker {zero[0]} is zero" if zero else _without_markers(output)
+
+
+def _first_seen_rows_rise(_: _Truth, output: FeedOutput) -> str | None:
+    last: dict[str, Timestamp] = {}
+    seen: set[tuple[str, Timestamp]] = set()
+    for change in map(_change, output.rows):
+        if (change.key, change.updated) not in seen and change.updated < last.get(change.key, ZERO):
+            return f"updated falls to {change.updated.decimal()} for the key {change.key}"
+        seen.add((change.key, change.updated))
+        last[change.key] = max(change.updated, last.get(change.key, ZERO))
+    return None
+
+
+def _each_key_has_one_partition(_: _Truth, output: FeedOutput) -> str | None:
+    found: dict[str, int] = {}
+    for line in output.rows:
+        if found.setdefault(line.key, line.partition) != line.partition:
+            return f"the key {line.key} is on the partitions {found[line.key]} and {line.partition}"
+    return None
+
+
 def _without_markers(output: FeedOutput) -> str | None:
     silent = next((place for place, markers in output.markers.items() if len(markers) < 2), None)
     return None if silent is None else f"fewer than two markers on {_named(silent)}, so nothing is shown"
@@ -136,4 +170,14 @@ _INVARIANTS: Final[Mapping[str, Callable[[_Truth, FeedOutput], str | None]]] = {
     ),
     "state(min resolved over partitions) == table at that timestamp": _state_at_each_marker,
     "before == row at updated.prev(); after == row at updated": _rows_before_and_after,
+}
+_RISES: Final = (
+    r"(?:never (?:falls|decreases|regresses|goes back)|monotonic\w*|non-?decreasing|ascend\w*|increas\w*)"
+)
+#: Invariants that each case tells in its own words.
+_IN_WORDS: Final[Mapping[str, Callable[[_Truth, FeedOutput], str | None]]] = {
+    rf"(?:(?:every|each|the) )?resolved\b.*\b{_RISES}\b.*": _markers_never_fall,
+    r"no\b.*\bresolved\b.*\bzero\b.*|.*\bresolved\b.*\b(?:never|not)\b.*\bzero\b.*": _no_marker_is_zero,
+    rf".*\bkey\b.*\bupdated\b.*\b{_RISES}\b.*|.*\bupdated\b.*\b{_RISES}\b.*\bkey\b.*": _first_seen_rows_rise,
+    r".*\bkey\b.*\b(?:same|one) partition\b.*": _each_key_has_one_partition,
 }

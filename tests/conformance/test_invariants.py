@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.conformance.case import read_cases
+from tests.conformance.case import Case, read_cases
 from tests.conformance.case_feed import case_feed
 from tests.conformance.expected_invariants import invariant
 from tests.conformance.feed_run import FeedRun, Line, run_feed
@@ -30,14 +30,14 @@ def _run(case_id: str) -> FeedRun:
     return run_feed(case, case_feed(case))
 
 
-def _after(case_id: str, change: _Change) -> str | None:
+def _after(case_id: str, change: _Change, case: Case | None = None) -> str | None:
     """What the check says when each partition is changed like this."""
     run = _run(case_id)
     outputs = tuple(
         replace(output, written={place: change(written) for place, written in output.written.items()})
         for output in run.outputs
     )
-    return invariant(_CASES[case_id], replace(run, outputs=outputs))
+    return invariant(case or _CASES[case_id], replace(run, outputs=outputs))
 
 
 def _rows(written: _Written) -> list[Line]:
@@ -56,6 +56,17 @@ def _in_values(pattern: str, replacement: str) -> _Change:
         ]
 
     return change
+
+
+def _in_markers(pattern: str, replacement: str) -> _Change:
+    def change(written: _Written) -> _Written:
+        return [each if isinstance(each, Line) else re.sub(pattern, replacement, each) for each in written]
+
+    return change
+
+
+def _on_two_partitions(written: _Written) -> _Written:
+    return [row for each in _rows(written) for row in (each, replace(each, partition=each.partition + 1))]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +89,28 @@ def test_a_broken_invariant_is_found(case_id: str, change: _Change, detail: str)
     failure = _after(case_id, change)
     assert failure is not None
     assert detail in failure
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "detail"),
+    [
+        ("resolved never decreases on a partition", lambda each: each[::-1], "markers fall"),
+        ("resolved timestamps are monotonically increasing", _rows, "fewer than two markers"),
+        ("no resolved timestamp is ever zero", _in_markers(r"\d+\.\d+", "0.0000000000"), "is zero"),
+        ("first-seen updated is ascending for every key", None, ""),
+        ("for each key, first-seen updated is non-decreasing", lambda each: each[::-1], "updated falls"),
+        ("all versions of a key are on the same partition", _on_two_partitions, "on the partitions"),
+    ],
+)
+def test_an_invariant_in_words_is_met_and_can_be_broken(
+    words: str, change: _Change | None, detail: str
+) -> None:
+    case = {**_CASES["cf-resolved-03"], "expect": {"invariant": words}}
+    assert invariant(case, _run("cf-resolved-03")) is None
+    if change is not None:
+        failure = _after("cf-resolved-03", change, case)
+        assert failure is not None
+        assert detail in failure
 
 
 def test_a_row_that_comes_again_behind_a_marker_is_no_new_one() -> None:
