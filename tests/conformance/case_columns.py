@@ -16,7 +16,12 @@ _NOT_NULL: Final = re.compile(r"\s+NOT NULL\b", re.IGNORECASE)
 _COMPUTED: Final = re.compile(r"\s+AS\s*\((?P<formula>[^()]*)\)\s*(?P<how>VIRTUAL|STORED)\b", re.IGNORECASE)
 _DEFAULT: Final = re.compile(r"\s+DEFAULT\s+(?P<literal>.+)$", re.IGNORECASE)
 _NULL: Final = re.compile(r"\s+NULL$", re.IGNORECASE)
-_PGVECTOR: Final = re.compile(r"^PGVECTOR\b", re.IGNORECASE)
+#: Other names of types, and what tidegate calls them.
+_OTHER_NAMES: Final[Mapping[re.Pattern[str], str]] = {
+    re.compile(r"^PGVECTOR\b", re.IGNORECASE): "VECTOR",
+    re.compile(r"^(?:BIG|SMALL)?SERIAL[248]?$", re.IGNORECASE): "INT",
+    re.compile(r"\s+ARRAY$", re.IGNORECASE): "[]",
+}
 _FORMULA: Final = re.compile(r"\s*(?P<column>\w+)\s*(?P<sign>[+*-])\s*(?P<number>\d+)\s*")
 
 
@@ -45,7 +50,9 @@ def declare(column: Mapping[str, Any], enums: EnumLabels) -> DeclaredColumn:
     not_null = _NOT_NULL.search(text) is not None
     text = _NULL.sub("", _NOT_NULL.sub("", _COMPUTED.sub("", text)))
     default = _DEFAULT.search(text)
-    text = _PGVECTOR.sub("VECTOR", _DEFAULT.sub("", text).strip())
+    text = _DEFAULT.sub("", text).strip()
+    for pattern, name in _OTHER_NAMES.items():
+        text = pattern.sub(name, text)
     beside = (column[name] for name in ("labels", "enum") if name in column)
     labels = next(beside, enums.named.get(type_name(text)))
     return DeclaredColumn(

@@ -108,7 +108,9 @@ def _transfers(rows: _Rows, random: Random) -> Iterable[_Write]:
         yield {"op": "txn", "writes": [rows.put(1, first), rows.put(2, _TOTAL - first)]}
 
 
+#: By what a case says of its workload; nothing is said of any that will do.
 _KINDS: Final[Mapping[str, Callable[[_Rows, Random], Iterable[_Write]]]] = {
+    "": _random_writes,
     "random": _random_writes,
     "random insert/update/delete": _random_writes,
     "transfers between two rows": _transfers,

@@ -278,6 +278,27 @@ def test_examples_of_a_feed_that_writes_nothing_fail() -> None:
 
 
 @pytest.mark.parametrize(
+    ("expect", "outcome"),
+    [
+        ({"error": "unordered is not usable with resolved"}, Outcome.PASSED),
+        ({"error_regex": "^unordered .* resolved"}, Outcome.PASSED),
+        ({"error": "resolved is not usable"}, Outcome.FAILED),
+        ({"error_regex": "^resolved"}, Outcome.FAILED),
+    ],
+)
+def test_a_refusal_is_a_text_or_a_pattern(expect: dict[str, Any], outcome: Outcome) -> None:
+    case = {**_CASES["cf-opterr-09"], "expect": expect}
+    assert run_case(case).outcome is outcome
+    assert run_case({**case, "options": {}}).outcome is Outcome.FAILED
+
+
+def test_a_workload_of_which_nothing_is_said_is_random() -> None:
+    case = copy.deepcopy(_CASES["cf-resolved-03"])
+    del case["writes"][1]["kind"]
+    assert run_case(case).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
     ("step", "reason"),
     [
         ({"op": "pause"}, "op pause is not supported yet"),

@@ -60,6 +60,10 @@ JSON = [
     ("TSVECTOR", "'fat:2 rat:3A'::TSVECTOR", "\"'fat':2 'rat':3A\""),
     ("VECTOR(3)", "'[1,2.5,-3e7]'", '"[1,2.5,-3e+07]"'),
     ("VECTOR", "NULL", "null"),
+    ("PGVECTOR(2)", "'[1,2.5]'", '"[1,2.5]"'),
+    ("BIGSERIAL", "5", "5"),
+    ("SERIAL4", "5", "5"),
+    ("STRING ARRAY", "ARRAY['a', NULL]", '["a", null]'),
 ]
 
 
