@@ -23,13 +23,15 @@ _GROUPS: Final[Mapping[str, Callable[[OutputPartition, str], str]]] = {
 
 
 def order_of(case: Case, run: FeedRun) -> str | None:
-    """These records in this order; or, of keys, the case's records with these keys and no others."""
+    """These records in this order, or several such lists; of keys, the case's records with them alone."""
     wanted = _listed(case["expect"]["order_of"])
-    keys = [text for text in wanted if "->" not in text]
+    lists = wanted if all(isinstance(each, list) for each in wanted) else [wanted]
     for output in run.outputs:
-        failure = _records_in_order(wanted, output) if not keys else _keys_in_order(case, keys, output)
-        if failure:
-            return f"{failure}; wrote {output.texts}"
+        for listed in lists:
+            keys = [text for text in listed if "->" not in text]
+            failure = _keys_in_order(case, keys, output) if keys else _records_in_order(listed, output)
+            if failure:
+                return f"{failure}; wrote {output.texts}"
     return None
 
 

@@ -46,8 +46,10 @@ def _outcome(
         ({"absent_keys": ["[3]", "bar: [1]"]}, {"absent_keys": ["foo: [1]"]}),
         ({"absent_keys": [[3]]}, {"absent_keys": [[2]]}),
         ({"count_distinct_keys": 2}, {"count_distinct_keys": 3}),
+        ({"count_distinct_keys": {"foo": 2}}, {"count_distinct_keys": {"foo": 2, "bar": 1}}),
         ({"order_of": [_ONE, _GONE]}, {"order_of": [_GONE, _ONE]}),
         ({"order_of": [_TWO, _ONE, _GONE]}, {"order_of": [_TWO, _ONE, _BAR]}),
+        ({"order_of": [[_ONE, _GONE], [_TWO]]}, {"order_of": [[_TWO], [_GONE, _ONE]]}),
         (
             {"records": [_ONE, _GONE], "order_of": "[1]"},
             {"records": [_ONE], "order_of": "foo: [1]"},
