@@ -30,6 +30,8 @@ def find_conflict(given: Given) -> str:
 
 def _two_scan_options(given: Given) -> str:
     named = [name for name in _SCAN_OPTIONS if name in given]
+    if named == ["no_initial_scan", "initial_scan_only"]:
+        return "cannot specify both initial_scan='only' and no_initial_scan"
     return f"cannot specify both {named[0]} and {named[1]}" if len(named) > 1 else ""
 
 
@@ -56,6 +58,10 @@ def _csv_without_room(given: Given) -> str:
     if _format(given) != "csv":
         return ""
     form = _form(given)
+    if form.envelope is Envelope.ENRICHED:
+        return (
+            "envelope=enriched is only usable with format=json/avro: a CSV record has only the row's columns"
+        )
     if Format.CSV not in form.formats:
         return f"envelope={form.name} is not usable with format=csv, which has only the row's columns"
     named = next((name for name in ("key_column", "key_in_value", "topic_in_value") if name in given), None)

@@ -108,6 +108,10 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
         {"initial_scan": "yes", "initial_scan_only": None},
         "cannot specify both initial_scan and initial_scan_only",
     ),
+    (
+        {"no_initial_scan": None, "initial_scan_only": None},
+        "cannot specify both initial_scan='only' and no_initial_scan",
+    ),
     ({"format": "csv"}, "format=csv is only usable with initial_scan_only"),
     (
         {"format": "csv", "initial_scan_only": None, "key_in_value": None},
@@ -115,7 +119,11 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"format": "csv", "initial_scan": "only", "envelope": "enriched"},
-        "envelope=enriched is not usable with format=csv, which has only the row's columns",
+        "envelope=enriched is only usable with format=json/avro: a CSV record has only the row's columns",
+    ),
+    (
+        {"format": "csv", "initial_scan": "only", "envelope": "debezium"},
+        "envelope=debezium is not usable with format=csv, which has only the row's columns",
     ),
     (
         {"format": "parquet", "topic_in_value": None},
