@@ -1,9 +1,9 @@
 """Schema changes of changefeed cases: the statements that are read, and what stays out.
 
 Read are a column renamed, a nullable one added, one dropped, its default or its NOT NULL changed, a table
-renamed, a type created, a label added to one. Indexes and constraints change no column. A source follows a
-dropped column by a backfill of the table's rows, which tidegate does not know yet: ``case_history`` leaves
-such cases out.
+renamed, a type created, a label of one added or renamed. Indexes and constraints change no column. A source
+follows a dropped column by a backfill of the table's rows, which tidegate does not know yet: ``case_history``
+leaves such cases out.
 """
 
 from __future__ import annotations
@@ -44,9 +44,15 @@ _ADD_LABEL: Final = re.compile(
     rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+ADD\s+VALUE\s+(?:IF\s+NOT\s+EXISTS\s+)?'(?P<label>(?:[^']|'')*)'",
     re.IGNORECASE,
 )
+_RENAME_LABEL: Final = re.compile(
+    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+RENAME\s+VALUE\s+'(?P<old>(?:[^']|'')*)'\s+TO\s+'(?P<new>(?:[^']|'')*)'",
+    re.IGNORECASE,
+)
 _OF_NO_COLUMN: Final = re.compile(
     rf"(?:(?:CREATE\s+(?:UNIQUE\s+|INVERTED\s+)?|DROP\s+)INDEX"
-    rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:ADD|DROP|VALIDATE|RENAME)\s+CONSTRAINT(?!.*\bPRIMARY\s+KEY))\b.*",
+    rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:ADD|DROP|VALIDATE|RENAME)\s+CONSTRAINT(?!.*\bPRIMARY\s+KEY)"
+    rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:SPLIT|UNSPLIT|SCATTER|CONFIGURE\s+ZONE|INJECT\s+STATISTICS)"
+    r"|COMMENT\s+ON|GRANT|REVOKE|CREATE\s+STATISTICS)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
 _MORE_THAN_A_TYPE: Final = re.compile(
@@ -113,16 +119,28 @@ class AddLabel:
     label: str
 
 
+@dataclass(frozen=True, slots=True)
+class RenameLabel:
+    """What is stored for the label has another one."""
+
+    type_name: str
+    label: str
+    new: str
+
+
+OfType: TypeAlias = AddLabel | RenameLabel
 Alteration: TypeAlias = RenameColumn | AddColumn | DropColumn | RenameTable | SetDefault | DropNotNull
 
 
-def read_ddl(statement: str) -> Alteration | AddLabel | None:
+def read_ddl(statement: str) -> Alteration | OfType | None:
     """What the statement changes; ``None`` for what is no table's column. Raises ``NotClaimed``."""
     statement = statement.strip().removesuffix(";").strip()
     if creates_type(statement) or _OF_NO_COLUMN.fullmatch(statement):
         return None
     if label := _ADD_LABEL.fullmatch(statement):
-        return AddLabel(_last_part(label["type"]), label["label"].replace("''", "'"))
+        return AddLabel(_last_part(label["type"]), _text(label["label"]))
+    if renamed := _RENAME_LABEL.fullmatch(statement):
+        return RenameLabel(_last_part(renamed["type"]), _text(renamed["old"]), _text(renamed["new"]))
     alteration = _alteration(statement)
     if alteration is None:
         raise NotClaimed(f"op ddl is not supported yet for {statement}")
@@ -155,6 +173,10 @@ def _changed_column(table: str, what: str) -> SetDefault | DropNotNull | None:
     if match := _DROP_NOT_NULL.fullmatch(what):
         return DropNotNull(table, _plain(match["column"]))
     return None
+
+
+def _text(quoted: str) -> str:
+    return quoted.replace("''", "'")
 
 
 def _plain(name: str) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
-from tests.conformance.case_ddl import AddLabel, DropColumn, read_ddl
+from tests.conformance.case_ddl import AddLabel, DropColumn, OfType, RenameLabel, read_ddl
 from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_rows import CaseRows, RowKey
 from tests.conformance.case_tables import CaseTable
@@ -283,7 +283,7 @@ class _Reader:
         change = read_ddl(str(write["sql"]))
         if change is None:
             return []
-        if isinstance(change, AddLabel):
+        if isinstance(change, AddLabel | RenameLabel):
             return self._labelled(change, self.time(write))
         before = self._table(change.table)
         table = before.altered(change, self.time(write))
@@ -296,13 +296,17 @@ class _Reader:
         committed |= {row: table.carry_over(before, values) for row, values in rows.items()}
         return [Redefine(table)]
 
-    def _labelled(self, change: AddLabel, modified: Timestamp) -> list[Step]:
+    def _labelled(self, change: OfType, modified: Timestamp) -> list[Step]:
         """A new version of each table that has a column of the type."""
-        changed = [
-            table.labelled(change, modified) for table in self.tables.values() if table.lacks_label(change)
-        ]
-        self.tables |= {table.name: table for table in changed}
-        return [Redefine(table) for table in changed]
+        old = [table for table in self.tables.values() if table.is_changed_by(change)]
+        new = {table.id: table.labelled(change, modified) for table in old}
+        self.tables |= {table.name: table for table in new.values()}
+        for (table_id, key), row in list(self.rows.committed.items()):
+            if table_id in new:
+                changed = new[table_id].relabelled_row(change, row)
+                del self.rows.committed[table_id, key]
+                self.rows.committed[table_id, new[table_id].key_of(changed)] = changed
+        return [Redefine(table) for table in new.values()]
 
     def _table(self, name: str) -> CaseTable:
         if name not in self.tables:

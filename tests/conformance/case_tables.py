@@ -22,14 +22,22 @@ from tests.conformance.case_ddl import (
     Alteration,
     DropColumn,
     DropNotNull,
+    OfType,
     RenameColumn,
+    RenameLabel,
     RenameTable,
     SetDefault,
 )
-from tests.conformance.enum_types import created_types, has_label, with_label, written_labels
+from tests.conformance.enum_types import (
+    created_types,
+    has_label,
+    with_label,
+    with_renamed_label,
+    written_labels,
+)
 from tests.conformance.sql_literals import sql_literal
 from tidegate.hlc import Timestamp
-from tidegate.rows import Column, Datum, Family, KeyPart, TableDescriptor, parse_sql_type
+from tidegate.rows import Column, Datum, Family, KeyPart, SqlType, TableDescriptor, parse_sql_type
 
 _HIDDEN: Final = " (hidden)"
 #: Below whatever time a case gives to its writes.
@@ -94,23 +102,30 @@ class CaseTable:
                 descriptor = replace(descriptor, columns=tuple(columns))
         return CaseTable(descriptor, declared, self._shared)
 
-    def lacks_label(self, change: AddLabel) -> bool:
-        """Whether a column is of the enum type, and does not have the label."""
-        return any(
-            has_label(column.type, change.type_name, change.label) is False for column in self._declared
-        )
+    def is_changed_by(self, change: OfType) -> bool:
+        """Whether a column is of the enum type, and lacks the label that is added, or has the one renamed."""
+        found = [has_label(column.type, change.type_name, change.label) for column in self._declared]
+        return isinstance(change, RenameLabel) in found
 
-    def labelled(self, change: AddLabel, modified: Timestamp) -> CaseTable:
-        """The next version of the table, in which the enum type has the label."""
+    def labelled(self, change: OfType, modified: Timestamp) -> CaseTable:
+        """The next version of the table, in which the enum type has its new label."""
         columns = tuple(
-            replace(column, type=with_label(column.type, change.type_name, change.label))
-            for column in self.descriptor.columns
+            replace(column, type=_labelled(column.type, change)) for column in self.descriptor.columns
         )
         types = {column.name: column.type for column in columns}
         declared = [column._replace(type=types[column.name]) for column in self._declared]
         version = self.descriptor.version + 1
         descriptor = replace(self.descriptor, version=version, modified=modified, columns=columns)
         return CaseTable(descriptor, declared, self._shared)
+
+    def relabelled_row(self, change: OfType, row: Sequence[Datum]) -> tuple[Datum, ...]:
+        """A row of this version with the new label where it had the old one."""
+        if isinstance(change, AddLabel):
+            return tuple(row)
+        return tuple(
+            datum if has_label(column.type, change.type_name, change.new) is None else _renamed(datum, change)
+            for column, datum in zip(self._columns, row, strict=True)
+        )
 
     def from_the_beginning(self) -> CaseTable:
         """This version as if the table had never had another."""
@@ -270,6 +285,18 @@ class CaseTable:
             if column.formula:
                 given[column.name] = computed_datum(column.formula, given)
         return tuple(given.get(column.name) for column in self._columns)
+
+
+def _labelled(sql_type: SqlType, change: OfType) -> SqlType:
+    if isinstance(change, AddLabel):
+        return with_label(sql_type, change.type_name, change.label)
+    return with_renamed_label(sql_type, change.type_name, change.label, change.new)
+
+
+def _renamed(datum: Datum, change: RenameLabel) -> Datum:
+    if isinstance(datum, tuple):
+        return tuple(_renamed(element, change) for element in datum)
+    return change.new if datum == change.label else datum
 
 
 def case_tables(case: Case, table_ids: Iterator[int]) -> dict[str, CaseTable]:

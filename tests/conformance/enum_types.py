@@ -91,6 +91,17 @@ def with_label(sql_type: SqlType, name: str, label: str) -> SqlType:
     return replace(sql_type, members=(*sql_type.members, added))
 
 
+def with_renamed_label(sql_type: SqlType, name: str, old: str, new: str) -> SqlType:
+    """The type whose label ``old`` is ``new`` now. One that was only written later was never a member."""
+    if has_label(sql_type, name, old) is not True:
+        return sql_type
+    if sql_type.element is not None:
+        return replace(sql_type, element=with_renamed_label(sql_type.element, name, old, new))
+    kept = [member for member in sql_type.members if member.label != new]
+    members = (replace(member, label=new) if member.label == old else member for member in kept)
+    return replace(sql_type, members=tuple(members))
+
+
 def type_name(text: str) -> str:
     """The name of the type that ``text`` spells, or of its elements."""
     name = _NAME.fullmatch(text.removesuffix("[]").strip())

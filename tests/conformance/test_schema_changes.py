@@ -13,6 +13,7 @@ from tests.conformance.case_ddl import (
     DropColumn,
     DropNotNull,
     RenameColumn,
+    RenameLabel,
     RenameTable,
     SetDefault,
     read_ddl,
@@ -155,7 +156,11 @@ def test_a_column_is_known_by_its_names_of_the_time_only() -> None:
         ("ALTER TABLE foo ALTER b DROP DEFAULT", SetDefault("foo", "b", "")),
         ("ALTER TABLE foo ALTER b DROP NOT NULL", DropNotNull("foo", "b")),
         ("ALTER TYPE d.public.status ADD VALUE IF NOT EXISTS 'it''s'", AddLabel("status", "it's")),
+        ("ALTER TYPE status RENAME VALUE 'a' TO 'it''s'", RenameLabel("status", "a", "it's")),
         ("CREATE UNIQUE INDEX ON foo (b)", None),
+        ("ALTER TABLE foo SPLIT AT VALUES (5)", None),
+        ("GRANT SELECT ON TABLE foo TO reader", None),
+        ("COMMENT ON COLUMN foo.b IS 'what it is'", None),
         ("DROP INDEX foo@b_idx CASCADE", None),
         ("ALTER TABLE foo ADD CONSTRAINT c CHECK (a > 0) NOT VALID", None),
         ("ALTER TABLE foo VALIDATE CONSTRAINT c", None),
@@ -177,7 +182,7 @@ def test_statements_are_read(statement: str, change: object) -> None:
         "ALTER TABLE foo DROP COLUMN b, DROP COLUMN c",
         "ALTER TABLE foo ADD CONSTRAINT c PRIMARY KEY (b)",
         "ALTER TYPE status ADD VALUE 'pending' BEFORE 'open'",
-        "ALTER TYPE status RENAME VALUE 'open' TO 'new'",
+        "ALTER TYPE status DROP VALUE 'open'",
         "DROP TABLE foo",
     ],
 )
@@ -223,6 +228,33 @@ def test_a_label_that_is_added_is_known_from_then_on(type_text: str) -> None:
     result = run_case(case)
     assert result.outcome is Outcome.FAILED
     assert "'pending' is no label of the enum status" in result.detail
+
+
+@pytest.mark.parametrize("type_text", ["status(open,closed)", "status"])
+def test_a_renamed_label_shows_in_later_records_of_rows_that_were_there(type_text: str) -> None:
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "INT"}, {"name": "e", "type": type_text}]
+    case = {
+        "id": "cf-schema-99",
+        "table": {"name": "foo", "columns": columns, "pk": ["a"]},
+        "options": {"diff": True},
+        "writes": [
+            _START,
+            _insert(a=1, b=1, e="open"),
+            _ddl("ALTER TYPE status RENAME VALUE 'open' TO 'new'"),
+            {"op": "update", "table": "foo", "key": [1], "set": {"b": 2}},
+            _insert(a=2, b=1, e="new"),
+        ],
+        "expect": {
+            "records": [
+                'foo: [1]->{"after": {"a": 1, "b": 1, "e": "open"}, "before": null}',
+                'foo: [1]->{"after": {"a": 1, "b": 2, "e": "new"}, "before": {"a": 1, "b": 1, "e": "new"}}',
+                'foo: [2]->{"after": {"a": 2, "b": 1, "e": "new"}, "before": null}',
+            ],
+            "exactly": True,
+        },
+    }
+    result = run_case(case)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
 
 
 def test_a_cursor_below_everything_gives_every_version_by_the_table_of_its_time() -> None:
