@@ -60,13 +60,17 @@ def value_schema(case: Case, run: FeedRun) -> str | None:
 
 
 def namespace(case: Case, run: FeedRun) -> str | None:
-    """The namespace of the schemas of keys and values; ``None`` for none."""
+    """The namespace of the schemas of keys and values, or of those of some subjects; ``None`` for none."""
     wanted = case["expect"]["namespace"]
-    for table in run.tables:
-        for schema in _schemas(table, run.options):
-            found = json.loads(schema.text).get("namespace")
-            if found != wanted:
-                return f"expected the namespace {wanted}, the schema of {schema.subject} has {found}"
+    schemas = [schema for table in run.tables for schema in _schemas(table, run.options)]
+    by_subject = wanted if isinstance(wanted, dict) else {schema.subject: wanted for schema in schemas}
+    texts = {schema.subject: schema.text for schema in schemas}
+    for subject, name in by_subject.items():
+        if subject not in texts:
+            return f"no schema has the subject {subject}, only {', '.join(sorted(texts))}"
+        found = json.loads(texts[subject]).get("namespace")
+        if found != name:
+            return f"expected the namespace {name}, the schema of {subject} has {found}"
     return None
 
 

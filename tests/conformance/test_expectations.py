@@ -109,6 +109,8 @@ def test_a_timestamp_that_falls_is_told() -> None:
         ({}, {"subjects": ["foo-key", "foo-value"], "namespace": None}, Outcome.PASSED),
         ({}, {"subjects": ["foo-value"]}, Outcome.FAILED),
         ({}, {"namespace": "super"}, Outcome.FAILED),
+        ({"avro_schema_prefix": "super"}, {"namespace": {"superfoo-key": "super"}}, Outcome.PASSED),
+        ({"avro_schema_prefix": "super"}, {"namespace": {"foo-key": "super"}}, Outcome.FAILED),
         (
             {"avro_schema_prefix": "super"},
             {"subjects": ["superfoo-key", "superfoo-value"], "namespace": "super"},
