@@ -135,7 +135,9 @@ def build_feeds(
     history = read_history(case, tables, origin=origin, scans=feed.scans, rounded=rounded)
     written = CaseLog(log, history, range_ids)
     written.write()
-    markers = bool(expect.keys() & _OF_MARKERS) or "resolved" in str(expect.get("monotone", ""))
+    markers = bool(expect.keys() & _OF_MARKERS) or any(
+        "resolved" in str(expect.get(name, "")) for name in ("monotone", "invariant")
+    )
     start = history.scan_at if scans else history.start
     feeds = feed.activations(written.descriptors, start=start, markers=markers, scans=scans, prefix=prefix)
     return BuiltFeeds(history, written, feeds)
