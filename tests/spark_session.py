@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stack.downloads.spark_connector import spark_connector
+from tests.spark_home import spark_home
 from tidegate.errors import SettingsError
 from tidegate.spark.platform.java import require_java
 from tidegate.spark.platform.session import start_session
@@ -45,6 +46,7 @@ def running_session(name: str, config: Mapping[str, str] = MappingProxyType({}))
     """
     skip_without_java()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    os.environ.setdefault("SPARK_HOME", str(spark_home()))
     jars = spark_connector(pyspark.__version__)
     session = start_session(name, master="local[2]", jars=jars, config={**_CONFIG, **config})
     session.sparkContext.setLogLevel("ERROR")
