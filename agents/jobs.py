@@ -63,7 +63,7 @@ ResultT = TypeVar("ResultT")
 
 
 class JobsOwner:
-    """What decides about feeds, while this worker holds the partition of acknowledgements."""
+    """The part that decides about feeds, while this worker holds the partition of acknowledgements."""
 
     def __init__(self, app: Shell) -> None:
         self._app = app
@@ -277,7 +277,7 @@ class JobsOwner:
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
         """Whether the feed's sink or schema registries keep it from being announced. Its state says why.
 
-        A feed of which a partition may have heard is never held back: it holds that partition.
+        A feed is never held back if a partition may have heard of it: it holds that partition.
         """
         last, _ = self._announced.get(definition.id, (None, 0.0))
         announced = last is not None and last.message == step.message

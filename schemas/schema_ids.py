@@ -44,7 +44,7 @@ Background: TypeAlias = Callable[[Callable[[], None], str], object]
 
 
 class AskedRegistry(Protocol):
-    """What this module needs of ``tidegate.registry.schema_registration.SchemaRegistrar``."""
+    """The part of ``tidegate.registry.schema_registration.SchemaRegistrar`` that this module uses."""
 
     def known(self, schema: SubjectSchema) -> int | None: ...
     def id_of(self, schema: SubjectSchema) -> int: ...
@@ -52,7 +52,7 @@ class AskedRegistry(Protocol):
 
 
 class Registries(Protocol):
-    """What this module needs of ``tidegate.registry.known_registries.SchemaRegistries``."""
+    """The part of ``tidegate.registry.known_registries.SchemaRegistries`` that this module uses."""
 
     def of(self, url: str) -> AskedRegistry: ...
     def close(self) -> None: ...

@@ -27,7 +27,7 @@ class Write(NamedTuple):
 
 
 class Outcome(enum.Enum):
-    """How a transaction ends, unless the store decides otherwise."""
+    """The planned end of a transaction. The store may decide otherwise."""
 
     COMMIT = "commit"
     RESTART = "restart"  # restart in a new epoch, then commit

@@ -383,7 +383,7 @@ class EvaluationError(SubscribeError):
 
 
 class LimitExceeded(EvaluationError):
-    """What a query makes of the table's rows is too large: a text, a row, or what has to come at once."""
+    """A query makes too large a text, too large a row, or too large a batch that has to be whole."""
 
     code = "limit_exceeded"
     sqlstate = "54000"

@@ -14,7 +14,7 @@ _MOST_KEPT: Final = 1_000
 
 
 class MomentKind(StrEnum):
-    """What happened."""
+    """The kind of an event in the store."""
 
     ABANDONED = "abandoned"  # a coordinator died, and left intents that hold markers back
     PUSHED = "pushed"  # the first push moved its intents up, so that they hold nothing below the push

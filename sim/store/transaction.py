@@ -74,5 +74,5 @@ class Intent:
 
     @property
     def commits(self) -> bool:
-        """Whether it becomes a version now that its transaction has ended."""
+        """Whether the intent becomes a version, now that its transaction has ended."""
         return self.txn.status is SimTxnStatus.COMMITTED and self.epoch == self.txn.epoch

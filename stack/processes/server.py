@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """How a server's process is run and ended. The defaults are right for most servers.
+    """The account, signals and environment of a server's process. The defaults are right for most servers.
 
     Attributes:
         account: the system's user that it runs as; None for our own.

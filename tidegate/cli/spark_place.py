@@ -64,10 +64,12 @@ def placement(
     py_files: tuple[Path, ...],
     conf: tuple[str, ...],
 ) -> Any:
-    """Return where a job runs, with which jars (``None``: it reads no Kafka by Spark), code and properties.
+    """Return the placement of a job: its master, its jars, the code for executors, and Spark's properties.
 
-    See ``tidegate.spark.platform.session.Placement``. Raises ``SettingsError`` for a connector that cannot be
-    had, and ``click.BadParameter`` for files and properties that Spark would not take.
+    ``jars`` is ``None`` for a job that does not read Kafka by Spark. If it is empty, Spark's Kafka connector
+    is taken, unless ``spark-submit`` started the job. See ``tidegate.spark.platform.session.Placement``.
+    Raises ``SettingsError`` if the connector cannot be downloaded, and ``click.BadParameter`` for files and
+    properties that Spark would not take.
     """
     session = service_module("tidegate.spark.platform.session")
     for file in py_files:

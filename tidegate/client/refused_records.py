@@ -63,9 +63,9 @@ class KeptRecord(NamedTuple):
 
 
 class RefusedRecords:
-    """Keeps records in the files that ``open_files`` opens; ``topics`` are the topics that they come from.
+    """Keeps records in the files that ``open_files`` opens. ``topics`` are the topics that records come from.
 
-    ``clock`` is the wall's, in seconds.
+    ``clock`` returns the wall clock's time, in seconds.
     """
 
     def __init__(

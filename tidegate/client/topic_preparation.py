@@ -277,12 +277,12 @@ class _Place:
             raise _OtherCluster(found)
 
     def partitions(self, topic: str) -> int | None:
-        """Return as ``TopicAdmin.partitions`` does. Raises as ``require`` does, too."""
+        """Return what ``TopicAdmin.partitions`` returns. Raises also what ``require`` raises."""
         self.require()
         return self.admin.partitions(topic)
 
     def create_unless_there(self, topic: str, partitions: int) -> int | None:
-        """Create as ``TopicAdmin.create_unless_there`` does. Raises as ``require`` does, too."""
+        """Create a topic as ``TopicAdmin.create_unless_there`` does. Raises also what ``require`` raises."""
         self.require()
         found = self.admin.create_unless_there(TopicSpec(topic, partitions, _CREATED_WITH))
         if found is None:

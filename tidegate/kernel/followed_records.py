@@ -6,7 +6,7 @@ from typing import Final
 
 
 class FollowedRecords:
-    """How many log records kernels have followed. Python has taken the others."""
+    """Counts the log records that kernels have followed. Python has taken the others."""
 
     def __init__(self) -> None:
         self.count = 0

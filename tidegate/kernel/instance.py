@@ -29,7 +29,7 @@ _VERSION_BYTES: Final = 64
 
 
 class RawOutput(NamedTuple):
-    """What a batch gave, as bytes of the kernel's memory (`kernel/src/row.rs`)."""
+    """The rows of a batch, as bytes of the kernel's memory (`kernel/src/row.rs`)."""
 
     records: bytes
     text: bytes
@@ -38,7 +38,9 @@ class RawOutput(NamedTuple):
 
 
 class RawNamed(NamedTuple):
-    """What a batch of log records names, as bytes of the kernel's memory (`kernel/src/log_batch.rs`)."""
+    """The ranges and transactions that log records name, as bytes of the kernel's memory
+    (`kernel/src/log_batch.rs`).
+    """
 
     records: int
     range_ids: bytes
@@ -46,7 +48,7 @@ class RawNamed(NamedTuple):
 
 
 class RawFollowed(NamedTuple):
-    """What following a batch gave, as bytes of the kernel's memory (`kernel/src/log_batch.rs`)."""
+    """The result of following a batch, as bytes of the kernel's memory (`kernel/src/log_batch.rs`)."""
 
     taken: int
     state: bytes
@@ -84,7 +86,7 @@ class Instance:
 
     @property
     def memory_bytes(self) -> int:
-        """How large its memory is. It only grows."""
+        """The bytes of its memory, which only grows."""
         return self._memory.data_len(self._store)
 
     def plan(self, plan: bytes) -> None:

@@ -13,7 +13,7 @@ VARIABLE = "TIDEGATE_KERNEL"
 
 
 class KernelMode(enum.Enum):
-    """What the kernel does in this process."""
+    """The use of the kernel in this process: off, on, or compared with Python."""
 
     OFF = "off"
     """Nothing: everything runs in Python."""

@@ -11,7 +11,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Traps:
-    """How often kernels of this process have trapped, and whether they are still used."""
+    """Counts the traps of this process's kernels, and decides whether they are still used."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -22,18 +22,19 @@ from tidegate.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a range leaves at a split or merge trigger, or at its end.
+    """The facts about a range that its children are checked against: as of a trigger, or of its end.
 
-    * ``ancestors``: the ranges, itself too, whose versions of its keys are before this point for certain,
-      each up to a serial number.
+    * ``ancestors``: the ranges whose versions of its keys certainly came before this point, each up to a
+      serial number. The range itself is among them.
     * ``known_since``: the newest version of a key is known for certain if its serial number is above this.
       With ``forgotten`` there may be keys whose newest version is not known at all.
     * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low.
-    * ``told``: the last mutation that its last Snapshot told.
-    * ``mutated``: a mutation since then. Its ``time`` is a time that the mutation's own time must be above.
-    * ``stripped``: its transactions and ancestors were forgotten. It counts as in a hole.
-    * ``lost_aborted``: the same was so with a range before it, so there may be more aborted transactions.
-    * ``claims``: what children have taken over after a split.
+    * ``told``: the last mutation, as its last Snapshot told it.
+    * ``mutated``: a mutation after that Snapshot. The mutation's own time must be above this ``time``.
+    * ``stripped``: the check has forgotten its transactions and ancestors. It counts as in a hole.
+    * ``lost_aborted``: the check has forgotten those of a range before it. So there may be more aborted
+      transactions.
+    * ``claims``: the keys and intents that children have taken over after a split.
     """
 
     span: Span
@@ -53,7 +54,7 @@ class Estate:
 
     @property
     def entries(self) -> int:
-        """How much of memory it takes: its transactions and ancestors."""
+        """How many transactions and ancestors it has: they take most of its memory."""
         return len(self.open) + len(self.aborted) + len(self.ancestors)
 
     def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:
@@ -72,13 +73,13 @@ class Estate:
         return span.intersect(self.span) == span and not self.claims.overlap(span)
 
     def without_transactions(self) -> Estate:
-        """Return the same estate, its transactions and ancestors forgotten."""
+        """Return the same estate without its transactions and ancestors."""
         self.claims.forget_intents()
         return replace(self, ancestors={}, open={}, aborted=(), hole=True, stripped=True)
 
 
 class Skipped(NamedTuple):
-    """The log has skipped indexes of a range, or those below its beginning: up to this one."""
+    """The last index that the log has skipped of a range, or that stands before the log's beginning."""
 
     range_id: RangeId
     upto: RaftIndex

@@ -76,7 +76,7 @@ class LogOptions(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a check has read, and what it could not decide."""
+    """The counts of a check, and the sentences about what it could not decide."""
 
     records: int
     ranges: int

@@ -27,7 +27,7 @@ _COPIES_OF_AN_INTENT = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """How much of a log is remembered.
+    """The bounds of what a check remembers of a log.
 
     ``keys`` is the number of keys, in the whole log, whose newest version is known; each takes about 400
     bytes. The other bounds are for transactions that committed (in the whole log), transactions that aborted
@@ -50,7 +50,7 @@ class CheckedTxn(NamedTuple):
 
 
 class CopyCredit:
-    """How many transactions may be copied from range to range. The records of a log pay for it.
+    """The number of transactions that may still be copied from range to range. Records of the log pay for it.
 
     So a copy takes linear time, however often a range splits. A log that keeps the rules never lacks credit:
     behind each split and merge a Snapshot lists the open intents once more. ``aborted`` is the number of

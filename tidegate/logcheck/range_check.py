@@ -62,7 +62,7 @@ class Stood(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the checks of all ranges share."""
+    """The parts that the checks of all ranges share."""
 
     report: Report
     lineage: Lineage

@@ -82,7 +82,7 @@ class StepBroke(FatalError):
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """How carefully a partition is stepped after a step that broke (U4 and U5).
+    """The records that are stepped alone, or refused, after a step that broke (U4 and U5).
 
     Records of an input up to its offset in ``alone`` have a step of their own each. Records in ``refused``
     are not applied, for the reason given. Spark's tasks get this value from the driver.

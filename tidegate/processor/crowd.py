@@ -1,7 +1,8 @@
-"""Keys that more ranges claim than are compared with each other: a crowd.
+"""Crowds: keys that too many ranges claim for the ranges to be compared with each other.
 
-All keys of a crowd are held, whoever claims which of them. It costs each of its ranges the same, however many
-they are. When enough of them have ended or left, ``pieces_of`` finds out where their claims are few again.
+All keys of a crowd are held, whoever claims which of them. A report of one of its ranges costs the same,
+however many ranges it has. When enough of them have ended or left, ``pieces_of`` finds the keys that few
+ranges claim.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tidegate.spans import Span
 
 #: The most ranges of an overlap that are told by their ids.
 SHOWN_MAX: Final = 16
-#: A range that goes pays for a look at so many claims, one that reports for one.
+#: A range that ends or leaves pays for a look at so many claims. A report pays for one.
 GONE_CREDIT: Final = 4
 
 

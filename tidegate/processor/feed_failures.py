@@ -56,7 +56,7 @@ def fail_unreachable(feeds: PartitionFeeds, lost: Unreachable) -> None:
 def fail_overtaken(
     feeds: PartitionFeeds, feed_id: FeedId, range_id: RangeId, complete_to: Timestamp, threshold: Timestamp
 ) -> None:
-    """Fail a feed of whose missing versions the store has removed some."""
+    """Fail a feed, because the store has removed some of the versions that it misses."""
     error = FeedError(
         f"rows of range {range_id} above {complete_to} were not emitted yet, and the store has removed "
         f"versions up to its GC threshold {threshold}: create the feed again, with a later cursor or an "
@@ -70,8 +70,8 @@ def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
 
     The keys of an index count if it was primary at a timestamp of the changed versions. Timestamps up to
     which the feed surely has every row are left out, except the highest one. A feed that began with a scan
-    was shown versions from before its start as well, from the index that was primary at its start. Of a feed
-    that goes on nobody knows when its first epoch started, so each index that was primary since the change
+    was shown versions from before its start as well, from the index that was primary at its start. If a
+    feed goes on, nobody knows when its first epoch started. So each index that was primary since the change
     counts.
     """
     start, end = (key.hex() for key in mutation.span)

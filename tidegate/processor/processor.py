@@ -357,7 +357,7 @@ class PartitionProcessor:
     def fail_delivery(
         self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
     ) -> StepResult:
-        """Fail a feed of which a row is refused for good (docs/protocols/refused-rows.md, step R2).
+        """Fail a feed, because a row of it is refused for good (docs/protocols/refused-rows.md, step R2).
 
         ``uncommitted`` is as for ``detach``, and has the batch of that row. No checkpoint in it names the
         feed afterwards. It has to become durable together with this step. Where the feed has failed or was
@@ -378,9 +378,9 @@ class PartitionProcessor:
         return self._ranges.detached.feeds
 
     def committed(self, serial: int) -> None:
-        """Take in that the steps up to this one are durable, and all their rows acknowledged.
+        """Note that the steps up to this one are durable, and all their rows acknowledged.
 
-        Rows of detached feeds need not be.
+        Rows of detached feeds may still be unacknowledged.
         """
         if self._state.journal is not None:
             self._state.journal.committed(serial)
@@ -403,9 +403,9 @@ class PartitionProcessor:
         return self._finish(StepResult(None), everything=False)
 
     def is_spooling(self, feed_id: FeedId) -> bool:
-        """Whether all rows of a detached feed still come out.
+        """Whether steps still give all rows of a detached feed (K3).
 
-        It may be attached once they are acknowledged.
+        The feed may be attached once these rows are acknowledged.
         """
         return self._ranges.detached.is_spooling(feed_id)
 

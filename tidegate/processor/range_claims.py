@@ -74,10 +74,10 @@ _PARTS_OF_OTHERS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ClaimBounds:
-    """What is compared at most. Keys beyond it are a crowd, or their past is kept in less detail.
+    """The bounds of the comparison. Keys beyond them are a crowd, or their past is kept in less detail.
 
-    A key has at most ``claims``, a range claims at most ``parts`` that have different claims, and of claims
-    that are over at most ``taken`` are kept for a key.
+    At most ``claims`` ranges claim a key, a range claims at most ``parts`` that have different claims, and at
+    most ``taken`` ended claims are kept for a key.
     """
 
     claims: int = 16
@@ -360,7 +360,7 @@ class RangeClaims:
         crowd.left |= since_left
 
     def _disperse_some(self) -> None:
-        """Look at crowds of which something has been heard, as far as that pays for it."""
+        """Look at the crowds whose ranges have reported or gone, if their credit pays for the look."""
         touched, self._touched = self._touched, set()
         for start in touched:
             crowd = self._crowds.get(start)  # another one may have taken it in since

@@ -1,4 +1,4 @@
-"""What an operator is told of one range, in the form that goes from a worker to a command as JSON.
+"""The status of one range, for operators. A worker sends it to a command as JSON.
 
 Spans have no tenant prefix, like those that feeds watch. Fields of the form ``<name>_ms`` are log times in
 milliseconds.
@@ -20,7 +20,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 
 class Condition(enum.Enum):
-    """What a range does at the moment: the first condition of this list that holds."""
+    """The condition of a range: the first one of this list that holds."""
 
     ENDED = "ended"
     HEALING = "healing"

@@ -26,7 +26,7 @@ class Source(enum.Enum):
 
 
 class RefusedRow(NamedTuple):
-    """What is needed to read a row again, beside its key and value.
+    """The facts that are needed, beside key and value, to decode a row again.
 
     ``timestamp`` is the row's, in the form of a cursor. ``previous`` is the value that it replaced.
     ``descriptor`` is that of its table, empty where none was found.
@@ -57,7 +57,7 @@ class RefusedRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes it has in key and value, and of a row also in previous value and descriptor."""
+        """The bytes of its key and value. For a row also those of its previous value and descriptor."""
         row = (b"", b"") if self.row is None else (self.row.previous, self.row.descriptor)
         return sum(len(each or b"") for each in (self.key, self.value, *row))
 

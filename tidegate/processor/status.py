@@ -1,4 +1,4 @@
-"""What an operator is told of a log partition and of its ranges."""
+"""The status of a log partition and of its ranges, for operators."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ _value_of: Final = attrgetter("value")
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """How many bytes rows may have, in keys, values and headers.
+    """The bounds of rows, in bytes of keys, values and headers.
 
-    A step takes records until the rows of all feeds have ``step_bytes`` together. A feed fails for which one
-    entry of the log makes more than ``entry_bytes``.
+    A step takes records until the rows of all feeds have ``step_bytes`` together. If one entry of the log
+    makes more than ``entry_bytes`` for a feed, that feed fails.
     """
 
     step_bytes: int = 64 << 20

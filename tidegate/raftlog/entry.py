@@ -93,7 +93,7 @@ Op: TypeAlias = WriteValue | WriteIntent | UpdateIntent | CommitIntent | AbortIn
 
 
 class Trigger(enum.Enum):
-    """What a command did to its range beyond its logical ops."""
+    """The effect of a command on its range beyond its logical ops."""
 
     NONE = "none"
     SPLIT = "split"

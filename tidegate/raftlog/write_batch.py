@@ -49,7 +49,7 @@ _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
 class KeyKind(IntEnum):
-    """What a record of a batch does. Kinds that a store writes only to its own log are not listed."""
+    """The kind of a record of a batch. Kinds that a store writes only to its own log are not listed."""
 
     DELETE = 0
     SET = 1

@@ -29,7 +29,7 @@ class EndReason(enum.Enum):
 
 
 class Again(enum.Enum):
-    """How a feed that ended may be begun again."""
+    """The way in which a feed that ended may be begun again."""
 
     SAME_SPAN = "same span"
     NEW_BOUNDARIES = "new boundaries"  # the reader has to ask first which ranges have the span now

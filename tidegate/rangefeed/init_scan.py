@@ -15,7 +15,7 @@ from tidegate.spans import Span
 
 
 class LockStrength(enum.Enum):
-    """What a lock is for. Only intents hold resolved timestamps back."""
+    """The strength of a lock. Only intents hold resolved timestamps back."""
 
     SHARED = "shared"
     EXCLUSIVE = "exclusive"

@@ -46,7 +46,7 @@ from tidegate.spans import Span
 
 
 class WhenFull(enum.Enum):
-    """What happens when there is no room for an event."""
+    """The answer to an event for which there is no room."""
 
     #: A feed without room in its buffer ends. If there is no memory all feeds of the range end.
     END_FEEDS = "end feeds"

@@ -22,7 +22,7 @@ FLOORS_MAX: Final = 64
 
 
 class Floor(NamedTuple):
-    """What was resolved before: no new row of the span at or below ``resolved`` may come."""
+    """A timestamp that was resolved for a span: no new row of the span at or below ``resolved`` may come."""
 
     span: Span
     resolved: ResolvedTimestamp

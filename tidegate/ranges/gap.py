@@ -1,4 +1,4 @@
-"""Gaps: keys of a range of which a feed misses versions (docs/protocols/catch-up.md).
+"""Gaps: keys of a range whose versions a feed misses (docs/protocols/catch-up.md).
 
 The gaps of one feed in one range do not overlap, and stand in key order. Neighbours that are complete to the
 same timestamp are one gap.

@@ -21,7 +21,7 @@ _NUMBER_BYTES: Final = 8
 
 
 class SpillCounts(NamedTuple):
-    """How many transactions of a partition are outside memory, and how many bytes they take there."""
+    """The number of a partition's transactions outside memory, and of the bytes that they take there."""
 
     transactions: int = 0
     bytes: int = 0
@@ -75,7 +75,7 @@ class PartitionSpill:
 
     @property
     def counts(self) -> SpillCounts:
-        """What is outside memory."""
+        """The transactions that are outside memory, counted."""
         queues = list(self._queues.values())
         return SpillCounts(sum(q.spilled for q in queues), sum(q.spill_bytes for q in queues))
 

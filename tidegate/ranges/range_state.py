@@ -55,7 +55,7 @@ class Quarantine(NamedTuple):
 
 
 class BytesAtRest(NamedTuple):
-    """What the stored row of a range at rest has before and behind what its heartbeats change.
+    """The bytes of a stored row, of a range at rest, before and after the part that heartbeats change.
 
     It holds while ``marks``, the rest of what stands in the row, are the same. ``key`` is the row's, and
     ``keys`` are the bytes of ``span``.

@@ -15,7 +15,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(slots=True)
 class ServeCounts:
-    """What has happened since the server began.
+    """The counts of the server since it began.
 
     Attributes:
         batches: batches that streams gave, by the kind of output.

@@ -29,7 +29,7 @@ _MOST_CHARACTERS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """What the server is started with.
+    """The settings with which the server is started.
 
     Attributes:
         postgres: where the PostgreSQL front listens; ``None`` for no such front.

@@ -59,7 +59,7 @@ class SubscriptionStream(Protocol):
         With PROGRESS the first batch has the opening: one progress row at AS OF, no snapshot and no token. A
         call that is cancelled loses no batch. Raises errors that have ``code`` and ``sqlstate``.
 
-        A client that is not ready does not call: then the source is to wait, not to drop.
+        A front does not call while its client is not ready. Then the source waits, and drops nothing.
         """
 
     async def close(self) -> None:

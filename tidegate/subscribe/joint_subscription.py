@@ -29,7 +29,7 @@ BatchT = TypeVar("BatchT", bound=SubscriptionBatch)
 
 @dataclass(frozen=True, slots=True)
 class JointBatch(Generic[BatchT]):
-    """What the members of a joint subscription get at a time.
+    """One batch of a joint subscription: a batch of each member.
 
     Attributes:
         frontier: where all of them stand.

@@ -12,7 +12,7 @@ from tidegate.subscribe.updates.relation import Relation
 
 @dataclass(frozen=True, slots=True)
 class ReadableHistory:
-    """What a relation's output topics can answer now.
+    """The part of a relation's past that its output topics can still answer.
 
     Attributes:
         readable_from: the lowest AS OF whose later updates can all be read.

@@ -27,7 +27,7 @@ from tidegate.subscribe.updates.update import RowValues, Update
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShownRows:
-    """What is shown of changes: rows, the frontier behind them, and whether UP TO is reached."""
+    """Changes in the form of a statement: rows, the frontier behind them, and whether UP TO is reached."""
 
     rows: tuple[RowValues, ...]
     frontier: Frontier

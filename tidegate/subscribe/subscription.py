@@ -49,7 +49,7 @@ _PIECE_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class SubscriptionBatch:
-    """What a subscriber gets at a time: everything below ``frontier`` that it did not have.
+    """One batch of a subscription: everything below ``frontier`` that was not delivered before.
 
     Attributes:
         frontier: where the subscription stands.
@@ -71,7 +71,7 @@ class SubscriptionBatch:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSource:
-    """What a subscription reads.
+    """The feed that a subscription reads.
 
     Attributes:
         name: the feed, for the fingerprint of tokens.

@@ -42,7 +42,7 @@ OFFSET_MARKERS: Final[RecordDecoder] = OffsetMarkerDecoder()
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What is known about the topics besides their records.
+    """The facts about the topics that their records do not show.
 
     * ``start`` is the feed's start. Its rows stand above it, but for those of an ``initial_scan``, which tell
       the start itself. ``None`` for either of them says that it is not known.

@@ -18,7 +18,7 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """How much was audited on one partition. ``AuditCounts`` says what each field counts."""
+    """The counts of one partition's audit. ``AuditCounts`` says what each field counts."""
 
     rows: int = 0
     duplicates: int = 0

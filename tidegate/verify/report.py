@@ -28,7 +28,7 @@ class Unchecked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """How much was audited.
+    """The counts of an audit.
 
     ``rows`` counts records, and ``duplicates`` those of them that were repeats. ``tombstones`` follow
     deletions, and are no rows. ``left_out`` rows were too large, so that only their keys were written.

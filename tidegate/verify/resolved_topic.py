@@ -31,7 +31,7 @@ class MarkerLine:
         self._passed = 0
 
     def add(self, offset: int, resolved: Timestamp) -> None:
-        """Lay a marker at an offset. All are laid before the first row passes."""
+        """Add a marker at an offset. All markers are added before the first call of ``pass_to``."""
         at = bisect_right(self._offsets, offset)  # the end, except for a topic that was created anew
         if at and resolved <= self._at(at - 1):
             return

@@ -28,7 +28,7 @@ _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 
 
 class Losses(NamedTuple):
-    """How many partitions do not hold all that was written.
+    """Counts of the partitions that do not hold all records that were written.
 
     The beginning was deleted of ``rows`` partitions of rows, and of ``markers`` partitions of a
     ``resolved_topic``. ``compacted`` partitions are compacted.
@@ -40,7 +40,7 @@ class Losses(NamedTuple):
 
 
 class Audited(NamedTuple):
-    """What the audit knew.
+    """The facts that the audit was given.
 
     ``compared`` says that the source's history was given. ``row_keys``, ``initial_scan`` and ``succeeded``
     are those of ``AuditOptions``.

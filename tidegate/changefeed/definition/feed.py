@@ -48,7 +48,7 @@ def feed_id(text: str) -> FeedId:
 
 
 class FeedState(enum.Enum):
-    """How far a feed is. The words are CockroachDB's where it has the state."""
+    """The state of a feed. If CockroachDB has the same state, the word is CockroachDB's."""
 
     PENDING = "pending"
     """Defined; not every log partition has taken it up yet."""

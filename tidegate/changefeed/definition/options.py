@@ -17,7 +17,7 @@ from tidegate.hlc import Timestamp, parse_decimal
 
 
 class Format(enum.Enum):
-    """How keys and values are encoded."""
+    """The encoding of keys and values."""
 
     JSON = "json"
     AVRO = "avro"

@@ -6,7 +6,7 @@ import enum
 
 
 class KeyForm(enum.Enum):
-    """How the columns of a key stand in it, for the key ``a = 1``."""
+    """The form of a key's columns in a record, each shown for the key ``a = 1``."""
 
     ARRAY = "array"
     """``[1]``, in index order."""
@@ -18,5 +18,5 @@ class KeyForm(enum.Enum):
 
     @property
     def is_object(self) -> bool:
-        """Whether keys are objects."""
+        """Whether keys are JSON objects."""
         return self is not KeyForm.ARRAY

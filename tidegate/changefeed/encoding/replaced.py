@@ -26,11 +26,11 @@ _UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then b
 
 @dataclass(frozen=True, slots=True)
 class ChangeForm:
-    """How an envelope tells what a row did.
+    """The letters by which an envelope says whether a row was created, changed or deleted.
 
     ``scanned`` is its letter for a row that a scan found. If ``shows_missing``, the deletion of a row that
     was not there shows the columns of its key, and NULL for all others, as the row before. ``letters`` are
-    all that it has for operations.
+    all letters that it has for operations.
     """
 
     scanned: str = CREATE

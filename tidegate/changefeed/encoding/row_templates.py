@@ -81,7 +81,7 @@ class Body(NamedTuple):
 
 
 class ChangeShape(enum.Enum):
-    """What a live row did: the shapes that values may have."""
+    """The change that a version made to its row. A value may have a shape for each."""
 
     CREATED = "there is a new row"
     UPDATED = "a row replaced another one"

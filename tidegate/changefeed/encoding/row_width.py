@@ -45,7 +45,7 @@ NO_ROWS: Final = RowWidth(0, 0.0)
 
 
 class TableLengths(NamedTuple):
-    """What tells how long a table's rows may be: how many columns it has, and bytes of names as JSON.
+    """Lengths that bound a table's rows: how many columns it has, and the bytes of its names in JSON.
 
     A value of the table is at most ``times`` as long in a record as in the log.
     """

@@ -1,4 +1,4 @@
-"""What the jobs agent tells the log partitions about feeds, and what they answer.
+"""The messages of the jobs agent to log partitions about feeds, and the partitions' answers.
 
 The control topic has one partition per log partition, and the jobs agent writes every message to all of them,
 keyed by feed. It is compacted: the last message about a feed may be the only one that a partition ever sees,
@@ -119,7 +119,7 @@ def read_control_record(key: bytes | None, value: bytes) -> ControlMessage:
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A table of the definition, of which a log partition has a descriptor."""
+    """A table of the definition, whose descriptor a log partition has."""
 
     table: TableName
     table_id: int

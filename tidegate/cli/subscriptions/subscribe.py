@@ -92,7 +92,7 @@ def subscribe_command(
 
     Example: tidegate subscribe "SUBSCRIBE flights ENVELOPE UPSERT (KEY (id))"
 
-    Ctrl-C ends it, and it prints the token with which it goes on.
+    Ctrl-C ends the command. It then prints the token with which a later run goes on.
     """
     form = form or (_TABLE if sys.stdout.isatty() and command is None else _JSON)
     shows_table = form == _TABLE and command is None

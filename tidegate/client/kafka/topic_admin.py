@@ -311,9 +311,9 @@ def insist(
     """Return the answer of ``ask``, which is repeated with back-off while no broker answers.
 
     ``metadata`` is any request for metadata by the same client. It distinguishes a topic that no broker knows
-    from a topic of which nothing is known because no broker answers. Raises ``TopologyError`` when the broker
-    refuses, with ``what`` was asked, the broker's words and how to ``mend`` it. Raises ``RetryError`` when no
-    broker has answered for ``patience_s``, if that is given.
+    from a topic about which nothing is known because no broker answers. Raises ``TopologyError`` when the
+    broker refuses, with ``what`` was asked, the broker's words and how to ``mend`` it. Raises ``RetryError``
+    when no broker has answered for ``patience_s``, if that is given.
     """
     pause_s = _BACKOFF_FIRST_S
     given_up_at = math.inf if patience_s is None else time.monotonic() + patience_s

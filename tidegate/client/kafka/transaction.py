@@ -116,7 +116,7 @@ class TransactionalProducer:
         )
 
     def abort_left(self) -> None:
-        """Abort a transaction that an exception of the caller's data left open. Raises ``DeliveryError``.
+        """Abort the transaction that an exception left open, if there is one. Raises ``DeliveryError``.
 
         Records that were given to the client go out first. If the client aborted while it still tells the
         coordinator which partitions take part, the coordinator would know of no transaction, and refuse.

@@ -27,7 +27,7 @@ _Answer = TypeVar("_Answer")
 
 
 class BatchSource(Protocol[_Readable]):
-    """What gives batches to the thread that asks."""
+    """An open subscription that gives batches to the thread that asks."""
 
     @property
     def ended(self) -> bool:

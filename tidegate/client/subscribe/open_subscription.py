@@ -23,7 +23,7 @@ from tidegate.subscribe.updates.first_error import FirstError
 
 
 class AnyBatch(Protocol):
-    """What batches of all subscriptions have."""
+    """The properties that batches of all subscriptions have."""
 
     @property
     def is_snapshot(self) -> bool:

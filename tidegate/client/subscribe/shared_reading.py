@@ -103,7 +103,7 @@ class _Member:
 
 @dataclass(slots=True)
 class _Start:
-    """Where the statements begin, and the gate."""
+    """The timestamps and offsets at which the statements and the gate begin."""
 
     as_of: Timestamp
     delivered: Timestamp

@@ -26,7 +26,7 @@ FILE_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class SpillSettings:
-    """What a subscription keeps of the rows that wait.
+    """The memory and the directory for rows of a subscription that wait.
 
     Attributes:
         memory_bytes: about how much memory they may take; the rest goes to disk. 0 keeps all of it on disk.
@@ -54,7 +54,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a block is: ``checksum`` is of its compressed bytes."""
+    """The place of a block in a file. ``checksum`` is that of its compressed bytes."""
 
     file: _File = field(repr=False)
     begin: int

@@ -85,7 +85,7 @@ class LaggingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEvidence:
-    """How the feed's rows leave a log partition, as its worker describes it.
+    """The state of a feed's rows in a log partition, as its worker describes it.
 
     ``tidegate.worker.operations.report.DeliveryReport`` has the meanings.
     """

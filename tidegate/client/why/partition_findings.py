@@ -24,7 +24,7 @@ def troubles(evidence: Evidence, partitions: Iterable[PartitionEvidence]) -> Ite
 
 
 def unseen(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the log partitions of which nothing is known."""
+    """Yield the log partitions about which nothing is known."""
     restoring = [each for each in evidence.workers.partitions if each.state == "restoring"]
     yield from troubles(evidence, restoring)
     yield from absent_partitions(evidence)

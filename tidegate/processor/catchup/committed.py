@@ -28,7 +28,7 @@ class Delivery(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What ``CommittedVersions.take_out`` returns, each as it is there."""
+    """The committed versions of a step, by the feeds that they go to: see ``CommittedVersions.take_out``."""
 
     shared: list[Version]
     parted: Mapping[FeedId, Sequence[Delivery]]

@@ -21,7 +21,7 @@ from tidegate.spans import Span
 
 
 class Detached(enum.Enum):
-    """What a detached feed is given of the versions that its ranges commit."""
+    """The state of a detached feed: it is given all rows and spools them, or no rows."""
 
     SPOOLING = 1  # all of them, like a live feed; its gaps count only if these rows are lost
     STALLED = 2  # none: it waits for a scan

@@ -41,7 +41,7 @@ _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimits:
-    """How many scans a partition may have under way, and how many bytes of versions these may hold.
+    """The bounds of a partition's scans: how many may be under way, and how many bytes of versions they hold.
 
     ``held_row_bytes`` is about how many bytes of rows may be made of the held versions.
     """
@@ -281,7 +281,7 @@ class GapScans:
         return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
 
     def _leave_silent(self, offset: Offset) -> None:
-        """Quarantine the ranges that feeds wait for and of which nothing is read (C7).
+        """Quarantine the ranges that feeds wait for, if nothing of them is read (C7).
 
         The next Snapshot of such a range heals it.
         """

@@ -35,7 +35,7 @@ class Destination(NamedTuple):
 
 @dataclass(slots=True)
 class Emission:
-    """What a feed emits: finished records, and ``unframed`` ones that still need schema ids.
+    """The records that a feed emits: finished ones, and ``unframed`` ones that still need schema ids.
 
     The rows of one entry of the log may have up to ``entry_bytes``, or each row, if they count ``singly``.
     All rows together have ``size``, in keys, values and headers.

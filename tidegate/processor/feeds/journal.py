@@ -66,7 +66,7 @@ class _Step:
 
 
 class Journal:
-    """What ranges were before each step that is not committed, and what began in these steps."""
+    """The states of ranges before each step that is not committed, and the ranges that began since."""
 
     def __init__(self) -> None:
         self._steps: deque[_Step] = deque()

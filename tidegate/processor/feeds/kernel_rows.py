@@ -38,7 +38,7 @@ from tidegate.rows import table_id_of
 
 
 class BatchEmission(NamedTuple):
-    """What a batch gives, by feed, and the highest timestamp of each table's versions in it."""
+    """The records of a batch, by feed, and the highest timestamp of each table's versions in it."""
 
     feeds: list[FeedEmission]
     highs: dict[int, Timestamp]
@@ -50,7 +50,7 @@ class BatchEmission(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """What a plan was made of. The lists of feeds are made anew with each change of a feed."""
+    """The versions and feeds that a plan was made of. Each change of a feed makes new lists of feeds."""
 
     versions: int
     receivers: Sequence[PartitionFeed]
@@ -100,7 +100,7 @@ class KernelRows:
     def take(
         self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], written: Sequence[WrittenRows]
     ) -> TakenVersions | None:
-        """Return what a kernel makes of versions of which feeds are given some. ``None`` is as for `emit`.
+        """Return the kernel's records of versions that go to some feeds only. ``None`` is as for `emit`.
 
         Rows that are ``written`` already are taken as they are, if they are of the present plan.
         """

@@ -22,7 +22,7 @@ from tidegate.spans import Span
 
 
 class Named(NamedTuple):
-    """What the readable prefix of a batch names. The prefix has ``records`` records, maybe none.
+    """The ranges and transactions that a batch names, in its readable prefix of ``records`` records.
 
     Ranges and transactions are in the order in which they are named first. Their places here are their
     numbers. ``txn_ranges`` has for each transaction the number of its range.
@@ -115,11 +115,11 @@ class MovedTxn(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What a kernel made of a batch: it took ``taken`` records.
+    """The result of following a batch: the kernel took ``taken`` records.
 
     ``ranges`` are in the order in which they were touched, and new transactions in that in which they were
-    opened. ``places`` has record and ordinal of each version. The numbers in ``rows`` are places there. The
-    text of all rows has ``size`` bytes.
+    opened. ``places`` has record and ordinal of each version, and ``rows`` refers to versions by their
+    indexes in ``places``. The text of all rows has ``size`` bytes.
     """
 
     taken: int
@@ -143,7 +143,8 @@ class LogKernel(Protocol):
         """Follow the records that were read last. ``None``: Python has to take them."""
 
     def versions(self) -> Sequence[Version] | None:
-        """Return the versions that were followed last, before anything else is read or followed.
+        """Return the committed versions of the batch that was followed last: those at ``Followed.places``.
 
-        They are those at the ``places`` of ``Followed``. ``None``: Python has to read them in the records.
+        Call it before anything else is read or followed. If it returns ``None``, Python has to read the
+        versions in the records.
         """

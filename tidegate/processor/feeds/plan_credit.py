@@ -11,7 +11,7 @@ _BYTES_OF_A_LANE: Final = 2_048
 
 
 class PlanCredit:
-    """How many lanes may still be planned because descriptors were learnt.
+    """The number of lanes that may still be planned when descriptors are learnt.
 
     A plan has a lane for each version of a table and each feed that wants it, and every new descriptor asks
     for a new plan. So a log of nothing but descriptors would cost n * n. Without credit Python writes the

@@ -64,7 +64,7 @@ class FeedRecords(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a kernel made of a batch.
+    """The result of a batch of versions: the kernel's records, and the versions that it refused.
 
     ``feeds`` has the feeds with records, by their numbers in the plan. ``refused`` are the places of the
     versions that Python has to take, rising. ``highs`` has, for each table, the highest timestamp of the

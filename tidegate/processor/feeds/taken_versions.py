@@ -21,7 +21,7 @@ _NOT_TAKEN: Final = -1
 
 
 class FeedEmission(NamedTuple):
-    """What a feed emits of a batch, and the error at which it stopped."""
+    """The records that a feed emits for a batch, and the error at which it stopped, if any."""
 
     feed: PartitionFeed
     records: Sequence[OutputRecord]

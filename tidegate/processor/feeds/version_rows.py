@@ -72,10 +72,10 @@ def table_of(row: Row | TableRowError) -> int:
 
 
 class Starts(NamedTuple):
-    """For each table the lowest start of the feeds that want its rows.
+    """The lowest start of the feeds that want a table's rows, for each table.
 
     ``previous`` has the same for the feeds that also want the values that rows replaced. Nobody wants a
-    version at or below that start. Of a table that is not named here all versions are wanted.
+    version at or below that start. If a table is not named here, all of its versions are wanted.
     """
 
     rows: Mapping[int, Timestamp]

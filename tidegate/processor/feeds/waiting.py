@@ -17,7 +17,7 @@ from tidegate.spans import Span
 
 
 class Reach(NamedTuple):
-    """How far back a feed can be given some keys.
+    """The bounds of the past that a feed can be given for some keys.
 
     The keys are complete up to ``resolved``. The source still has their versions from ``kept`` on.
     """

@@ -10,7 +10,7 @@ This module puts the parts together. They are in
     healing.py                   the scans of ranges that come out of a hole
     feeds/mutations.py           changes of their data outside the op log
     table/partition_backlogs.py  the entries of ranges that wait, or have waited
-    table/silence.py             when a range of which nothing is read counts as silent
+    table/silence.py             when a range counts as silent: nothing of it is read
     range_checkpoints.py         how far the ranges are resolved
     catchup/feed_gaps.py         which feeds have gaps in which ranges
     catchup/missing_versions.py  how feeds get gaps; gap_scans.py has the scans that close them

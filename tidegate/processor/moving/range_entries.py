@@ -63,7 +63,7 @@ _NAMELESS: Final = b""
 
 
 class Drained(NamedTuple):
-    """How many entries of backlogs were applied, and how many bytes their values have."""
+    """The number of backlog entries that were applied, and of the bytes of their values."""
 
     entries: int
     log_bytes: int

@@ -45,7 +45,7 @@ def _length(key: bytes) -> bytes:
 
 
 class RowDigests:
-    """For every table but ``intents``: its digest, and the hash of each of its rows.
+    """The digest of every table but ``intents``, and the hash of each row.
 
     The hashes of ``intents`` are kept with the transactions.
     """

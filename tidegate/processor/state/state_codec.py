@@ -65,7 +65,7 @@ _RESTORE: Final = "Wipe the data directory to restore the state from its changel
 
 
 class TableSizes(NamedTuple):
-    """How many ranges a state has, and how many rows the tables ``descriptors`` and ``feeds`` have.
+    """The number of ranges in a state, and of rows in the tables ``descriptors`` and ``feeds``.
 
     All other rows are counted in the row of their range.
     """
@@ -81,7 +81,7 @@ _START: Final = Offset(0)
 
 @dataclass(slots=True)
 class Position:
-    """How far a partition has come in its log and in its control topic.
+    """The position of a partition in its log and in its control topic, and what is stored with it.
 
     ``offset`` and ``control_offset`` are those of the last record that was applied, ``NOWHERE`` before the
     first. ``log_id`` and ``control_id`` are the ids of these topics, empty where they are not known. ``high``

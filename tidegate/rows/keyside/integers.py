@@ -101,22 +101,22 @@ def decode_varint_desc(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_uint32_asc(value: int) -> bytes:
-    """Four big-endian bytes."""
+    """Return the value as four big-endian bytes."""
     return _fixed(value, 4)
 
 
 def encode_uint32_desc(value: int) -> bytes:
-    """Four complemented big-endian bytes."""
+    """Return the complement of the value as four big-endian bytes."""
     return _fixed(2**32 - 1 - value, 4)
 
 
 def encode_uint64_asc(value: int) -> bytes:
-    """Eight big-endian bytes."""
+    """Return the value as eight big-endian bytes."""
     return _fixed(value, 8)
 
 
 def encode_uint64_desc(value: int) -> bytes:
-    """Eight complemented big-endian bytes."""
+    """Return the complement of the value as eight big-endian bytes."""
     return _fixed(_MAX_UINT64 - value, 8)
 
 

@@ -44,7 +44,10 @@ def shape_writer(object_type: int) -> Callable[[bytes], bytes]:
 
 
 def shape_of(data: bytes) -> bytes:
-    """Return the EWKB of such a message. Raises `EncodingError` when it is damaged, or has no shape."""
+    """Return the EWKB in a message that `shape_writer` wrote.
+
+    Raises `EncodingError` if the message is damaged or has no shape.
+    """
     try:
         ewkb = SpatialObject.FromString(data).ewkb
     except DecodeError as error:

@@ -35,7 +35,7 @@ class FeedsLook:
 
 @dataclass(frozen=True, slots=True)
 class FeedLookup:
-    """What is asked at a look.
+    """The addresses that a look asks, and how many feeds it explains.
 
     Attributes:
         connection: to the workers' cluster.

@@ -49,7 +49,7 @@ _STORED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """What is kept of a password: enough to check it, and not enough to log in with it elsewhere."""
+    """The stored form of a password. It is enough to check a login, and not enough to log in elsewhere."""
 
     iterations: int
     salt: bytes

@@ -72,7 +72,7 @@ class SessionSettings:
         return value
 
     def set(self, name: str, value: str | None) -> None:
-        """Set it, ``None`` for its default. Raises ``RequestRefused`` for a value that cannot be."""
+        """Give a setting a value; ``None`` is its default. Raises ``RequestRefused`` for a wrong value."""
         if value is None:
             self._values.pop(name, None)
             return

@@ -38,14 +38,14 @@ _BEFORE_NS: Final = 60 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
-    """How tables are kept.
+    """The bounds and the place of tables that are read.
 
     Attributes:
-        log_bytes: changes of each table that slower subscribers still find.
-        memory: what rows of a table in memory may take.
+        log_bytes: bytes of changes that each table keeps for slower subscribers.
+        memory: bounds of a table's rows in memory.
         data: a directory for rows by key; ``None`` for memory.
         linger_s: how long a table is read on without subscribers.
-        spill: what a reader keeps of rows that wait.
+        spill: memory and directory for rows that wait in a reader.
         kept_memory: what subscribers of all tables keep by themselves.
     """
 
@@ -187,7 +187,7 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What a reader begins with."""
+    """The gate, the rows and the AS OF with which a reader begins."""
 
     source: str
     as_of: Timestamp

@@ -33,7 +33,7 @@ class TableEnded(Exception):
 
 
 class SharedTable:
-    """What subscribers of a table have in common. It has to be used in one event loop.
+    """A table that is read once for all of its subscribers. It has to be used in one event loop.
 
     ``as_of`` is where the first snapshot is complete; ``source`` the name of the feed, for tokens. Whoever
     makes it calls `read`.

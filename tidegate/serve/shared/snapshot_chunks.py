@@ -32,10 +32,10 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSizes:
-    """When a snapshot is given in chunks, and changes in parts.
+    """The sizes beyond which a snapshot is given in chunks, and changes in parts.
 
     Attributes:
-        shared_rows: a table with more rows is.
+        shared_rows: the snapshot of a table with more rows is given in chunks.
         chunk_rows: rows of the table that a chunk shows.
         piece_bytes: bytes of rows in a chunk or a part: of the table's rows that are read from a directory,
             and of rows that a query makes. A single row may have more.

@@ -21,7 +21,7 @@ from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume
 
 @dataclass(frozen=True, slots=True)
 class SharedStart:
-    """Where a stream stands at first; ``None`` for the present, once the table is complete."""
+    """The frontier at which a stream begins; ``None`` for the present, once the table is complete."""
 
     frontier: Frontier | None = None
 

@@ -37,7 +37,7 @@ class TableRows(KeyRows, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """How many rows of a table are kept in memory, and about how many bytes they may take."""
+    """The bounds of a table's rows in memory: their number, and about how many bytes they take."""
 
     rows: int
     bytes: int
@@ -134,7 +134,8 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
     """Open the rows of a table: in a directory of its own below ``data``, or in memory if ``data`` is
     ``None``.
 
-    Raises ``SettingsError`` without the extra, ``StateError`` where another process has the directory.
+    Raises ``SettingsError`` if the extra ``subscribe`` is not installed, and ``StateError`` if another
+    process has the directory.
     """
     if data is None:
         return MemoryTableRows(str(relation.name), limits)

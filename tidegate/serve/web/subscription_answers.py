@@ -55,7 +55,7 @@ SendMessage = Callable[[bytes, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """What a client asks for."""
+    """The request of a client: a statement, a token to resume from, and the dialect."""
 
     statement: SubscribeStatement
     token: str

@@ -419,7 +419,7 @@ class Backfill:
         """Return the survey of the log for a scan at ``start``, and the base of that scan.
 
         Without ``start`` the scan is at the last moment up to which the log is complete. The base is zero for
-        a log that holds everything. Raises ``InputError`` for a log of which no scan can be made.
+        a log that holds everything. Raises ``InputError`` if no scan can be made of the log.
         """
         run, rows = partial(self._run_over, log), rows_by(log.descriptors)
         first = survey(run, definition, tables, rows, ZERO, start)

@@ -33,7 +33,7 @@ _FOUND_SCHEMA: Final = pa.schema(
 
 
 class ScannedKeys(NamedTuple):
-    """Keys of which the log says what they held at a moment."""
+    """Keys whose rows at one moment the log has."""
 
     span: Span
     at: Timestamp

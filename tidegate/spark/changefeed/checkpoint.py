@@ -188,7 +188,7 @@ class Checkpoint(NamedTuple):
 
 
 class _SparkHalf(NamedTuple):
-    """How far Spark is: the batch that it began last, and the one that it finished last.
+    """The progress of Spark itself: the batch that it began last, and the one that it finished last.
 
     ``None`` is for none.
     """

@@ -96,6 +96,6 @@ class _Figure:
         return None if figure is None else str(figure)
 
     class Java:
-        """What Py4J has to know."""
+        """The names of Java's interfaces, for Py4J."""
 
         implements: ClassVar = ["org.apache.spark.sql.api.java.UDF2"]

@@ -157,9 +157,9 @@ class QueryFeeds:
     def take(self, answers: Iterable[Answer]) -> None:
         """Take the answers of a finished round, whose rows are acknowledged.
 
-        The claims of all partitions count before any of their checkpoints does. The merged checkpoints of a
-        partition, and those of several partitions, are in no order of time, and a range may only be found to
-        have the keys of another by what is told last.
+        The claims of all partitions count before any of their checkpoints does. For the checkpoints of
+        several partitions, and the merged ones of a partition, are in no order of time. The last of them may
+        be the one that shows that two ranges have the same keys.
         """
         told = list(answers)
         reports = [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
@@ -258,7 +258,7 @@ class QueryFeeds:
             )
 
     def _advance(self, feed_ids: Iterable[FeedId], told: dict[FeedId, Announce]) -> list[FeedId]:
-        """Do the next step of each feed; return the feeds of which something was stored, since they have
+        """Do the next step of each feed; return the feeds for which something was stored, since they have
         another one.
 
         What partitions have to be told is put into ``told``. What takes long is done for all feeds at once,

@@ -32,7 +32,7 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a user has asked for.
+    """The options of a DataFrame, as the user has given them.
 
     Attributes:
         bootstrap, app_id, topic_prefix: where the feed is; empty for what the environment says.

@@ -23,7 +23,7 @@ STORES: Final = "docs/spark-cluster.md#checkpoint-directories says what it needs
 
 
 class Needs(NamedTuple):
-    """What a job needs: its tasks a module of tidegate, Spark and its tasks a file (empty: none).
+    """The needs of a job: its tasks need a module of tidegate, Spark and its tasks a file (empty: none).
 
     The driver has written the file, and tasks have to read it and to write beside it. ``access`` says how its
     file system lets us in.

@@ -28,7 +28,9 @@ _PATH_STYLE: Final = "fs.s3a.path.style.access"
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """What Spark's properties and the environment say of object stores; its repr shows none of it.
+    """The properties by which a job reaches object stores: Spark's, and the environment's.
+
+    The repr shows none of them.
 
     ``properties`` are Hadoop's names with their values, such as ``fs.s3a.endpoint``. They travel to tasks,
     with the secrets in them.

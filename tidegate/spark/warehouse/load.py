@@ -1,6 +1,6 @@
 """Loads output topics of changefeeds into tables of closed buckets.
 
-``load_to_now`` loads what is there now. ``follow_load`` goes on loading. ``Warehouse`` in
+``load_to_now`` loads all closed buckets once. ``follow_load`` goes on loading. ``Warehouse`` in
 ``tidegate.spark.warehouse.snapshots`` reads the tables.
 """
 
@@ -103,7 +103,7 @@ def _source(options: LoadOptions) -> FeedsSource:
 def run_load(
     options: LoadOptions, placement: Placement, *, follow: bool, heard: Heard, waits: Waits
 ) -> PassReport | None:
-    """Load to now, or with ``follow`` until SIGINT or SIGTERM, in a Spark session of its own.
+    """Load once, or with ``follow`` again and again until SIGINT or SIGTERM, in a Spark session of its own.
 
     Only the main thread may call it. Raises as ``Loader.run_pass`` does.
     """

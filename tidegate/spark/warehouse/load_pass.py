@@ -67,7 +67,7 @@ class SourceTable(NamedTuple):
 
 
 class LoadSource(Protocol):
-    """What a pass of the loader asks about the feeds that it loads."""
+    """The questions that a pass of the loader asks about its feeds."""
 
     def tables(self) -> Sequence[SourceTable]:
         """Return the topics of the feeds. Raises ``InputError`` for a feed that cannot be loaded."""
@@ -128,7 +128,9 @@ class Loader:
         self._head: ManifestHead | None = None
 
     def run_pass(self) -> PassReport:
-        """Load what is there. After an error the tables are as they were.
+        """Run one pass: load the buckets that close by the records that the pass reads.
+
+        An error leaves the tables as they were.
 
         Raises ``InputError`` for records or feeds that cannot be loaded, ``TopologyError`` for topics that
         are not those that the load began with, ``StateError`` for a directory that cannot be used, and

@@ -18,7 +18,7 @@ from tidegate.subscribe.updates.update import Update
 
 @dataclass(frozen=True, slots=True)
 class JointRelease:
-    """What is complete in all members.
+    """The updates that are complete in all members.
 
     Attributes:
         frontier: the joint frontier.

@@ -74,7 +74,7 @@ class ConsumerState:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the values of rows."""
+        """The names of a row's values, in their order."""
         return self._columns.names
 
     def push(self, row: Sequence[Any]) -> ReleasedBatch | None:

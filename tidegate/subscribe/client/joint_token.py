@@ -26,7 +26,7 @@ from tidegate.subscribe.updates.frontier import Frontier
 
 @dataclass(frozen=True, slots=True)
 class JointToken:
-    """Where several subscriptions stand. ``members`` are their tokens, all of one frontier.
+    """A token of several subscriptions. ``members`` are their tokens, all of one frontier.
 
     Raises ``ValueError`` for no members, and for several frontiers.
     """

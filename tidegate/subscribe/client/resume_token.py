@@ -30,7 +30,7 @@ _MOST_CHARACTERS: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ResumeToken:
-    """Where a subscription stands."""
+    """A token: the frontier and the offsets at which a subscription resumes."""
 
     frontier: Frontier
     fingerprint: str

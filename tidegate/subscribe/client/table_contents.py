@@ -25,7 +25,7 @@ _NO_ROW: Final[tuple[RowValues, int]] = ((), 0)
 
 
 class TableState(NamedTuple):
-    """What the table held at one timestamp: ``call`` is ``snapshot`` for the first, else ``updated``."""
+    """The rows of the table at one timestamp. ``call`` is ``snapshot`` for the first, else ``updated``."""
 
     call: str
     time: Timestamp
@@ -49,7 +49,7 @@ class TableContents:
         self.unknown_keys: dict[Hashable, RowValues] = {}
 
     def restore(self, rows: Iterable[RowValues]) -> None:
-        """Hold these rows, as ``rows`` gave them: what a consumer had stored with its token."""
+        """Add rows that ``rows`` returned earlier, and that the consumer stored with its token."""
         for row in rows:
             identity = row_identity(row[: self._key_width or None])
             self._counts[identity] = (row, self._counts.get(identity, _NO_ROW)[1] + 1)

@@ -43,7 +43,7 @@ from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume
 
 @dataclass(frozen=True, slots=True)
 class GateOpening:
-    """What a rise of the minimum lets through: all rows below ``frontier`` that were not delivered yet.
+    """The rows that a rise of the minimum lets through: all below ``frontier`` that were not delivered yet.
 
     A part of a snapshot (step 5) has a frontier that did not rise, and rows in no order. ``decode`` decodes
     one of them.
@@ -64,7 +64,7 @@ class GateOpening:
 
 @dataclass(frozen=True, slots=True)
 class GateStart:
-    """Where a gate begins: above ``delivered``, and at these offsets.
+    """The beginning of a gate: above ``delivered``, and at these offsets.
 
     A partition that has none begins at 0. Rows up to ``parts_up_to`` are let through in parts.
     """
@@ -129,7 +129,7 @@ class RowGate:
         return sum(wait.bytes for wait in self._waits.values())
 
     def take(self, place: FeedPartition, record: FeedRecord) -> None:
-        """Take a record; one below an offset that was read already is passed over.
+        """Take a record. A record below an offset that was read already is passed over.
 
         Raises ``PromiseBroken`` and ``UnreadableRow`` with topic, partition and offset; each later call
         raises the same.

@@ -27,7 +27,7 @@ INSERT, UPSERT, DELETE, KEY_VIOLATION = "insert", "upsert", "delete", "key_viola
 
 
 class KeyChange(NamedTuple):
-    """What became of a key: ``before`` and ``after`` are whole rows, ``None`` for none."""
+    """The change of a key: ``before`` and ``after`` are whole rows, ``None`` for none."""
 
     state: str
     key: RowValues

@@ -110,7 +110,7 @@ def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
 
 
 def _runs(same: Mask) -> list[tuple[int, int]]:
-    """The runs of elements of which each is the same as the one before it: where each begins, and its end.
+    """Return the runs of equal elements: the index at which each begins, and the index behind its end.
 
     ``same`` compares the second element with the first, and so on. Elements that stand alone are left out.
     """

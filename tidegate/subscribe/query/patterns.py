@@ -45,7 +45,7 @@ _DOTTED: Final = "\u0130"
 
 
 class _Piece(NamedTuple):
-    """What stands between two ``%``: as many characters as it is long, and texts that stand among them."""
+    """The part of a pattern between two ``%``: its length in characters, and its texts by their offsets."""
 
     length: int
     runs: tuple[tuple[int, str], ...]

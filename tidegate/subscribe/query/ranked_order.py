@@ -19,14 +19,14 @@ _RANK: Final = attrgetter("rank")
 
 
 class Entry:
-    """How often a row is there, however its values are written: 1 and 1.0 are one value.
+    """The copies of one row, however its values are written: 1 and 1.0 are one value.
 
     Attributes:
         identity: equal for equal rows of one rank.
         rank: what it is sorted by.
-        shown_bytes: what the row takes in memory.
-        source_bytes: what the table's row takes of which it is made.
-        count: how often it is there; it is below zero while an addition has not come yet.
+        shown_bytes: the bytes that the row takes in memory.
+        source_bytes: the bytes of the table's row that it is made from.
+        count: how many copies there are; it is below zero while an addition has not come yet.
     """
 
     __slots__ = ("count", "identity", "rank", "shown_bytes", "source_bytes", "spellings")
@@ -51,18 +51,18 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """How many rows of the order it is."""
+        """How many rows of the order it stands for."""
         return max(self.count, 0)
 
     @property
     def row(self) -> RowValues:
-        """The row as it is shown: in the first of its forms, by their texts, that is there."""
+        """The row as it is shown: of the forms that are there, the one whose text comes first."""
         forms = self.spellings
         return forms[min([text for text, (there, _) in forms.items() if there > 0] or forms)][1]
 
 
 class Edge:
-    """Where the first ``most`` rows end: amid the entry at ``index``, before which ``before`` rows stand."""
+    """The end of the first ``most`` rows. It is in the entry at ``index``, after ``before`` rows."""
 
     __slots__ = ("before", "index", "most")
 

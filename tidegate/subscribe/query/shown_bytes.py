@@ -9,7 +9,7 @@ text of 100 characters. So four things have a bound:
 4. What a query with LIMIT or OFFSET keeps (`HeldBytes`); all such queries of a process together may have a
    bound together (`ProcessShare`).
 
-All but a text may always have twice the bytes of the table's rows of which they are made. So a query that
+A row or a batch may always have twice the bytes of the table's rows that it is made from. So a query that
 only picks columns and rows meets no bound.
 """
 
@@ -30,7 +30,7 @@ _OF_SOURCE: Final = 2
 
 
 class PieceFull(Exception):
-    """What is shown in one go has to be less. Whoever cuts batches handles it."""
+    """A piece would have more bytes than it may have. The caller cuts the batch there."""
 
 
 class RowBytes:
@@ -98,7 +98,7 @@ class ShownBytes:
             )
 
     def add(self, shown: int, source: int) -> None:
-        """Count the bytes of a row, and of the table's row of which it is made.
+        """Count the bytes of a row, and of the table's row that it is made from.
 
         Raises ``LimitExceeded``, or ``PieceFull`` where a batch can be cut.
         """

@@ -36,7 +36,7 @@ class RankedUpdate(NamedTuple):
 
     Attributes:
         shown_bytes: what the row and its rank take in memory.
-        source_bytes: what the table's row takes of which it is made.
+        source_bytes: the bytes of the table's row that it is made from.
     """
 
     rank: SortKey
@@ -46,7 +46,7 @@ class RankedUpdate(NamedTuple):
 
 
 class TopRows:
-    """Holds all rows, sorted: memory grows with the relation, not with the window."""
+    """Holds all rows that pass the query, sorted. Memory grows with the table, not with LIMIT and OFFSET."""
 
     __slots__ = ("_begin", "_end", "_entries", "_held", "_order", "_shown")
 

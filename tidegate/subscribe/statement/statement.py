@@ -14,7 +14,7 @@ from tidegate.subscribe.updates.value_order import ValueOrder
 
 
 class OutputMode(enum.Enum):
-    """How updates are shown. The value names it in keyword arguments and tokens."""
+    """The form in which updates are shown. The value is its name in keyword arguments and tokens."""
 
     DIFFS = "diffs"
     """Every update with its diff."""

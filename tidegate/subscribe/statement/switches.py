@@ -23,7 +23,7 @@ _CLAUSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SubscribeSwitches:
-    """What may be asked for beside plain diffs, which cannot be switched off."""
+    """The outputs that statements may ask for. Plain diffs are not among them: nobody can switch them off."""
 
     envelope_upsert: bool = True
     envelope_debezium: bool = True

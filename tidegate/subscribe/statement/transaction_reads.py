@@ -9,7 +9,7 @@ from tidegate.subscribe.statement.faults import StatementFault
 
 
 class TransactionReads:
-    """What a session's transaction has read so far."""
+    """Knows whether a session's transaction has read before, and whether by a SUBSCRIBE."""
 
     __slots__ = ("_has_read", "_subscribes")
 

@@ -50,7 +50,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """How much a partition may hold, and how far its sinks may fall behind.
+    """The bounds of what a partition holds, and of how far its sinks may fall behind.
 
     The fields have the names of settings: ``tidegate.worker.process.settings``.
     """
@@ -252,7 +252,7 @@ class CommitLoop:
         return flight
 
     async def _fail(self, feed_id: FeedId) -> InFlight | None:
-        """Fail the feed, one of whose rows was refused (steps R2 and R3).
+        """Fail a feed, because one of its rows was refused (steps R2 and R3).
 
         The step changes the uncommitted batches too, which then do not wait for the feed's rows any more.
         """

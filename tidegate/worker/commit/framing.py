@@ -20,7 +20,7 @@ from tidegate.worker.process.schema_ids import SchemaIds
 
 
 class FeedProcessor(Protocol):
-    """What framing needs of ``tidegate.processor.processor.PartitionProcessor``."""
+    """The part of ``tidegate.processor.processor.PartitionProcessor`` that framing uses."""
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition: ...
     def is_active(self, feed_id: FeedId) -> bool: ...

@@ -26,7 +26,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Processor(FeedProcessor, Protocol):
-    """What the commit loop needs of ``tidegate.processor.processor.PartitionProcessor``."""
+    """The part of ``tidegate.processor.processor.PartitionProcessor`` that the commit loop uses."""
 
     @property
     def held(self) -> bool: ...

@@ -49,13 +49,13 @@ def report_foreign(topic: str, partition: int, offset: int, found: ForeignRecord
 
 
 def foreign_reports() -> tuple[ForeignReport, ...]:
-    """One report for each topic of which this process has passed over records."""
+    """Return a report for each topic with records that this process has passed over."""
     counts = foreign_counts()
     return tuple(ForeignReport(topic, count, *_last[topic]) for topic, count in counts if topic in _last)
 
 
 def foreign_counts() -> Iterable[tuple[str, int]]:
-    """Yield each topic of which this process has passed over records, with their number."""
+    """Yield each topic with records that this process has passed over, and their number."""
     for metric in FOREIGN_RECORDS.collect():
         for sample in metric.samples:
             if sample.name.endswith("_total") and sample.value:

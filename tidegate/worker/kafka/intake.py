@@ -23,7 +23,7 @@ _log = structlog.get_logger("tidegate.intake")
 
 
 class Flow(Protocol):
-    """What an intake needs of the consumer (``tidegate.worker.kafka.transport.BatchConsumer``)."""
+    """The part of the consumer that an intake uses (``tidegate.worker.kafka.transport.BatchConsumer``)."""
 
     async def open_partition(self, tp: TP, offset: int) -> None: ...
     def halt_partition(self, tp: TP) -> None: ...

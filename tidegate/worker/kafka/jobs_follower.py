@@ -44,7 +44,7 @@ class JobsFollower:
     """The jobs topic as this worker knows it.
 
     ``view`` has every committed record up to some place near the end of the topic. The loop calls each
-    listener's ``on_change`` with each feed of which a record was read.
+    listener's ``on_change`` with each feed about which a record was read.
     """
 
     def __init__(self, settings: Settings, machine: Machine = REAL) -> None:

@@ -29,7 +29,7 @@ class Broker(Protocol):
 async def watch_ends(intakes: Callable[[], Iterable[Intake]], broker: Callable[[], Broker]) -> None:
     """Ask for the ends of log partitions every few seconds, and tell them to the intakes. Runs for ever.
 
-    Only intakes are asked for that do not hear of their partition's end with its records.
+    It asks only for intakes that do not learn their partition's end from its records.
     """
     while True:
         await asyncio.sleep(ASK_S)

@@ -18,7 +18,7 @@ _SHARE_REPORTS: Final = 500
 
 
 class Receiver(Protocol):
-    """What takes the checkpoints for one epoch of one feed.
+    """The receiver of checkpoints for one epoch of one feed.
 
     It is a ``tidegate.worker.markers.feed_publisher.FeedPublisher``. ``frontier`` is ``None`` before it has
     begun.

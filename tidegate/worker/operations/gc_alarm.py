@@ -31,7 +31,7 @@ class GcAlarm:
         self._told: set[_Place] = set()
 
     def look(self, report: WorkerReport) -> None:
-        """Warn of each feed and partition of whose first known reserve little is left."""
+        """Warn of each feed and partition whose reserve has fallen below a tenth of the first known one."""
         reserves = {(item.partition, item.feed): item for item in report.lagging}
         for place in self._first.keys() - reserves.keys():
             del self._first[place]

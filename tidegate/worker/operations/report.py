@@ -99,7 +99,7 @@ class RangeReport:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """How the rows of a feed leave a partition (docs/protocols/slow-sinks.md).
+    """The state of a feed's rows on their way out of a partition (docs/protocols/slow-sinks.md).
 
     ``state`` is live, spooling, stalled (it waits for a scan), or catching up. ``waiting_bytes`` is the size
     of unacknowledged rows in memory, ``spool_bytes`` that of rows on disk.
@@ -249,7 +249,7 @@ class SinkReport:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What this worker has at one moment: partitions, feeds, sinks, and everything that waits."""
+    """A worker at one moment: its partitions, feeds and sinks, and everything that waits."""
 
     app_id: str
     instance_id: str | None

@@ -37,7 +37,7 @@ _log = structlog.get_logger("tidegate.outlet")
 
 
 class OutletState(enum.Enum):
-    """What becomes of a feed's rows. The values are those of the metric ``tidegate_delivery_state``.
+    """The state of a feed's rows. The values are those of the metric ``tidegate_delivery_state``.
 
     LIVE: batches wait until they are acknowledged. SPOOLING: the feed is detached and writes rows; no batch
     waits for them. STALLED: the feed is detached and writes no rows; it waits for a scan.
@@ -49,7 +49,7 @@ class OutletState(enum.Enum):
 
 
 class OutletChange(enum.Enum):
-    """What the partition processor has to be told of a feed: steps R2, K2, K4, K5 and K6, in this order."""
+    """A step about a feed that the processor has to take: R2, K2, K4, K5 and K6, in this order."""
 
     REFUSE = "refuse"
     DETACH = "detach"
@@ -60,7 +60,7 @@ class OutletChange(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutletLimits:
-    """How far a sink may fall behind, for each feed and log partition (``tidegate.worker.process.settings``).
+    """The bounds of an outlet, for one feed in one log partition (``tidegate.worker.process.settings``).
 
     ``directory`` has the spools. ``stall_s`` is how many seconds a batch waits for the rows of a feed before
     the feed is detached. ``drain_s`` is how many seconds it waits from the moment that the partition is let
@@ -96,7 +96,7 @@ class _Parcel:
 
 @dataclass(frozen=True, slots=True)
 class OutletReport:
-    """What an operator sees of a feed in a partition: its state, and the bytes in memory and on disk."""
+    """The state of an outlet as an operator sees it, and its bytes in memory and on disk."""
 
     feed_id: FeedId
     state: OutletState = OutletState.LIVE

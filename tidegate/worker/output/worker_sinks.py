@@ -70,7 +70,7 @@ class SinkCluster:
 
     @property
     def rows(self) -> SharedRowWriter:
-        """What gives rows to the cluster; a new one when the former has come to its end (step R6)."""
+        """The row producer of the cluster; a new one once the former has ended (step R6)."""
         with self._lock:
             if self._rows is None or self._rows.is_over:
                 topic = "" if self._rows is None else self._rows.topic

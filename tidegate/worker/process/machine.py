@@ -27,7 +27,7 @@ class Background(Protocol):
 
 
 class Machine(Protocol):
-    """What a worker asks its machine for.
+    """The machine of a worker: it opens clients, directories, threads and background tasks.
 
     Clients are librdkafka's, or behave like them. ``config`` has librdkafka's names.
     """

@@ -33,7 +33,7 @@ class LogFormat(enum.Enum):
 
 
 class SecurityProtocol(enum.Enum):
-    """How to connect to Kafka, by Kafka's names."""
+    """The way to connect to Kafka, by Kafka's names."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"

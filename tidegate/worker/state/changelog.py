@@ -34,7 +34,7 @@ _log = structlog.get_logger("tidegate.changelog")
 
 
 class LocalCopy(Protocol):
-    """What the reader needs of the local copy. A position is a topic's id and the next offset to read."""
+    """The part of the local copy that the reader uses. A position has a topic's id and the next offset."""
 
     def positions(self) -> Mapping[StateTable, tuple[str, int]]: ...
     def written_at_ms(self) -> int | None: ...

@@ -82,7 +82,7 @@ class ChangelogPosition(NamedTuple):
 
 
 class LocalStore(Protocol):
-    """What a partition needs of its store (``PartitionStore``)."""
+    """The part of its store that a partition uses (``PartitionStore``)."""
 
     def positions(self) -> Mapping[StateTable, ChangelogPosition]: ...
     def written_at_ms(self) -> int | None: ...

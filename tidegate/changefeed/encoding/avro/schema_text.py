@@ -1,7 +1,9 @@
 """Avro schemas as JSON text, byte for byte as CockroachDB writes them.
 
-Members stand in the order of CockroachDB's structures, without spaces. Non-ASCII characters stay as they are,
-but the characters that Go's standard encoder escapes, so that JSON can stand inside HTML, are escaped.
+Members stand in the order of CockroachDB's structures, without spaces. The five characters that Go's encoder
+escapes so that JSON can stand inside HTML are escaped: ``<``, ``>``, ``&``, U+2028 and U+2029. Other
+characters beyond ASCII stay as they are.
+
 Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``.
 """
 

@@ -67,7 +67,7 @@ class Codec:
 
 
 class Room(enum.Enum):
-    """Where an envelope puts what options add to a row: timestamps, key, topic and the row before."""
+    """The place for the members that options add to a row: timestamps, key, topic and the row before."""
 
     AROUND_ROW = "around the row"
     """Beside the row, in each format. The row before has room there too."""
@@ -82,7 +82,7 @@ class Room(enum.Enum):
 
 
 class Previous(enum.Enum):
-    """What an envelope needs to know of the row before."""
+    """The use that an envelope makes of the row before."""
 
     UNUSED = "unused"
     SHOWN_BY_DIFF = "shown by diff"

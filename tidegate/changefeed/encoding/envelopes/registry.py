@@ -23,7 +23,7 @@ _BY_ENVELOPE: Final[Mapping[Envelope, EnvelopeForm]] = {form.envelope: form for 
 
 
 def form_of(envelope: Envelope) -> EnvelopeForm:
-    """Return what there is to know of an envelope."""
+    """Return the ``FORM`` of an envelope, which describes it."""
     return _BY_ENVELOPE[envelope]
 
 

@@ -30,7 +30,7 @@ _KeyedRow: TypeAlias = tuple[str, RowValues, RowValues]
 
 
 class NetChange(NamedTuple):
-    """What became of one key.
+    """The change of one key over a whole batch.
 
     ``state`` is ``insert``, ``upsert``, ``delete`` or ``key_violation``, as in `mz_state`. ``before`` and
     ``after`` are whole rows by their columns' names; ``None`` where there is none. ENVELOPE UPSERT does not

@@ -60,7 +60,7 @@ _FENCED: Final = frozenset(
 
 
 class CheckpointEpoch(NamedTuple):
-    """What ``acquire`` has found and made."""
+    """A checkpoint that ``acquire`` has acquired: its name, its new epoch, and the token that it found."""
 
     name: str
     epoch: int

@@ -35,7 +35,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """What the offsets of a group say: the epoch of their last holder, 0 for none, and its token."""
+    """The checkpoint in a group's offsets: the epoch of its last holder (0 for none), and its token."""
 
     epoch: int
     token: str | None

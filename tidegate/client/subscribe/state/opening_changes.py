@@ -10,7 +10,7 @@ from tidegate.client.subscribe.state.table_records import ROW, KeyTableState, St
 
 
 class OpeningChanges:
-    """For each key that was asked for, its row now and its row when the opening began.
+    """The changes of one opening: for each key that was asked for, its row now, and its row at the beginning.
 
     ``state`` is that of the table with these changes, at the frontier before them.
     """

@@ -34,7 +34,7 @@ class SqlDialect:
     table: str
 
     def statement(self, text: str) -> str:
-        """Return a statement, written with ``?``, with this database's parameters."""
+        """Return ``text`` with this database's placeholders in place of each ``?``."""
         return text.replace("?", self.parameter)
 
 

@@ -61,7 +61,7 @@ def unsealed(key: bytes, stored: bytes) -> bytes:
 
 @dataclass(slots=True)
 class KeyTableState:
-    """How far the table is, and sums over its rows."""
+    """The frontier of a key table, the number of its rows, and the sum of their checksums."""
 
     frontier: Frontier = ZERO_FRONTIER
     rows: int = 0
@@ -121,7 +121,7 @@ def read_about(stored: bytes) -> tuple[int, TableIdentity]:
 
 @dataclass(frozen=True, slots=True)
 class UndoRecord:
-    """What is needed to go back by one opening: the state before it, and the rows that it replaced."""
+    """The record by which a table goes back by one opening: the state before it, and the rows it replaced."""
 
     before: KeyTableState
     replaced: Sequence[tuple[bytes, Stored]]

@@ -48,7 +48,7 @@ class UndoLog:
         self._bytes = sum(size for _, size in self._records)
 
     def settle(self, frontier: Frontier) -> None:
-        """Note that nobody will go back to before ``frontier``."""
+        """Note that nobody goes back to a frontier below this one."""
         self._settled = max(self._settled, frontier)
 
     def add(self, batch: WriteBatch, before: KeyTableState, changes: OpeningChanges, after: Frontier) -> None:

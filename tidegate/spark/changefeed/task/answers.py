@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     One of these three stands alone, and nothing of the partition's round is stored:
 
     * ``fault`` (`tidegate.spark.platform.faults`)
-    * ``refused``, JSON: a feed of which a row is refused for good, and why
+    * ``refused``, JSON: a feed with a row that is refused for good, and why
     * ``broke``: a step met an exception that nobody foresaw
     """
 

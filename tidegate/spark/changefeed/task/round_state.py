@@ -34,7 +34,7 @@ _log = logging.getLogger("tidegate.spark")
 
 
 class Found(enum.Enum):
-    """Where a round found the state of its partition; the values are names of a metric.
+    """The place in which a round found the state of its partition. The values are labels of a metric.
 
     KEPT: in the Python worker. FOLLOWED: an older one was there, and the files since were read. LOADED: the
     whole chain of files was read. NEW: there was none yet.
@@ -65,7 +65,7 @@ class RoundState:
 
     @property
     def processor(self) -> PartitionProcessor:
-        """The processor that the state's rows make."""
+        """The processor that is made from the state's rows."""
         return self.held.processor
 
     def store(self, changes: Mapping[tuple[StateTable, bytes], bytes | None]) -> str:
