@@ -164,7 +164,7 @@ class JobsOwner:
         try:
             step = self._next_step(feed, feed.definition)
         except StateError as error:
-            _log.error("a feed is stuck", feed=feed_id, cause=str(error))
+            _log.error("the next step of a feed cannot be taken", feed=feed_id, cause=str(error))
             return
         if needs_fence(feed, step):
             await self._fences.end(feed_id)

@@ -93,6 +93,7 @@ def _answer(consumer: Consumer, request: AdminRequest, deadline: float) -> Snaps
         if isinstance(entry, Snapshot) and (entry.range_id, entry.reason) == (request.range_id, reason):
             return entry
     raise InputError(
-        f"The store did nothing to range {request.range_id}: it does not run, has no such range, or that "
-        "range has no such key to split it at, or none of its table to its right to merge it with"
+        f"The store did nothing to range {request.range_id}. Either it does not run, or it has no such "
+        "range, or the range does not have the key to split at, or no range of its table follows to merge "
+        "it with"
     )

@@ -72,8 +72,8 @@ ZERO_RESOLVED: Final = ResolvedTimestamp(ZERO)
 def parse_decimal(text: str) -> Timestamp:
     """Parse the text form: ``<wall>`` or ``<wall>.<logical>``, where the logical part has ten digits.
 
-    Raises ``ValueError`` that shows anything else, also what is no text: JSON and Avro that somebody else
-    wrote may have anything in its place.
+    Raises ``ValueError``, which shows the value, for anything else, also for a value that is no text: JSON
+    and Avro that somebody else wrote may have any value here.
     """
     if not isinstance(text, str):
         raise ValueError(f"not an HLC timestamp: {_shown(text)} (expected text)")  # noqa: TRY004 - as of other text

@@ -233,7 +233,8 @@ class Range:
     def split_off(self, key: bytes, range_id: RangeId) -> Range:
         """Begin a new generation up to ``key``, and a new range from there on, with its rows and intents.
 
-        Both keep what was closed, written and collected before. The last command is the trigger.
+        Both keep the closed timestamp, the highest version and the GC threshold from before. The last command
+        is the trigger.
         """
         old = self.descriptor
         parent = Parent(self.id, old.generation, self.applied)

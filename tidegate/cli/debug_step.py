@@ -77,7 +77,7 @@ def step(
     replay: Path | None,
     as_json: bool,
 ) -> None:
-    """Take records of the log once more, in Python and by the kernel, and compare all that comes of it.
+    """Take records of the log once more, in Python and by the kernel, and compare the results.
 
     For example `--partition 3 --from-offset 81200`, where a worker has said that its kernel broke. Nothing is
     written to Kafka. The exit status is 1 if anything differs, or if the kernel broke.

@@ -28,5 +28,5 @@ class Commands(click.Group):
 
 
 def show_failure(sentence: str) -> None:
-    """Print what went wrong, in red if standard error is a terminal."""
+    """Print the error, in red if standard error is a terminal."""
     click.secho(redacted(sentence), fg="red", err=True)

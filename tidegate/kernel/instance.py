@@ -90,13 +90,13 @@ class Instance:
         return self._memory.data_len(self._store)
 
     def plan(self, plan: bytes) -> None:
-        """Tell the kernel what is wanted from here on."""
+        """Give the kernel the plan that holds from here on."""
         self._put(plan)
         if self._plan(self._store) != 1:
             raise StateError("the kernel does not take its plan, which is a defect: please report it")
 
     def rows(self, message: bytes, count: int) -> RawOutput:
-        """Give the kernel the versions of a message; return what it makes of them."""
+        """Give the kernel the versions of a message; return its result."""
         self._put(message)
         at = self._rows(self._store, count)
         if not at:
@@ -117,7 +117,7 @@ class Instance:
         )
 
     def follow(self, message: bytes) -> RawFollowed:
-        """Give the kernel the state for the records that it read last; return what it makes of them."""
+        """Give the kernel the state for the records that it read last; return its result."""
         self._put(message)
         at = self._follow(self._store)
         if not at:

@@ -154,7 +154,7 @@ def _range(plain: PlainRange | None) -> bytes:
 def read_followed(
     followed: RawFollowed, records: bytes, named: Named, lanes: Sequence[LaneOf], taken: Taken
 ) -> Followed:
-    """Return what the kernel made of the records in the message ``records``. Adds the rows to ``taken``."""
+    """Return the kernel's result for the records in the message ``records``. Adds the rows to ``taken``."""
     all_numbers = unpack(f"<{len(followed.state) // 8}q", followed.state)
     numbers = iter(all_numbers)
     clock = _read_clock(numbers)

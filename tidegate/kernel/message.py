@@ -54,7 +54,7 @@ def _sizes(values: Iterable[bytes | None]) -> bytes:
 def read_output(
     output: RawOutput, walls: Sequence[int], first: int, lanes: Sequence[LaneOf], taken: Taken
 ) -> None:
-    """Add to ``taken`` what the kernel made of versions: those of a batch from place ``first`` on.
+    """Add the kernel's output to ``taken``: the records of a batch's versions from place ``first`` on.
 
     ``walls`` are their wall times.
     """

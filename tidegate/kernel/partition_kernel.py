@@ -73,7 +73,7 @@ class PartitionKernel:
         self._followed = 0
 
     def plan(self, tables: Sequence[TablePlan]) -> bool:
-        """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
+        """Take the plan that holds from here on. Return whether the kernel can write anything of it."""
         self._plan, self._is_planned, self._instance = _NO_PLAN, False, None
         self._has_room = True  # other partitions may have ended
         try:

@@ -251,7 +251,7 @@ def _template(template: Filling | Body, layout: RowLayout, scanned_at: Timestamp
 def _pieces(
     template: Filling | Body, scanned_at: Timestamp | None
 ) -> Iterator[bytes | _Placed | DatumPlace | Stamp]:
-    """Yield what is the same for every row, and the slots between.
+    """Yield the bytes that are the same for every row, and the slots between them.
 
     A slot that has templates of its own is taken apart: its slots are positions among the key's datums. The
     time of a scan is the same for every row.

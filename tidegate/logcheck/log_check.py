@@ -128,7 +128,7 @@ class LogCheck:
             self._give_up_waiting()
 
     def finish(self) -> Seen:
-        """End the check, and report what only the end shows. Returns what was read."""
+        """End the check, and report the breaches that only the end shows. Returns the counts of the check."""
         ended = self._options.ended
         for range_id in sorted(self._waiting.ids()):
             if ended and not self._cut:
@@ -189,7 +189,7 @@ class LogCheck:
             self._waiting.add(range_id, parent, self._horizon_ms)
 
     def _resume_waiting(self) -> None:
-        """Check the entries of the ranges that have waited for what was left, and of those behind them."""
+        """Check the entries of ranges whose parents' estates have come, and of ranges that wait for these."""
         news = self._lineage.news
         while news and len(self._waiting):
             for range_id in self._waiting.on(news.popleft()):

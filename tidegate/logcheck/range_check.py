@@ -297,8 +297,8 @@ class RangeCheck:
     def _begin_snapshot(self, head: Snapshot) -> None:
         """Begin a snapshot, and check its head.
 
-        It is compared with what is known of the range, or with what its parents left, or behind a hole with
-        nothing.
+        It is compared with the known facts about the range, or with its parents' estates. Behind a hole it is
+        compared with nothing.
         """
         follows = self._head is None or head.raft_index == self._applied
         skips = head.reason is SnapshotReason.RAFT_SNAPSHOT and head.raft_index > self._applied

@@ -91,10 +91,10 @@ def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
 
 
 def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation) -> Timestamp:
-    """Return up to where the feed surely has every row of the changed keys: its start at least.
+    """Return the timestamp up to which the feed surely has every row of the changed keys: its start at least.
 
-    If the feed is detached, a scan gives it the rows of uncommitted steps again. That scan does not find what
-    the command has removed. So what was complete before these steps counts.
+    If the feed is detached, a scan gives it the rows of uncommitted steps again. That scan does not find rows
+    that the command has removed. So the timestamp is that from before these steps.
     """
     now = state.ranges.table.states.get(mutation.range_id)
     if now is None:

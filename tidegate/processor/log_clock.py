@@ -262,7 +262,7 @@ class LogClock:
             self._settle()
 
     def reading(self) -> ClockReading:
-        """Return what the clock is now."""
+        """Return the present reading of the clock."""
         state = self._state(tuple(self._voices.values()))
         return ClockReading(self.time_ms, self.shown_ms, self.closed_ms, state)
 

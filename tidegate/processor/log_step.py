@@ -159,7 +159,7 @@ class LogStep:
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:
-        """Fail the feeds that can never be given all their rows, after the rows of what came before."""
+        """Fail the feeds that can never be given all their rows, after the rows of earlier records."""
         if not (self._parking.has_unreachable or self._mutations.has_news or self._catch_ups.has_overtaken):
             return
         for lost in self._parking.take_unreachable():

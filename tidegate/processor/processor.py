@@ -180,7 +180,7 @@ class PartitionProcessor:
     def _take_portion(self, portion: Sequence[LogRecord], room: int, result: StepResult) -> bool:
         """Take a portion. Returns whether it is a chunk of a scan with more rows than there is ``room`` for.
 
-        A chunk comes in parts only if it is alone: what stands beside it must not be taken again.
+        A chunk comes in parts only if it is alone: other records of the portion must not be taken again.
         """
         if len(portion) > 1:
             self._take(portion, result)

@@ -1,6 +1,6 @@
 """Output records in the bytes in which a kernel has written them.
 
-A record becomes an object when somebody asks for it, and nobody keeps it: the producer of rows takes each
+A record becomes an object when somebody asks for it, and nobody keeps it: the row producer takes each
 one apart at once. A batch of 5,000 records is three objects instead of 35,000, so the garbage collector has
 nothing to look at.
 """

@@ -214,7 +214,7 @@ def _command(message: pb.LogEntry) -> Entry:
 
 
 def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
-    """Return the command with its trigger: what it did to its range beyond its ops."""
+    """Return the command with its trigger, which is its effect on the range beyond its ops."""
     if result.HasField("split"):
         return command._replace(trigger=Trigger.SPLIT)
     if result.HasField("merge"):

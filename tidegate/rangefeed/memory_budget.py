@@ -35,7 +35,7 @@ class MemoryBudget:
         return self._pool is None or self._pool.fits(size_bytes)
 
     def hold(self, size_bytes: int) -> None:
-        """Add ``size_bytes`` to what is held. A negative number takes them away."""
+        """Add ``size_bytes`` to the bytes that are held. A negative number takes them away."""
         self.used_bytes += size_bytes
         if self._pool is not None:
             self._pool.hold(size_bytes)

@@ -51,7 +51,7 @@ class Accounted(NamedTuple):
         return command < self.noted and command != without_gap + 1
 
     def behind(self, snapshot: RaftIndex, applied: RaftIndex) -> Accounted:
-        """Return what is accounted for behind a Snapshot that was read now.
+        """Return what is accounted for after a Snapshot that was read now.
 
         No command before the Snapshot has a higher index, so ``noted`` falls to the Snapshot's index. But a
         Snapshot below ``noted`` may be a copy from before the noted command. It counts as new only if it is

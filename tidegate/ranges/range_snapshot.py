@@ -95,7 +95,7 @@ def _close_hole(state: RangeState, head: Snapshot) -> None:
 
 
 def _take_over(state: RangeState, head: Snapshot) -> None:
-    """Keep what the parents had resolved as floors, and forget the hand-offs and the scan."""
+    """Keep the timestamps that the parents had resolved as floors, and forget the hand-offs and the scan."""
     for hand_off in state.hand_offs.values():
         part = None if hand_off.span is None else hand_off.span.intersect(head.span)
         if part is not None and hand_off.resolved > ZERO_RESOLVED:

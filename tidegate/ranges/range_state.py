@@ -267,7 +267,7 @@ class RangeState:
     # ---- floors ----
 
     def keep_promise(self) -> None:
-        """Keep what the range has resolved as a floor, before its resolver is replaced."""
+        """Keep the range's resolved timestamp as a floor, before its resolver is replaced."""
         if self.span is not None and self.resolved > ZERO_RESOLVED:
             self.add_floor(Floor(self.span, self.resolved))
 

@@ -24,10 +24,10 @@ _SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class StepComparison:
-    """What a step came to, by Python and by the kernel.
+    """The comparison of one step, as Python and as the kernel takes it.
 
     The kernel followed ``followed`` of its ``records``; Python takes the others in both runs. ``broke`` says
-    why the step cannot be taken, if both runs say so, and ``difference`` what the runs do not agree on.
+    why the step cannot be taken, if both runs say so, and ``difference`` where the runs differ.
     """
 
     records: int

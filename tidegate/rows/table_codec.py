@@ -167,7 +167,9 @@ def _refuse_unsupported(descriptor: TableDescriptor) -> None:
         )
     for column in descriptor.columns:
         if column.type.kind is Kind.ARRAY and column.type.element is None:
-            raise UnsupportedTable(f"table {descriptor.name}: column {column.name} is an array of no type")
+            raise UnsupportedTable(
+                f"table {descriptor.name}: column {column.name} is an array without an element type"
+            )
         if column.id in key_ids and not has_key_form(column.type):
             raise UnsupportedTable(
                 f"table {descriptor.name} has a {sql_type_text(column.type)} column in its primary key, "

@@ -94,8 +94,9 @@ def metrics_text(
 
 
 def _one_a_table(tables: Iterable[TableFigures]) -> list[TableFigures]:
-    """Return one for each table and feed, since a series may come once only: what is held is added up, the
-    reading is that of the last one that has one.
+    """Return one for each table and feed, since a series may come only once.
+
+    Subscribers and held bytes are added up. The reading is that of the last table that has one.
     """
     found: dict[tuple[str, str], TableFigures] = {}
     for each in tables:

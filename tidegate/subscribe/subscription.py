@@ -244,7 +244,7 @@ class Subscription:
         )
 
     def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> Iterator[list[RowValues]]:
-        """Yield what is shown at AS OF of the newest rows of some keys, unless all of them are deletions.
+        """Yield the snapshot's rows of some keys, as of AS OF, unless all of them are deletions.
 
         It comes in several parts if the query makes far longer rows of them.
         """

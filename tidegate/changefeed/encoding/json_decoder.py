@@ -76,7 +76,7 @@ class JsonDecoder:
     def _key(self, key: bytes, form: EnvelopeForm) -> tuple[Value, ...]:
         values = tuple(self.fields(key).values() if form.keys.is_object else parse(key, list))
         if not values:
-            raise ValueError("a key of no columns")
+            raise ValueError("a key without columns")
         return values
 
 

@@ -77,7 +77,7 @@ def _key_alone(row: Row) -> tuple[Datum, ...]:
 
 
 def operation(row: Row, previous: tuple[Datum, ...], form: ChangeForm) -> str:
-    """Return what the row did to ``previous``. The deletion of a row that was not there is a deletion too.
+    """Return how the row changed ``previous``. The deletion of a row that was not there is a deletion too.
 
     Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
     """

@@ -1,4 +1,4 @@
-"""Where a marker is decided: the minimum of the ranges' checkpoints over all target spans of a feed.
+"""Decides markers: the minimum of the ranges' checkpoints over all target spans of a feed.
 
 A checkpoint of a range says up to where the rows of its span are complete and acknowledged. The feed is
 complete up to the minimum over its target spans. A part of these that no range has reported holds it back.

@@ -1,4 +1,4 @@
-"""How a feed starts and ends: what the jobs agent does next about one feed, from what is durable.
+"""Decides how a feed starts and ends: the next step of the jobs agent about it, from durable records alone.
 
 There is no state here beside the durable facts: the definition, the drop, the stored state record, and the
 acknowledgements of the log partitions. So a restarted agent goes on where the last one stopped. Late,

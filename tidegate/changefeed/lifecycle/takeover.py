@@ -1,4 +1,4 @@
-"""Where a feed goes on in a new epoch: on another engine (docs/protocols/hand-over.md), or on another Kafka
+"""The takeover of a feed by a new epoch: on another engine (docs/protocols/hand-over.md), or on another Kafka
 cluster that was accepted (docs/protocols/accept-cluster.md).
 
 One engine runs each epoch of a feed. What the next epoch has to emit follows from the records of the epochs

@@ -85,7 +85,7 @@ class ClusterWatch:
         if self.has_changed:
             raise SinkHeld(
                 f"the address of the sink came to mean another Kafka cluster while {name} talked to it. "
-                "What that has answered does not count; a new client asks again"
+                "Answers of either cluster do not count; a new client asks again"
             )
         raise RetryError("Kafka does not tell its cluster's id")
 

@@ -141,7 +141,7 @@ class TransactionalProducer:
         """Write ``records`` and commit them as ``commit`` does, but neither abort nor repeat (step M3c).
 
         This is for a producer whose address may come to mean another cluster. The other cluster does not know
-        the producer, so it refuses what was begun. But to abort, librdkafka asks that cluster for a new
+        the producer, so it refuses the transaction. But to abort, librdkafka asks that cluster for a new
         producer id, and with that a repetition would succeed there. Raises ``RecordRefused`` when a topic
         refuses a record for good, and ``DeliveryError`` for every other reason that leaves the transaction
         uncommitted. The next writer that opens aborts it; this one has to be replaced.

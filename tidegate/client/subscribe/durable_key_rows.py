@@ -41,7 +41,7 @@ class DurableKeyRows(KeyRows, Protocol):
     """Rows by key that outlive the process, with a way back to the frontier of a stored token."""
 
     def go_back_to(self, frontier: Frontier) -> None:
-        """Undo what came behind a token's frontier. Raises ``HistoryLost`` where that is not known."""
+        """Undo the changes above a token's frontier. Raises ``HistoryLost`` where that is not known."""
 
     def start_over(self) -> None:
         """Delete all rows, for a new snapshot."""

@@ -101,7 +101,7 @@ class FeedGate:
         )
 
     def open(self) -> GateOpening | None:
-        """Return what has become complete since the last call; ``None`` if the minimum did not rise.
+        """Return the rows that became complete since the last call; ``None`` if the minimum did not rise.
 
         Call ``is_same`` before using it: it tells whether the topics are still those of the beginning.
         """

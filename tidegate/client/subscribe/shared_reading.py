@@ -3,8 +3,8 @@
 1. AS OF is chosen from what the topics can still answer (`feed_history`), or from tokens, whose offsets must
    still be there.
 2. Records are read partition by partition (`feed_reader`) and given to the gate (`feed_gate`).
-3. When the gate opens, each statement makes a batch of what is let through: all at one frontier. Kafka is
-  asked meanwhile whether the topics are still the same, and the batch is given when it has said so.
+3. When the gate opens, each statement makes a batch of the rows that it lets through: all at one frontier.
+  Kafka is asked meanwhile whether the topics are still the same, and the batch is given when it has said so.
   A snapshot in chunks is several batches, of which the last one alone counts as delivered.
 4. The tokens have the offsets of the gate, so a resume reads what waits again.
 5. Where step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on is to begin
@@ -414,8 +414,9 @@ def _joint_as_of(
 ) -> Timestamp:
     """Return the AS OF of several plans, which have the same bounds.
 
-    Without one it is the lowest present of their tables, or what is lowest readable in all if that is higher:
-    so nobody waits for the table whose feed is behind. Raises ``HistoryLost``.
+    Without an AS OF it is the lowest present of their tables, so nobody waits for the table whose feed is
+    behind. If not all tables can be read from there, it is the lowest timestamp from which all can. Raises
+    ``HistoryLost``.
     """
     chosen = {
         name: histories[name].choose_as_of(plan, from_beginning=all_rows[name])

@@ -192,8 +192,8 @@ class _Span:
     # ---- ranges that are further than the frontier
 
     def _between(self) -> list[Finding]:
-        """Return findings when every range is above what the frontier has: the progress is on its way, or
-        held up there.
+        """Return findings when every range is above the frontier: the progress is on its way there, or held
+        up.
         """
         partitions = [each for number in self._numbers() if (each := self._evidence.partition(number))]
         standing = list(troubles(self._evidence, partitions))

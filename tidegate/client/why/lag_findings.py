@@ -121,7 +121,7 @@ def _lagging_in(evidence: Evidence, lagging: LaggingEvidence, *, is_detached: bo
 
 
 def _has(evidence: Evidence, lagging: LaggingEvidence) -> str:
-    """Return what the feed has of its lowest range."""
+    """Return a text that says up to where the feed was given the versions of its lowest range."""
     if lagging.complete_to is None:
         return f"the initial scan has not come to the end of range {lagging.range_id}"
     return (

@@ -1,4 +1,4 @@
-"""A scan by which a feed catches up in one range, and what is held for it (docs/protocols/catch-up.md, C2 to
+"""A scan by which a feed catches up in one range, and its held versions (docs/protocols/catch-up.md, C2 to
 C5)."""
 
 from __future__ import annotations

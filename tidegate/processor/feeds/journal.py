@@ -43,7 +43,7 @@ _NO_LAGS: Final[Mapping[str, Gaps]] = {}
 
 
 def as_it_is(state: RangeState) -> Earlier:
-    """Return what the range is now. It shares the range's lists, which nobody changes in place."""
+    """Return the present state of the range. It shares the range's lists, which nobody changes in place."""
     quarantine = state.quarantine
     earlier = (
         state.span,
@@ -176,7 +176,7 @@ class Certainty:
         return amended(lags, self._feed.told_as, self.gaps(state, span))
 
     def was_told(self, hand_off: HandOff) -> bool:
-        """Whether the parent had noted what it says in a hand-off before the steps that are not committed.
+        """Whether the parent noted the contents of a hand-off before the steps that are not committed.
 
         There may be several promises at one index: for example, of a range that merges and is merged away at
         once. So their resolved timestamp and span are compared too.
@@ -205,7 +205,7 @@ class Certainty:
     def _since(self, state: RangeState, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
         """Yield the feed's gaps in keys that no range here had before the steps that are not committed.
 
-        The first hand-off of these steps by which the range got the keys tells what is certain. ``heirs`` are
+        The first hand-off that gave the range the keys in these steps decides (`_of_parent`). ``heirs`` are
         the ranges that got the keys from this one, so that a circle of hand-offs ends.
         """
         silent = [span]
@@ -220,8 +220,9 @@ class Certainty:
     def _of_parent(self, hand_off: HandOff, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
         """Yield the feed's gaps in keys that a parent has handed off.
 
-        What a parent in another partition tells is certain. So is what a parent in this partition had noted
-        before the steps that are not committed. Otherwise the parent's own hand-offs of these steps decide.
+        A hand-off of a parent in another partition is certain. So is one that a parent in this partition
+        noted before the steps that are not committed. Otherwise the parent's own hand-offs of these steps
+        decide.
         """
         parent = self._states.get(hand_off.claim.parent)
         is_certain = parent is None or self.was_told(hand_off)

@@ -128,9 +128,9 @@ class Mutations:
     def account(self, state: RangeState, command: Command, generation: Generation) -> None:
         """Account for a command that the partition has read and the range has not applied.
 
-        Only a command that follows, without a gap, on what is accounted for counts: then no entry before it
-        can hide a change. ``generation`` is that of the last Snapshot that was read. A command of a later
-        generation does not count: nobody knows which keys had left the range by then.
+        Only a command counts whose index is the next one after all that is accounted for: then no entry
+        before it can hide a change. ``generation`` is that of the last Snapshot that was read. A command of a
+        later generation does not count: nobody knows which keys had left the range by then.
         """
         follows = command.raft_index == max(state.applied, state.accounted.raft_index) + 1
         if follows and command.generation <= generation:
@@ -141,10 +141,11 @@ class Mutations:
     ) -> None:
         """Take in a Snapshot that the partition passes, whether or not the range takes it.
 
-        It gives a time to the changes before it whose time is not known. That time is above what the range
-        had ``closed``, and above the time that the Snapshot closes and the one that it tells of its last
-        mutation. A Snapshot below the index that was noted last may be a copy from before that change, so it
-        gives no time. ``is_new``: the partition has not read it before.
+        It gives a time to the changes before it whose time is not known. That time is above the timestamp
+        that the range had ``closed``, above the one that the Snapshot closes, and above the range's floors.
+        It is not below the time that the Snapshot tells of its last mutation. A Snapshot below the index that
+        was noted last may be a copy from before that change, so it gives no time. ``is_new``: the partition
+        has not read it before.
         """
         if state.accounted.noted <= head.raft_index:
             told = ZERO if head.last_mutation is None else head.last_mutation.time

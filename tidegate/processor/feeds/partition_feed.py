@@ -141,7 +141,7 @@ def read_feed(value: bytes) -> PartitionFeed:
             f"feed {row.feed_id} is stored with a message that is damaged: {foreign}"
         ) from None
     if isinstance(message, Remove) or not isinstance(registered, Registered | None):
-        raise StateError(f"feed {row.feed_id} is stored with a message that cannot be its own")
+        raise StateError(f"feed {row.feed_id} is stored with a message of the wrong kind")
     feed = PartitionFeed(message, registered)
     status = FeedStatus(row.status)
     if status is FeedStatus.ACTIVE and isinstance(message, Activate):

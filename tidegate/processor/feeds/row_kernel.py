@@ -1,9 +1,10 @@
 """The border between a processor and a kernel: native code that makes records of committed versions.
 
-A kernel is told what is wanted (``plan``), and then takes versions batch by batch. It keeps nothing of a
-batch. What it does not know it refuses without a trace, and Python takes those versions. Python's own stage
-(``version_rows.py``, ``emitter.py``) is the reference: every record of a kernel equals the one that Python
-would have made. docs/kernel.md has the whole picture; ``tidegate/kernel`` has the one kernel there is.
+A kernel gets a plan of the rows that are wanted (``plan``), and then takes versions batch by batch. It keeps
+nothing of a batch. What it does not know it refuses without a trace, and Python takes those versions.
+Python's own stage (``version_rows.py``, ``emitter.py``) is the reference: every record of a kernel equals the
+one that Python would have made. docs/kernel.md has the whole picture; ``tidegate/kernel`` has the one kernel
+there is.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class RowKernel(Protocol):
     """A kernel of one log partition."""
 
     def plan(self, tables: Sequence[TablePlan]) -> bool:
-        """Take what is wanted from here on. Return whether there is anything that the kernel can write."""
+        """Take the plan that holds from here on. Return whether the kernel can write anything of it."""
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions. ``None``: Python has to take the whole batch."""

@@ -58,7 +58,7 @@ class TakenVersions:
         return id(version) in self._numbers
 
     def of(self, feeds: Sequence[PartitionFeed]) -> Taken:
-        """Return what was taken for some of the receivers alone."""
+        """Return the records of some of the receivers alone."""
         found = ((number, self._by_feed.get(feed.id)) for number, feed in enumerate(feeds))
         return self._taken._replace(
             feeds={number: records for number, records in found if records is not None}
@@ -102,7 +102,7 @@ class TakenVersions:
 
 
 def joined_taken(parts: Sequence[tuple[int, Taken]]) -> Taken:
-    """Return what was taken of parts of a batch as what was taken of the batch.
+    """Return the results of parts of a batch, put together as the result of the batch.
 
     Each part comes with the place of its first version in the batch.
     """

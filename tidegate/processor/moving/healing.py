@@ -41,7 +41,7 @@ class Healing:
         """Go on where the range's span changed, if it changed behind the Snapshot that the range waits at.
 
         Nobody answers a scan of keys that the range does not have any more. The entries up to the change
-        become part of the hole. The scan stays in the state, since what it has brought counts.
+        become part of the hole. The scan stays in the state, since the keys that it has covered count.
         """
         left_out = backlog.skip_to_move()
         if left_out:

@@ -120,7 +120,7 @@ class Parking:
                 self._come_to_scan(state, backlog)
 
     def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
-        """Scan for what the parents did not hand off, now that all have answered, or let the range go on."""
+        """Scan for versions that the parents did not hand off, or let the range go on. All have answered."""
         scan = self._waiting.scan_for(state, backlog.head, backlog.start)
         if scan is None:
             self._backlogs.clear(state.range_id)

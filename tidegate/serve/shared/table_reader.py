@@ -32,7 +32,7 @@ class TableSource(Protocol):
     """A gate with what fills it: `FeedGate`, or records of a test."""
 
     def open(self) -> GateOpening | None:
-        """Return what has become complete since the last call; ``None`` if nothing has."""
+        """Return the rows that have become complete since the last call; ``None`` if none has."""
 
     def is_same(self, timeout_s: float) -> bool:
         """Wait at most ``timeout_s`` seconds; return whether the topics are those of the begin."""
@@ -147,7 +147,7 @@ class TableReader:
             self.figures = self._source.figures(_OUTPUT)
 
     def _confirmed(self) -> bool:
-        """Wait until what was opened is known to be of the topics of the begin; ``False`` at the end."""
+        """Wait until Kafka confirms that the topics are those of the beginning; ``False`` at the end."""
         while not self._stop.is_set():
             if self._source.is_same(_POLL_S):
                 return True

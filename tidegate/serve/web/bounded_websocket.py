@@ -1,4 +1,4 @@
-"""WebSockets that no client holds, or fills with what it does not read."""
+"""WebSockets with bounds: a client that does not read neither keeps one open nor fills memory."""
 
 from __future__ import annotations
 

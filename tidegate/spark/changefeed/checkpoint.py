@@ -126,8 +126,8 @@ class Checkpoint(NamedTuple):
         _require_same(self.uri, _read_identity(stored, self._query_path), identity)
         if not is_kept:
             _log.warning(
-                "The store of %s ignores the condition of a put (If-None-Match): see to it that no two "
-                "drivers run this query at a time.",
+                "The store of %s ignores the condition of a put (If-None-Match). Nothing keeps two drivers "
+                "of this query apart there: run only one at a time.",
                 self.uri,
             )
 

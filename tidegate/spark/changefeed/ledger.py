@@ -1,4 +1,4 @@
-"""The driver's account of a query: what each round tells, and what is true after each batch.
+"""The driver's files about a query: the messages of each round, and the account of each batch.
 
     <root>/rounds/<round>.json   what the round is told, stored before it runs
     <root>/batches/<batch>.json  stored as the last thing of a batch: which files hold the partitions' states
@@ -51,7 +51,7 @@ class Ledger:
                 filesystem.create_dir(directory)
 
     def account(self, batch: int) -> Account:
-        """Return what was true after ``batch``; an empty account for a batch below 0.
+        """Return the account of ``batch``; an empty one for a batch below 0.
 
         Raises ``StateError`` when the account is missing or damaged.
         """
@@ -88,7 +88,7 @@ class Ledger:
         return None if stored is None else read_round(stored, path)
 
     def tell_first(self, round_: Round) -> Round:
-        """Store what a round tells partitions, unless that is stored; return what is stored then.
+        """Store the messages of a round, unless some are stored already. Returns the stored ones.
 
         Another driver of the query may have stored it. Both run the same round, so both write the same rows.
         """
@@ -98,7 +98,7 @@ class Ledger:
         return read_round(stored, path)
 
     def tell(self, round_: Round) -> None:
-        """Store what a round tells partitions, in place of what it told them before."""
+        """Store the messages of a round, in place of its former ones."""
         path = self._round_path(round_.id)
         with awaited(path):
             write_whole(self._filesystem, path, round_.to_bytes())

@@ -124,9 +124,9 @@ class QueryFeeds:
         self._present = _ends(query)
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """Return what partitions have to be told about feeds that begin or end; store what is due meanwhile.
+        """Return the messages for partitions about feeds that begin or end; store the states that are due.
 
-        A feed whose stored state no step can have left is stuck: that is logged, and the others go on. Raises
+        If no step can have left a feed's stored state, that is logged, and the other feeds go on. Raises
         ``RetryError`` when something does not answer.
         """
         self._jobs.read()
@@ -287,7 +287,7 @@ class QueryFeeds:
                 self._postpone(feed_id, away)
             except StateError as stuck:
                 self._postponed.begin(feed_id)
-                _log.error("feed %s is stuck: %s", feed_id, stuck)
+                _log.error("the next step of feed %s cannot be taken: %s", feed_id, stuck)
             except Exception as error:
                 self._fail(feed_id, error)
         self._fence_ended([told[feed_id] for feed_id in feed_ids if feed_id in told])

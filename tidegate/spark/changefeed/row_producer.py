@@ -185,7 +185,7 @@ class RowProducer:
                 self._producer.poll(_POLL_S)
         self._require_taken()
         raise BrokerUnavailable(
-            f"The producer of rows for {self._servers} came to its end: {cause}. Its rows are written "
+            f"The row producer for {self._servers} came to its end: {cause}. Its rows are written "
             "again by another one."
         )
 

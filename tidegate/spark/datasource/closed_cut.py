@@ -65,6 +65,6 @@ class ClosedCut:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(
-                f"The checkpoint has an offset that is none of tidegate's ({type(error).__name__}: "
+                f"The checkpoint has an offset that tidegate did not write ({type(error).__name__}: "
                 f"{str(error)[:100]}): begin with a new checkpoint."
             ) from None

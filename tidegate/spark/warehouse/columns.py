@@ -209,7 +209,7 @@ def _values(
 
 def _form(column: LoadedColumn, record_format: Format) -> ArrowForm:
     if column.type == _TEXT and record_format is Format.AVRO:
-        raise UnsupportedTable("is to be loaded as text, which JSON feeds alone have of everything")
+        raise UnsupportedTable("cannot be loaded as text: only a JSON feed has a text of every value")
     if column.type == _TEXT:
         return TEXT_FORM
     return arrow_form(parsed_type(column.type), record_format)

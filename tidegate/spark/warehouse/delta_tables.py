@@ -81,8 +81,8 @@ class DeltaFollowers:
             except DeltaError as error:
                 raise RetryError(
                     f"The Delta tables of {table.topic} in {self._root} are not brought up to {head.closed}"
-                    f" ({error}). The buckets are in the manifest, and what is missing is made good before"
-                    " the next pass."
+                    f" ({error}). The buckets are in the manifest. The next pass begins by adding them"
+                    " to the Delta tables."
                 ) from None
 
     def _follow(self, head: ManifestHead, table: LoadedTable) -> None:

@@ -1,7 +1,7 @@
-"""Rows of an opening as what they replace and what they are, for thousands of them in one go.
+"""Decodes the rows of an opening, thousands in one go: each as the row before it and the row itself.
 
-A row that waits as bytes has the wrapped envelope, and is decoded by `WrappedValues`. Whatever that refuses
-is decoded the other way, so that errors are the same; so is a row with a member that may stand there twice.
+A row that waits as bytes has the wrapped envelope, and is decoded by `WrappedValues`. A row that it refuses
+is decoded the other way, so that errors are the same, and so is a row with a member that may come twice.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class PlainChanges:
         return before, after
 
     def _require_keys(self, keys: Sequence[bytes]) -> None:
-        """Raise one of ``REFUSALS`` if a key has to be decoded the other way, which tells what is wrong."""
+        """Raise one of ``REFUSALS`` if a key has to be decoded the other way, whose errors name the fault."""
         if not all(map(self._key_decoder.decode, keys)) or any(b"{" in key for key in keys):
-            raise ValueError("a key of no columns, or with an object")
+            raise ValueError("a key without columns, or with an object")
 
     def _decoded_alone(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         before, after = _Rows(), _Rows()

@@ -49,7 +49,7 @@ class RowLines:
         )
 
     def key_alone(self, version: RowVersion) -> RowValues:
-        """Return a row that has its primary key and NULLs: what is known of a row that is gone."""
+        """Return a row of its primary key and NULLs: of a row that is gone only the key is known."""
         values: list[Any] = [None] * self._width
         for at, value in zip(self._key, version.record.key, strict=True):
             values[at] = value

@@ -171,7 +171,7 @@ class RowGate:
         wait.pass_marker(resolved)
 
     def open(self) -> GateOpening | None:
-        """Return what is complete since the last call; ``None`` if the minimum did not rise.
+        """Return the rows that are complete since the last call; ``None`` if the minimum did not rise.
 
         Call it until it gives ``None``: with a spill many rows come in several steps. Raises
         ``RepeatDiffers``, and ``SpillLost`` where rows do not come back.

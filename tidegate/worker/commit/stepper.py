@@ -86,7 +86,7 @@ class Stepper:
         Raises ``StateError`` once a result was given up.
         """
         if self.abandoned:
-            raise StateError("a step was given up, and what the next one changes would be durable without it")
+            raise StateError("a step was given up: the changes of the next step would be durable without it")
         told = partial(self._tell, self._committed, step)
         return await self.in_thread(self._run, told, argument)
 

@@ -44,6 +44,6 @@ class TopicWatch:
         if changed:
             raise StateError(
                 f"{', '.join(changed)}: deleted and created again while the worker ran, or its Kafka address "
-                "means another cluster now. It ends, before it takes one topic's offsets for another's; its "
-                "next start says what can be done"
+                "means another cluster now. The worker ends, before it takes one topic's offsets for "
+                "another's. Start it again: it goes on, or says what you can do"
             )

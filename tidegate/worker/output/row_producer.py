@@ -44,7 +44,7 @@ _log = structlog.get_logger("tidegate.sink")
 
 
 class SharedRowProducer:
-    """One producer of rows for all feeds that write to one cluster: its ``SharedRowWriter``.
+    """One row producer for all feeds that write to one cluster: its ``SharedRowWriter``.
 
     When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Each
     of its rows is then reported as acknowledged, refused or given up. After the last report ``is_over`` is
@@ -175,7 +175,7 @@ class SharedRowProducer:
     def _end(self, cause: str) -> None:
         SINK_ENDS.labels(self._servers).inc()
         _log.warning(
-            "a producer of rows has come to its end; another one writes what it has not delivered",
+            "a row producer has ended; another one writes the rows that it has not delivered",
             sink=self._servers,
             cause=cause,
         )

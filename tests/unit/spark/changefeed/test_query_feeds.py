@@ -377,7 +377,7 @@ def test_a_feed_in_a_state_that_no_step_leaves_is_stuck_alone(
     monkeypatch.setattr(QueryFeeds, "_step", stuck)
     with closing(_query_feeds(broker, topics)) as feeds:
         assert {message.feed_id for message, _ in feeds.announcements()} == {healthy.id}
-    assert "feed odd is stuck: its state has no start" in caplog.text
+    assert "the next step of feed odd cannot be taken: its state has no start" in caplog.text
 
 
 def _checkpoint(partition: int, at_s: int, *ranges: tuple[int, int, bytes, bytes, int]) -> Answer:

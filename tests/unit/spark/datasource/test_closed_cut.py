@@ -44,10 +44,10 @@ def test_what_was_stored_is_read_again(closed: Timestamp, topics: dict[str, dict
     [
         ({**_STORED, "format": 2}, "reads format 1: go on with the version that wrote it"),
         ({}, "reads format 1"),
-        ({"format": 1}, "none of tidegate's"),
-        ({**_STORED, "closed": "yesterday"}, "none of tidegate's"),
-        ({**_STORED, "topics": [1]}, "none of tidegate's"),
-        ({**_STORED, "topics": {"t": {"id": "x", "offsets": {"a": 7}}}}, "none of tidegate's"),
+        ({"format": 1}, "tidegate did not write"),
+        ({**_STORED, "closed": "yesterday"}, "tidegate did not write"),
+        ({**_STORED, "topics": [1]}, "tidegate did not write"),
+        ({**_STORED, "topics": {"t": {"id": "x", "offsets": {"a": 7}}}}, "tidegate did not write"),
     ],
 )
 def test_another_form_is_refused_with_a_sentence(stored: dict[str, Any], words: str) -> None:

@@ -451,7 +451,7 @@ def test_a_load_that_goes_on_waits_for_what_is_away_and_brings_delta_tables_up()
         assert [report.closed for report in reports] == [seconds(1).wall]
         assert len(troubles) == 1
         assert "accounts" in troubles[0]
-        assert "made good before the next pass" in troubles[0]
+        assert "The next pass begins by adding them to the Delta tables" in troubles[0]
         check_delta(root, history)
 
 

@@ -113,7 +113,7 @@ def _parsed(schema_id: int, text: str) -> _WriterSchema:
             f"schema {schema_id} is not an Avro schema ({quoted_error(error)}): {quoted_schema(text)}"
         ) from None
     if fault:
-        raise MalformedRecord(f"schema {schema_id} is of no feed: {fault}: {quoted_schema(text)}")
+        raise MalformedRecord(f"no feed writes schema {schema_id}: {fault}: {quoted_schema(text)}")
     return parsed
 
 

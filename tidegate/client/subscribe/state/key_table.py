@@ -238,7 +238,7 @@ class KeyTable:
 
     def _begin(self) -> KeyTableState:
         if read_span(self._db, b"", b"\xff", 1):
-            raise ValueError("rows, and no record of what they are of")
+            raise ValueError("rows, and no record that says which feed and table they belong to")
         batch, state = WriteBatch(raw_mode=True), KeyTableState()
         batch.put(ABOUT_KEY, about_bytes(self._identity))
         batch.put(STATE_KEY, state.to_bytes())

@@ -33,7 +33,7 @@ def open_database(path: Path, options: KeyTableOptions) -> Rdict:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns what is raised while stored bytes are read into ``HistoryLost`` or ``StateError``."""
+    """Turns errors while stored bytes are read into ``HistoryLost`` or ``StateError``."""
     try:
         yield
     except TidegateError:
@@ -41,15 +41,15 @@ def reading(path: Path) -> Iterator[None]:
     except Exception as error:  # rocksdict raises nothing more specific
         if any(sign in str(error) for sign in _ELSEWHERE):
             raise StateError(
-                f"The key table in {path} cannot be opened or read: {error}. Its rows are as they were. See "
-                "to the disk, or end what has its files open, then start again"
+                f"The key table in {path} cannot be opened or read: {error}. Its rows are as they were. Look "
+                "after the disk, or end the process that has its files open, then start again"
             ) from None
         raise damaged(path, str(error)) from None
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns what is raised while rows are written into ``StateError``."""
+    """Turns errors while rows are written into ``StateError``."""
     try:
         yield
     except Exception as error:  # rocksdict raises nothing more specific

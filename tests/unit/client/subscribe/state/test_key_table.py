@@ -358,7 +358,9 @@ def test_rows_that_somebody_else_has_open_are_not_called_damaged(tmp_path: Path)
     opened(tmp_path / "t").close()
     held = Rdict(str(tmp_path / "t" / "rows"))
     try:
-        with pytest.raises(StateError, match=r"Its rows are as they were\. .*end what has its files open"):
+        with pytest.raises(
+            StateError, match=r"Its rows are as they were\. .*end the process that has its files open"
+        ):
             opened(tmp_path / "t")
     finally:
         held.close()
