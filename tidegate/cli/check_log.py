@@ -51,14 +51,14 @@ class _Findings:
 @click.option(
     "--ended",
     is_flag=True,
-    help="The source has stopped and will write no more: what is not complete at the end is a breach.",
+    help="The source has stopped and writes no more: entries that are not complete at the end are breaches.",
 )
 @click.option(
     "--keys",
     type=click.IntRange(min=1),
     default=CheckLimits().keys,
     show_default=True,
-    help="Of how many keys the newest version is remembered, about 400 bytes each.",
+    help="For how many keys the check remembers the newest version, about 400 bytes each.",
 )
 @click.option(
     "--limit",

@@ -66,14 +66,16 @@ class _Begin(click.ParamType):
     help="Keys in hex, or a table by its name. [default: everything]",
 )
 @click.option("--tenant", type=click.IntRange(min=2), help="The tenant whose keys carry a prefix, for TABLE.")
-@click.option("--diff", is_flag=True, help="With the value that each one replaced, where the log has it.")
-@click.option("--filtering", is_flag=True, help="Without what writers want omitted from changefeeds.")
+@click.option("--diff", is_flag=True, help="Also show the value that each one replaced, if the log has it.")
+@click.option(
+    "--filtering", is_flag=True, help="Leave out versions that writers want omitted from changefeeds."
+)
 @click.option(
     "--partition",
     "partitions",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Only this partition; repeatable.",
+    help="Read only this partition. You can give the option several times.",
 )
 @click.option(
     "--format",
@@ -81,9 +83,9 @@ class _Begin(click.ParamType):
     type=click.Choice(sorted(FORMATS)),
     default="text",
     show_default=True,
-    help="Of lines.",
+    help="The form of the lines.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new records, until you interrupt the command.")
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="Stop after so many events.")
 @topic_prefix_option
 @kafka_options

@@ -69,7 +69,7 @@ def feed() -> None:
     type=_ENGINES,
     default=Engine.WORKERS.value,
     show_default=True,
-    help="Who runs it: workers, or the application's Spark query.",
+    help="The engine that runs it: workers, or the application's Spark query.",
 )
 @_wait_option
 @_wait_seconds_option
@@ -171,7 +171,7 @@ def show(connection: KafkaConnection, app_id: str, feed_name: str, as_json: bool
 
 @feed.command()
 @click.argument("feed_name", metavar="ID")
-@click.option("--to", "engine", type=_ENGINES, required=True, help="Who runs it from now on.")
+@click.option("--to", "engine", type=_ENGINES, required=True, help="The engine that runs it from now on.")
 @_wait_option
 @_wait_seconds_option
 @app_id_option
@@ -203,7 +203,7 @@ def move(
     "--cluster",
     "named",
     metavar="CLUSTER",
-    help="The id of the cluster to accept. Without it nothing is changed, and what would be is shown.",
+    help="The id of the cluster to accept. Without it the command only shows what it would do.",
 )
 @click.option(
     "--from",
@@ -211,9 +211,9 @@ def move(
     default=Begin.THERE.value,
     show_default=True,
     metavar="there|marker|start|TIMESTAMP",
-    help="Above which timestamp everything is written there: of the last marker that stands in every "
-    "partition there, of the last one that was written on the cluster before, of the feed's start, or one "
-    "that is given as a cursor is.",
+    help="The timestamp above which the feed writes everything there. there: the last marker that every "
+    "partition there has. marker: the last marker on the former cluster. start: the feed's start. Or a "
+    "timestamp, in the form of a cursor.",
 )
 @_wait_option
 @_wait_seconds_option

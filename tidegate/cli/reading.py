@@ -25,7 +25,7 @@ _OPTIONS = (
         "--feed",
         "feed_name",
         metavar="ID",
-        help="The feed that writes the topics; without TOPIC, all of its.",
+        help="The feed that writes the topics. Without TOPIC, all of its topics are read.",
     ),
     click.option(
         "--envelope",

@@ -44,7 +44,7 @@ def spark() -> None:
     "--checkpoint",
     required=True,
     metavar="DIRECTORY",
-    help="Where Spark and all executors keep what is durable: a path, or the URI of a file system.",
+    help="Directory for the durable files of Spark and all executors: a path, or the URI of a file system.",
 )
 @topic_prefix_option
 @output_topics_option
@@ -53,7 +53,7 @@ def spark() -> None:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Of output topics that are created.",
+    help="How many partitions the output topics get that are created.",
 )
 @click.option(
     "--batch-records",
@@ -96,7 +96,7 @@ def spark() -> None:
 @click.option(
     "--available-now",
     is_flag=True,
-    help="End with the last record that is there now; no feed begins without new ones.",
+    help="End with the last record that the log has now. Feeds begin only if there are new records.",
 )
 @master_option
 @jars_option
@@ -114,13 +114,13 @@ def spark() -> None:
     "--metrics-allowed-hosts",
     envvar="TIDEGATE_METRICS_ALLOWED_HOSTS",
     default="",
-    help="Names by which clients may ask there, comma-separated. TIDEGATE_METRICS_TOKEN has their token.",
+    help="Names by which clients may ask, comma-separated. TIDEGATE_METRICS_TOKEN is the token they send.",
 )
 @click.option(
     "--metrics-tls-certificate",
     envvar="TIDEGATE_METRICS_TLS_CERTIFICATE",
     type=_PEM_FILE,
-    help="PEM file of the certificate to serve them by.",
+    help="PEM file of the certificate for /metrics.",
 )
 @click.option(
     "--metrics-tls-key",
@@ -132,12 +132,12 @@ def spark() -> None:
     "--metrics-plaintext",
     envvar="TIDEGATE_METRICS_PLAINTEXT",
     is_flag=True,
-    help="Serve them without TLS on an address that others reach; the network reads them.",
+    help="Serve /metrics without TLS on an address that others reach: whoever reads the network sees them.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65_535),
-    help="Port of /metrics, for Prometheus; without it there are none.",
+    help="Port of /metrics, for Prometheus. Without it the query serves no metrics.",
 )
 @click.option(
     "--log-level",

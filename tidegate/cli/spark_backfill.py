@@ -28,7 +28,7 @@ from tidegate.client.kafka.connection import KafkaConnection
     "--work",
     required=True,
     metavar="DIRECTORY",
-    help="Room for the job: a path that all executors reach, or the URI of a file system.",
+    help="Directory for the job's files: a path that all executors reach, or the URI of a file system.",
 )
 @click.option(
     "--then",
@@ -36,7 +36,7 @@ from tidegate.client.kafka.connection import KafkaConnection
     type=click.Choice([engine.value for engine in LASTING]),
     default=Engine.WORKERS.value,
     show_default=True,
-    help="Who goes on with the feed.",
+    help="The engine that goes on with the feed.",
 )
 @output_topics_option
 @click.option(
@@ -44,7 +44,7 @@ from tidegate.client.kafka.connection import KafkaConnection
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Of output topics that are created.",
+    help="How many partitions the output topics get that are created.",
 )
 @master_option
 @jars_option

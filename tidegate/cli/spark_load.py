@@ -31,7 +31,7 @@ from tidegate.hlc import Timestamp
     metavar="ID",
     multiple=True,
     required=True,
-    help="A feed whose topics are loaded; give it again for more, which then close buckets together.",
+    help="A feed whose topics are loaded. Give the option again for more feeds; they close buckets together.",
 )
 @click.option(
     "--to",
@@ -48,7 +48,7 @@ from tidegate.hlc import Timestamp
     metavar="TOPIC.COLUMN",
     help="Load this column as the text that the feed has, whatever its type.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new records, until you interrupt the command.")
 @click.option(
     "--interval",
     "interval_s",
@@ -62,7 +62,7 @@ from tidegate.hlc import Timestamp
     type=click.IntRange(min=0),
     default=500_000,
     show_default=True,
-    help="A task of a pass reads so many records of its partition, and to the next bucket's end; 0 for all.",
+    help="How many records a task reads in a pass. It then reads on to the bucket's end. 0: all records.",
 )
 @master_option
 @py_files_option

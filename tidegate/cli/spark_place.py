@@ -43,8 +43,8 @@ output_topics_option = click.option(
     envvar="TIDEGATE_OUTPUT_TOPICS",
     default="",
     show_envvar=True,
-    help="Topics that feeds may write to: patterns with * for any letters, comma-separated. The same as that "
-    "of the application's workers.",
+    help="Topics that feeds may write to: patterns with * for any letters, comma-separated. Give the same as "
+    "the application's workers have.",
 )
 
 

@@ -18,7 +18,7 @@ from tidegate.client.why.worker_status import fetch_status, worker_url
     "--url",
     "urls",
     multiple=True,
-    help="Address of a worker, several times for several; else of this machine's.",
+    help="Address of a worker. Give it for each worker; by default the worker of this machine is asked.",
 )
 @data_dir_option
 @click.option(

@@ -31,7 +31,7 @@ from tidegate.verify import TopicRecord
     "--follow",
     "-f",
     is_flag=True,
-    help="Go on with what comes, until interrupted; with --feed also until the feed has ended and is silent.",
+    help="Go on with new records, until you interrupt it; with --feed also until the feed has ended.",
 )
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="Stop after so many records.")
 @app_id_option

@@ -42,7 +42,7 @@ from tidegate.hlc import NANOS_PER_MS
     type=click.Choice(["json", "text"]),
     default="text",
     show_default=True,
-    help="Of the answer.",
+    help="The form of the answer.",
 )
 @app_id_option
 @kafka_options

@@ -24,7 +24,7 @@ def spill_options(command: Callable[..., Any]) -> Callable[..., Any]:
     directory = click.option(
         "--spill-directory",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Where. The files have no names there. [default: the directory for temporary files]",
+        help="Directory for waiting rows, in files without names. [default: that for temporary files]",
     )
     above = click.option(
         "--spill-above",
@@ -32,6 +32,6 @@ def spill_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default=SpillSettings().memory_bytes // _MIB,
         show_default=True,
         metavar="MIB",
-        help="Rows of a subscription that wait beyond so much memory go to disk.",
+        help="Memory for a subscription's rows that wait. Rows beyond it go to disk.",
     )
     return above(directory(with_spill))

@@ -54,12 +54,12 @@ _IDLE_S: Final = 0.25
     type=click.Choice([each.value for each in Dialect]),
     default=Dialect.TIDEGATE.value,
     show_default=True,
-    help="Whose habits the output follows.",
+    help="The dialect of the output: tidegate's, or Materialize's.",
 )
 @click.option(
     "--snapshot-chunks",
     is_flag=True,
-    help="Give a snapshot in chunks that have room in memory; the last one alone has a token.",
+    help="Give a snapshot in chunks that have room in memory. Only the last one has a token.",
 )
 @spill_options
 @click.option(
@@ -67,7 +67,7 @@ _IDLE_S: Final = 0.25
     type=click.Choice([each.value for each in HistoryPolicy]),
     default=HistoryPolicy.STALL.value,
     show_default=True,
-    help="When records are deleted before they are read: end, take a new snapshot, or go on behind them.",
+    help="When records are deleted before they are read: end, begin with a new snapshot, or skip them.",
 )
 @topic_prefix_option
 @app_id_option

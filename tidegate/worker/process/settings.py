@@ -65,8 +65,8 @@ class Settings(BaseSettings):
     app_id: str = Field(
         default="tidegate",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="Group. Application id: consumer group, prefix of internal topics and transactional "
-        "ids. Danger: another id starts from nothing and writes every row again.",
+        description="Group. Application id: consumer group, prefix of internal topics and transactional ids. "
+        "Danger: another id starts from nothing and writes every row again.",
     )
     topic_prefix: str = Field(
         default="",
@@ -88,7 +88,8 @@ class Settings(BaseSettings):
     # ---- throughput and limits
     batch_records: PositiveInt = Field(
         default=5_000,
-        description="Records of the log in one step at most. More: fewer transactions, later rows.",
+        description="Records of the log in one step, at most. More records mean fewer transactions and later "
+        "rows.",
     )
     inflight_batches: PositiveInt = Field(
         default=3, description="Batches of a partition whose rows are not all acknowledged, at most."
@@ -99,34 +100,35 @@ class Settings(BaseSettings):
     )
     backlog_memory_bytes: Annotated[int, Field(ge=0)] = Field(
         default=64 << 20,
-        description="What ranges of this worker that wait for others may hold back in memory, all together; "
-        "the rest lies in files under data_dir.",
+        description="Memory for the backlogs of this worker's ranges, all together: entries that ranges have "
+        "not applied yet. The rest lies in files under data_dir.",
     )
     feed_memory_bytes: PositiveInt = Field(
         default=64 << 20,
-        description="Rows of one feed and partition in memory that wait for their sink, keys and values. "
-        "Beyond it the partition waits; after a quarter of sink_stall_ms the feed is detached.",
+        description="Memory for rows (keys and values) of one feed in one partition that wait for their "
+        "sink. Beyond it the partition waits; after a quarter of sink_stall_ms the feed is detached.",
     )
     feed_spool_bytes: Annotated[int, Field(ge=0)] = Field(
         default=1 << 30,
-        description="Rows of one detached feed and partition on disk, in files under data_dir without names. "
-        "Danger: beyond it the spool is given up, and the feed catches up by scans of the source.",
+        description="Disk for rows of one detached feed in one partition, in files under data_dir without "
+        "names. Danger: beyond it the spool is given up, and the feed catches up by scans of the source.",
     )
     catch_up_scans: PositiveInt = Field(
         default=4,
-        description="Scans of the source that a partition has under way for feeds that start in the past, "
-        "with a scan, or miss versions. Danger: each is work for the source, and its rows go through the "
-        "log.",
+        description="How many scans of the source a partition has under way for feeds that start in the "
+        "past, start with a scan, or miss versions. Danger: each is work for the source, and its rows go "
+        "through the log.",
     )
     catch_up_memory_bytes: PositiveInt = Field(
         default=64 << 20,
-        description="Rows that are committed during those scans and wait for them, of one partition. "
-        "Beyond it they are scanned for again.",
+        description="Memory for versions of one partition that are committed during those scans, and wait "
+        "for them. Versions beyond it are scanned for again.",
     )
     step_memory_bytes: PositiveInt = Field(
         default=64 << 20,
-        description="Rows of all feeds that one step of a partition makes, about: then the step ends, and "
-        "the rest of its batch is for the next one. Danger: several steps of a partition are in flight.",
+        description="About how many bytes of rows, of all feeds, one step of a partition makes. Then it "
+        "ends, and the next step takes the rest of its batch. Danger: several steps of a partition are in "
+        "flight.",
     )
     commit_threads: PositiveInt = Field(
         default=8, description="Threads for transactions: that many partitions commit at the same time."
@@ -138,8 +140,9 @@ class Settings(BaseSettings):
     )
     intent_memory_bytes: PositiveInt = Field(
         default=128 << 20,
-        description="Memory for open transactions of all partitions, about; those beyond it go to disk, "
-        "<data_dir>/<app_id>/intents-spill, 70 bytes each. Danger: an op on one of these takes 20 us more.",
+        description="About how much memory open transactions of all partitions take. Those beyond it go to "
+        "disk (<data_dir>/<app_id>/intents-spill), 70 bytes each. Danger: an op on one of these takes 20 us "
+        "more.",
     )
     linger_ms: Annotated[int, Field(ge=0)] = Field(
         default=5, description="How long a row may wait for others to share a request."
@@ -156,8 +159,8 @@ class Settings(BaseSettings):
     output_topics: str = Field(
         default="",
         description="Group. Topics that feeds may write to: patterns with * for any letters, commas between "
-        "them. Empty: all but those that applications keep for themselves. Danger: a feed that is outside of "
-        "it fails when it begins, and when it is moved.",
+        "them. Empty: all but those that applications keep for themselves. Danger: a feed with another topic "
+        "fails when it begins, and when it is moved.",
     )
     checkpoint_partitions: PositiveInt = Field(
         default=1,
@@ -192,25 +195,25 @@ class Settings(BaseSettings):
     )
     sink_stall_ms: PositiveInt = Field(
         default=15_000,
-        description="How long a batch may wait for the acknowledgement of a feed's rows, and other feeds "
-        "with it, before the feed is detached; up to six times as long for a feed that catches up after "
-        "having been detached again and again, while its sink acknowledges rows. At most half of "
-        "drain_timeout_ms, and that half by default when it is less. Danger: if it is too short, a sink "
-        "that is slow but working makes its feeds fall behind.",
+        description="How long a batch, and all feeds with it, may wait for the acknowledgement of a feed's "
+        "rows. Then the feed is detached. A feed that was detached again and again gets up to six times as "
+        "long, while its sink acknowledges rows. It is at most half of drain_timeout_ms; if that half is "
+        "less than the default, the half is the default. Danger: if it is too short, a sink that is slow but "
+        "working makes its feeds fall behind.",
     )
     standby_refresh_ms: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description="How often local copies of partitions that other workers have are brought up to date, "
-        "so that taking one over reads little; 0: there are none. Danger: this worker then reads all state "
-        "and keeps it on its disk.",
+        description="How often this worker updates its copies of partitions that other workers have. Then it "
+        "reads little when it takes one over. 0: it has no such copies. Danger: this worker then reads all "
+        "state and keeps it on its disk.",
     )
     session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = Field(
         default=10_000, description="A worker that is silent for longer loses its partitions to the others."
     )
     drain_timeout_ms: Annotated[int, Field(ge=2)] = Field(
         default=30_000,
-        description="How long revoked partitions may take to finish what is in flight, and a stopping worker "
-        "as well; afterwards the process ends and its successor repeats that work. Half of it is for sinks: "
+        description="How long a revoked partition, or a stopping worker, may take to finish its batches in "
+        "flight. Afterwards the process ends, and its successor repeats that work. Half of it is for sinks: "
         "feeds whose rows are not acknowledged by then are detached.",
     )
 
@@ -218,33 +221,34 @@ class Settings(BaseSettings):
     metrics_host: str = Field(
         default="127.0.0.1",
         description="Address of /metrics, /health, /status and /ranges. One that others reach needs TLS, or "
-        "metrics_plaintext. Danger: who may ask there sees names of tables, feeds and topics, and keys.",
+        "metrics_plaintext. Danger: whoever asks there sees names of tables, feeds, topics, and keys.",
     )
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         default=0,
-        description="Port of the same; 0 takes a free one and writes it to <data_dir>/<app_id>/worker.json.",
+        description="Port of these pages; 0 takes a free one, and writes it to "
+        "<data_dir>/<app_id>/worker.json.",
     )
     metrics_allowed_hosts: str = Field(
         default="",
-        description="Names by which clients may ask there, comma-separated, beside the address that is bound "
-        "(on loopback: localhost and its numbers; on 0.0.0.0: any number). Danger: a name that somebody else "
-        "can give another address lets pages of a browser read what is served.",
+        description="Names by which clients may ask there, comma-separated, besides the bound address (on "
+        "loopback: localhost and all loopback IP addresses; on 0.0.0.0: any IP address). Danger: if somebody "
+        "else decides to which address a name resolves, a web page in a browser can read the answers.",
     )
     metrics_token: SecretStr | None = Field(
         default=None,
-        description="What clients there must send as Authorization: Bearer <token>, but for /health. Without "
-        "it whoever reaches the port may ask.",
+        description="The token that clients must send there, as Authorization: Bearer <token>. /health needs "
+        "none. Without a token everybody who reaches the port may ask.",
     )
     metrics_tls_certificate: Path | None = Field(
-        default=None, description="PEM file of the certificate to serve these by; with metrics_tls_key."
+        default=None, description="PEM file of the certificate of these pages; it needs metrics_tls_key."
     )
     metrics_tls_key: Path | None = Field(
         default=None, description="PEM file of its private key, without a password."
     )
     metrics_plaintext: bool = Field(
         default=False,
-        description="Serve these without TLS on an address that others reach. Danger: the network reads "
-        "them, and the token.",
+        description="Serve these pages without TLS on an address that others reach. Danger: whoever reads "
+        "the network sees them, and the token.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least severe log line that is written."
@@ -269,19 +273,20 @@ class Settings(BaseSettings):
     )
     secrets_dir: Path | None = Field(
         default=None,
-        description="Directory of secrets that feeds name by secret://NAME: a file NAME each, and NAME.for "
-        "with the hosts that it may be given to. Danger: who creates feeds may use all of them, at those "
-        "hosts.",
+        description="Directory of secrets that feeds name by secret://NAME. Each has a file NAME, and a file "
+        "NAME.for with the hosts that may get it. Danger: whoever creates feeds may use all of them, at "
+        "those hosts.",
     )
     secrets_file: Path | None = Field(
         default=None,
-        description="TOML file of the same: a table NAME each, with value and for. Danger: as secrets_dir.",
+        description="TOML file of such secrets: a table NAME for each, with value and for. Danger: as "
+        "secrets_dir.",
     )
     destinations_file: Path | None = Field(
         default=None,
         description="TOML file of the other Kafka clusters that feeds may write to, with the login for each, "
         "and of the schema registries that they may use (docs/security.md#other-clusters). Without it feeds "
-        "write to the own cluster alone, and use no registry.",
+        "write to the worker's own cluster alone, and use no registry.",
     )
     sasl_username: str | None = Field(default=None, description="User to log in as.")
     sasl_password: SecretStr | None = Field(default=None, description="Password of that user.")
