@@ -1,4 +1,4 @@
-"""What one range writes to the log, and what it leaves out."""
+"""The log of one range: the entries that it writes, and those that it leaves out."""
 
 from __future__ import annotations
 

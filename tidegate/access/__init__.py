@@ -1,1 +1,1 @@
-"""What a process may connect to, and with which secrets: destinations, secrets, private files, HTTP."""
+"""The access rules of a process: destinations, secrets, private files, HTTP."""

@@ -1,4 +1,4 @@
-"""What becomes of a feed whose topics or schemas could not be prepared.
+"""Decides what happens to a feed whose topics or schemas could not be prepared.
 
 From its registration on, a new feed holds the log partitions, so it waits for no server: one that went away
 fails it (docs/protocols/rows.md). A feed that began in an earlier epoch starts in the past and holds no

@@ -59,7 +59,10 @@ class OtherSink(NamedTuple):
     found: str
 
     def sentence(self, feed_id: FeedId, servers: str, own_id: str) -> str:
-        """Return why the feed is held. ``servers`` are its sink's; ``own_id`` is the engine's own cluster."""
+        """Return why the feed is held.
+
+        ``servers`` are those of its sink, and ``own_id`` is the id of the engine's own cluster.
+        """
         return held(feed_id, servers, self.stored or own_id, self.found or own_id)
 
 

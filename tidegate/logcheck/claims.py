@@ -1,4 +1,4 @@
-"""What children have taken over of a range that has split: its keys, and its intents."""
+"""The keys and intents of a split range that its children have taken over."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Claims:
         return self._fit and self._complete == len(left)
 
     def forget_intents(self) -> None:
-        """Forget the intents, which are looked at no more."""
+        """Forget the intents, because nobody looks at them any more."""
         self._fit, self._counts = False, Counter()
 
     def _count(self, intents: Mapping[TxnId, int], left: Mapping[TxnId, CheckedTxn]) -> None:

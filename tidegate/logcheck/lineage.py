@@ -1,9 +1,9 @@
-"""What ranges leave to their children: the check of splits and merges.
+"""Checks splits and merges: each child is compared with the estates of its parents.
 
 The records of two ranges have no common order: a child's first Snapshot may come before its parent's trigger.
 
-What is left has bounds, and so has the time to copy it. A child of what was forgotten is not compared with
-it, and counts as ``undecided``.
+Estates have bounds, and so has the time to copy them. If an estate was forgotten, a child is not compared
+with it, and counts as ``undecided``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the check remembers of a log. Everything here has a bound, since a log is longer than memory.
+"""The memory of the check. Everything here has a bound, since a log is longer than memory.
 
 What is forgotten is not judged. So a log that keeps the rules never fails, and a breach that spans more than
 is remembered is not seen.
@@ -178,7 +178,7 @@ class ScannedSpans:
         self._spans.append((span, upto))
 
     def told(self, key: bytes, timestamp: Timestamp) -> Timestamp | None:
-        """Return up to where a scan was complete that should have shown this version, if there was one."""
+        """Return the end of a scan that should have shown this version; ``None`` if there was none."""
         for span, upto in self._spans:
             if timestamp <= upto and span.contains(key):
                 return upto

@@ -185,7 +185,7 @@ def _alone(part: ClaimedPart, claim: SpanClaim, resolved_wall: int, now_ms: int)
 
 
 def _passed(part: ClaimedPart, claim: SpanClaim, resolved_wall: int) -> ClaimedPart:
-    """Return the part. If it is rough and one range is in it, what that range has passed limits no more."""
+    """Return the part. If it is rough and has one range, the limits that this range has passed are gone."""
     if not part.rough or len(part.claims) > 1:
         return part
     limiting = limiting_of(part.taken, claim.generation)

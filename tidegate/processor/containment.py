@@ -1,8 +1,8 @@
-"""What a partition does about an exception that nobody foresaw (docs/security.md#no-input-ends-a-process).
+"""Contains an exception that nobody foresaw (docs/security.md#no-input-ends-a-process).
 
-An exception outside tidegate's error tree shows a defect, and that some data brings it about. Where only rows
-of one feed are read or written, that feed fails. Anywhere else nobody knows what the exception has left
-behind. Then the step is broken, and the engine goes on from what is durable, more carefully.
+An exception outside tidegate's error tree shows a defect, which some data triggers. If it comes while rows of
+one feed are read or written, that feed fails. Anywhere else nobody knows which state it has left behind. Then
+the step is broken, and the engine goes on from durable state, more carefully.
 """
 
 from __future__ import annotations

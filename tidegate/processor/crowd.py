@@ -65,7 +65,7 @@ class Crowd:
 
     @property
     def is_due(self) -> bool:
-        """Whether to look for keys that are crowded no more."""
+        """Whether to look for keys that are not crowded any more."""
         return self.gone and self.credit >= len(self.ranges)
 
 

@@ -1,4 +1,4 @@
-"""What time it is at the source, as the log of a partition shows it (docs/protocols/log-time.md).
+"""The time at the source, as the log of a partition shows it (docs/protocols/log-time.md).
 
 Kafka's record times come from clocks of the source, and such a clock may be wrong: in a single record, on a
 node whose clock is ahead, after a pause. So no record sets log time alone. A record *shows* its record time,

@@ -50,10 +50,10 @@ def about_size(rows: Sequence[UnframedRecord]) -> int:
 
 
 class LaneOf(NamedTuple):
-    """Which feed of a plan a lane is for, and what all of its records have.
+    """A lane of a plan: the number of its feed, and the parts that all of its records share.
 
-    ``to`` is where they go, if they have to be framed with the ids of schemas first: all lanes of a feed are
-    alike in that. ``empty`` is the value of a record whose value has no text.
+    ``to`` is the topic for records that need the ids of their schemas first. It is ``None`` in all lanes of a
+    feed or in none. ``empty`` is the value of a record whose value has no text.
     """
 
     feed: int

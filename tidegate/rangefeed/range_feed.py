@@ -2,8 +2,9 @@
 
 A value goes to the feeds before the resolver takes the op that committed it. If the op moves the resolved
 timestamp a checkpoint follows at once. So a checkpoint never comes before a value that it covers. All work is
-done when a call returns: nothing here waits. The events in a feed's buffer have a bound. So have the bytes of
-all events that wait, if a budget is given. ``WhenFull``, the caller's choice, says what happens at the bound.
+done when a call returns: nothing here waits. The events in a feed's buffer have a bound, and so have the
+bytes of all events that wait, if a budget is given. ``WhenFull``, the caller's choice, says what happens at
+the bound.
 
 Source: CockroachDB ``rangefeed/processor.go`` and ``rangefeed/scheduled_processor.go``.
 """

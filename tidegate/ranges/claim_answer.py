@@ -1,4 +1,4 @@
-"""What a range answers to claims on it (docs/protocols/hand-off.md, Y4).
+"""The answers of a range to claims on it (docs/protocols/hand-off.md, Y4).
 
 If it has applied the claim's index it answers from its promises. If the index is in a hole it answers from
 that hole.

@@ -1,8 +1,8 @@
-"""What earlier generations of a range, and its parents, had resolved: no new row may come at or below it.
+"""Floors: timestamps that earlier generations of a range, or its parents, had resolved for its keys.
 
-A range keeps its floors by keys, since a merge may bring keys that were resolved less far. They are disjoint
-and in the order of their keys, each with the highest timestamp that any floor of these keys had. So a write
-is compared with one floor.
+No new row of a key may come at or below its floor. A range keeps its floors by keys, since a merge may bring
+keys that were resolved less far. They are disjoint and in the order of their keys, each with the highest
+timestamp that any floor of these keys had. So a write is compared with one floor.
 """
 
 from __future__ import annotations

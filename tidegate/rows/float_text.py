@@ -23,7 +23,7 @@ def general_text(value: float) -> str:
 
 
 def general_text32(value: float) -> str:
-    """Return the same for a 32-bit number, with as few digits as distinguish it from other 32-bit numbers."""
+    """Return layout ``g`` of a 32-bit number, with as few digits as set it apart from other such numbers."""
     return _general(_shortest32(value), value) if math.isfinite(value) else _not_finite(value)
 
 

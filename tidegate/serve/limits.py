@@ -1,4 +1,4 @@
-"""How much a client can have the server hold or wait for."""
+"""The bounds of what the server holds, or waits for, because of a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement means for the tables that there are: the plan of a subscription.
+"""The plan of a subscription: a statement, resolved against the tables that exist.
 
 text --parser--> SubscribeStatement --plan--> SubscribePlan --Subscription--> batches
 """

@@ -1,4 +1,4 @@
-"""What the auditor remembers of a partition's rows, within a horizon.
+"""The auditor's memory of a partition's rows, within a horizon.
 
 Only by remembering every version can it tell a repeat from an unseen row. That takes about 250 bytes for each
 version. With a horizon, versions that are further than that below the partition's last marker are forgotten.

@@ -1,4 +1,4 @@
-"""What agents need of the application around them, which is Faust's or a simulation's."""
+"""The part of the application that agents use. The application is Faust's, or a simulation's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows records of output topics that cannot be read, in sentences. There may be a million of them."""
+"""Shows records of output topics that cannot be read, in short sentences: there may be a million of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an output record says: the row or the marker that a reader finds in it.
+"""The contents of an output record: the row or the marker that a reader finds in it.
 
 A record without a key is a marker. A row's key and value are read by the feed's envelope, because the text
 alone does not distinguish them (a table may have a column named ``after``). A record without a value is a

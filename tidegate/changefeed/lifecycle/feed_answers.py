@@ -1,4 +1,4 @@
-"""What log partitions have answered about feeds, for the jobs agent, and for the driver of a query."""
+"""The answers of log partitions about feeds, for the jobs agent, and for the driver of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a feed's owner persists of its progress (docs/protocols/markers.md, step M2), and how the next owner
+"""The progress that a feed's owner persists (docs/protocols/markers.md, step M2), and how the next owner
 goes on.
 
 It is the same for every engine, since each may have to go on where another one ended.

@@ -1,4 +1,4 @@
-"""What is stored of each topic that a feed writes to: its id (KIP-516), and who created it.
+"""The stored facts about each topic that a feed writes to: its id (KIP-516), and who created it.
 
 A name tells neither: a topic may be deleted, and created again by somebody else. Feeds of earlier versions
 have no ids stored, and neither has Kafka without topic ids.

@@ -26,8 +26,8 @@ _SECRET_FIELDS: Final = ("ssl_key_password", "sasl_password")
 def connection_of_environment(bootstrap_servers: str = "") -> KafkaConnection:
     """Return the connection of the variables that commands take: TIDEGATE_BOOTSTRAP_SERVERS and so on.
 
-    ``bootstrap_servers`` stands for its variable where it is not empty. Raises ``SettingsError``, also where
-    it names other brokers than the variable and the environment has a login: that is not theirs.
+    ``bootstrap_servers`` takes the place of its variable unless it is empty. Raises ``SettingsError``, also
+    if it names other brokers than the variable and the environment has a login, which is for the variable's.
     """
     shown = _set_variables(SHOWN_FIELDS)
     if bootstrap_servers:
@@ -38,7 +38,7 @@ def connection_of_environment(bootstrap_servers: str = "") -> KafkaConnection:
 
 
 def _require_own(asked: str, own: str) -> None:
-    """Raise ``SettingsError`` for brokers that are none of ``own``. Both are lists with commas."""
+    """Raise ``SettingsError`` for brokers that are not among ``own``. Both are lists with commas."""
     foreign = sorted(_brokers(asked) - _brokers(own))
     if foreign:
         raise SettingsError(

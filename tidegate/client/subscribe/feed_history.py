@@ -1,4 +1,4 @@
-"""What a table's output topic can still answer, and from which offsets.
+"""The past of a table that its output topic can still answer, and from which offsets.
 
 | the topic | a snapshot as of t | changes above t |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""What a subscription does when the history that it has to read is gone.
+"""The policies of a subscription when the history that it has to read is gone.
 
 | policy | what it does |
 |---|---|

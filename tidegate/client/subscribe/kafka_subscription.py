@@ -1,4 +1,4 @@
-"""What subscriptions of one table and of several have in common: one reading of Kafka."""
+"""The common part of subscriptions of one table and of several: one reading of Kafka."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class LiveJointSubscription(KafkaSubscription[DeliveredJointBatch]):
         }
 
     def figures(self) -> SubscriptionFigures:
-        """Return how they get on, all together. Any thread may ask."""
+        """Return the figures of all members together. Any thread may ask."""
         return self._reading.figures(JOINT)
 
     def _next(self, timeout_s: float | None) -> DeliveredJointBatch | None:

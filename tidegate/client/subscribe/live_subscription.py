@@ -71,7 +71,7 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
         return self._header
 
     def figures(self) -> SubscriptionFigures:
-        """Return how it gets on. Any thread may ask."""
+        """Return the figures of the subscription. Any thread may ask."""
         return self._reading.figures(self.plan.shape.mode.value)
 
     def _next(self, timeout_s: float | None) -> DeliveredBatch | None:

@@ -199,7 +199,7 @@ class SharedReading:
                 member.rows.settle(frontier)
 
     def figures(self, output: str) -> SubscriptionFigures:
-        """Return how it gets on. Any thread may ask."""
+        """Return the figures of all subscriptions together. Any thread may ask."""
         read = self._gate.figures(output)
         return replace(
             read,

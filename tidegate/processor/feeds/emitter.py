@@ -53,8 +53,9 @@ class Emission:
     def count(self, version: Version, size: int) -> None:
         """Count in a record of a version. Raises ``RowError`` if the version's entry has too many bytes.
 
-        A version that a scan has found has no entry of its own: it counts alone. So does one that was held
-        for a scan: those of an entry come when the scan comes to their keys.
+        A version that a scan has found has no entry of its own, so it counts alone. A version that was held
+        for a scan counts alone too: the versions of one entry come at different times, each with its key's
+        chunk.
         """
         index = version.raft_index
         if index != self._raft_index or not index or self.singly or version.range_id != self._range_id:

@@ -66,7 +66,8 @@ def take_up(
 def refuse_message(feeds: PartitionFeeds, message: ControlMessage, cause: str) -> None:
     """Fail the feed of a message that cannot be taken up.
 
-    A ``Remove`` is passed over: the jobs agent repeats it. So is a message of an earlier epoch.
+    Two messages are passed over: a ``Remove``, because the jobs agent repeats it, and a message of an earlier
+    epoch.
     """
     known = feeds.get(message.feed_id)
     if isinstance(message, Remove) or (known is not None and known.epoch > message.definition.epoch):

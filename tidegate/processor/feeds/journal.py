@@ -1,4 +1,4 @@
-"""What ranges were before the steps that are not committed yet (docs/protocols/slow-sinks.md, K2).
+"""The states of ranges before the steps that are not committed yet (docs/protocols/slow-sinks.md, K2).
 
 A feed that is detached gets gaps from the oldest of these steps on: nobody knows which of its rows since then
 are acknowledged.

@@ -17,7 +17,7 @@ class Share(NamedTuple):
 
 
 class TableShares:
-    """The rows of a batch by table: of a thousand feeds only those are given a row that want its table.
+    """The rows of a batch, by table. A row goes only to the feeds that want its table.
 
     Feeds with the same tables get the same share.
     """

@@ -1,4 +1,4 @@
-"""Carries out the commands of one session, and writes what they give."""
+"""Carries out the commands of one session, and writes their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session keeps by name: its prepared statements, its portals, or its cursors."""
+"""The values that a session keeps by name: its prepared statements, its portals, or its cursors."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Session:
             self._running.cancel()
 
     async def serve(self, process_id: int, secret: bytes) -> None:
-        """Serve it until its client ends it. Raises ``WireBroken`` and ``ConnectionError``."""
+        """Serve the session until its client ends it. Raises ``WireBroken`` and ``ConnectionError``."""
         self._run.process_id = process_id
         reported = b"".join(wire.parameter_status(name, value) for name, value in REPORTED.items())
         await self._stream.write(

@@ -92,7 +92,7 @@ class TableReader:
         self._whole = True
         self._stop = threading.Event()
         self._offsets: Mapping[FeedPartition, int] = {}
-        #: How the reading gets on, as of the last opening or second.
+        #: The figures of the reading, as of the last opening or second.
         self.figures: SubscriptionFigures | None = None
 
     def run(self) -> None:

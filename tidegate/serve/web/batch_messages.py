@@ -1,4 +1,4 @@
-"""What a client of HTTP is sent, as JSON: one form for NDJSON, server-sent events and WebSocket.
+"""The messages to a client of HTTP, as JSON: one form for NDJSON, server-sent events and WebSocket.
 
     {"columns": ["mz_timestamp", ...], "types": ["numeric", ...], "key": ["id"], "resumed": false}
     {"rows": [[...], ...]}

@@ -92,7 +92,7 @@ class BoundedHttp(H11Protocol):
             super().handle_websocket_upgrade(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop the clock of the connection, which has ended."""
         super().connection_lost(exc)
         self._stop_watching()
 

@@ -1,4 +1,4 @@
-"""What earlier scans in the log tell about a past that the log has lost (docs/protocols/backfill.md).
+"""Earlier scans in the log, which show a past that the log has lost (docs/protocols/backfill.md).
 
 A chunk of a scan of the newest versions at or below U says what every key in its span held at U. Let the log
 be complete above a moment B. If every key is in such a chunk with B <= U <= S, the log has all that a scan at

@@ -170,7 +170,7 @@ class QueryProgress:
         return self._figures
 
     def round_begins(self) -> None:
-        """Look how far the feeds are before a round, which may take long."""
+        """Look at the feeds' progress before a round, because the round may take long."""
         self._look_at_feeds()
 
     def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None:

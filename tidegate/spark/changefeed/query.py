@@ -1,4 +1,4 @@
-"""What the driver and the tasks of a query share."""
+"""The facts about a query that its driver and its tasks share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tasks of one round do, as values that are stored and that a restart reads again.
+"""The messages of one round for its tasks, as values that are stored and that a restart reads again.
 
 A micro-batch is a sequence of rounds. Each round is one Spark job, in which every log partition that has
 something to do is one task. What a round tells partitions is stored before the round runs. A batch that runs

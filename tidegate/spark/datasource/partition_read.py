@@ -1,4 +1,4 @@
-"""What a task of Spark reads: one partition of an output topic, from a position to a closed cut."""
+"""The read of one Spark task: a partition of an output topic, from a position to a closed cut."""
 
 from __future__ import annotations
 

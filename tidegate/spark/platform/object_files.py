@@ -1,4 +1,4 @@
-"""Objects of a store (S3, GCS, Azure) as files of pyarrow, so that their users need not know them apart.
+"""Objects of a store (S3, GCS, Azure) as files of pyarrow. Code that uses them treats both alike.
 
 An object appears as a whole, with its last byte, or not at all. So nothing is written under another name and
 moved: a move of an object is a copy and a removal. There are no directories.

@@ -1,4 +1,4 @@
-"""What a job says of object stores: to Spark, which has Hadoop's libraries, and to tidegate's own."""
+"""The access of a job to object stores: for Spark, which has Hadoop's libraries, and for tidegate's own."""
 
 from __future__ import annotations
 

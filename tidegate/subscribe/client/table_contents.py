@@ -1,4 +1,4 @@
-"""What a table holds after some batches: the fold of a subscription's rows, in each of its modes.
+"""The rows of a table after some batches: the fold of a subscription's rows, in each of its modes.
 
 With diffs rows are counted. With an envelope each key has one row. After a violation a key is unknown, and
 its later rows cannot be trusted, because Materialize's rule looks at one timestamp only. Only a new snapshot

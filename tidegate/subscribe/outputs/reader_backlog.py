@@ -1,4 +1,4 @@
-"""What a server holds for one reader, and what it does about a slow one.
+"""The messages that a server holds for one reader, and the rule for a slow one.
 
 tidegate stops reading, and drops nothing. Materialize ends a subscription if more than 128 MiB of messages
 wait. Each message counts 1 KiB more than its size; the one that is being sent does not count. There the rows

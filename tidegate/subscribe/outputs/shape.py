@@ -1,4 +1,4 @@
-"""What the rows of a subscription look like: their columns, and where each stands in a relation's row.
+"""The shape of a subscription's rows: their columns, and where each stands in a relation's row.
 
 | mode | columns, in their order |
 |---|---|

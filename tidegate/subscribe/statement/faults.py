@@ -1,4 +1,4 @@
-"""What can be wrong with a statement: a code for programs and a SQLSTATE for SQL clients, each with one text.
+"""The faults of statements: each has a code for programs, a SQLSTATE for SQL clients, and one text.
 
 The texts are Materialize's (``src/sql/src/plan/statement/dml.rs``, ``src/sql-parser/src/parser.rs``), because
 clients know them. Match codes, not texts: Materialize has changed its texts.

@@ -1,1 +1,1 @@
-"""What the jobs agent does with a feed before it starts, and when it ends."""
+"""The steps of the jobs agent for a feed, before it starts and when it ends."""

@@ -1,1 +1,1 @@
-"""What a worker says of itself, and the alarms that watch it."""
+"""The reports of a worker about itself, and the alarms that watch it."""

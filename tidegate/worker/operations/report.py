@@ -1,4 +1,4 @@
-"""What a worker says of itself: the one source of /status, /health and /metrics."""
+"""The report of a worker about itself: the one source of /status, /health and /metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows of one feed leave a log partition, and how far their sink follows.
+"""The outlet of one feed: the queue of its rows in front of the row producer, and its detachment.
 
 An outlet has the rows between their step and their acknowledgement, in order. First come the rows that the
 producer has, then those that wait for room there. Behind them a *detached* feed has rows in a spool on disk

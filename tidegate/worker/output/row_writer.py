@@ -1,4 +1,4 @@
-"""What a sink has to offer a worker, whatever kind of sink it is. It speaks tidegate's own types and errors.
+"""The contract of a sink with a worker, for any kind of sink. It speaks tidegate's own types and errors.
 
 The sink is the destination; a *row writer* is what gives rows to it. An outlet uses a ``RowWriter``, which is
 one feed's. Behind that, all feeds of one sink share a ``SharedRowWriter``. That of a Kafka cluster is

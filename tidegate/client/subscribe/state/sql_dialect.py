@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL differ in, for the table of checkpoints."""
+"""The differences between SQLite and PostgreSQL in SQL for the table of checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a partition answers in a round: from its task to the driver (docs/protocols/spark-rounds.md, step
+"""The answers of a partition in a round, from its task to the driver (docs/protocols/spark-rounds.md, step
 T6)."""
 
 from __future__ import annotations
