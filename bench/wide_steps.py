@@ -66,7 +66,7 @@ class _Log(NamedTuple):
 
 
 def wide_costs(seed: int, ranges: Sequence[int] = _RANGES, feeds: int = _FEEDS) -> Iterator[WideCost]:
-    """Measure one feed over so many ranges, and then so many feeds of which one has all the rows."""
+    """Measure one feed over so many ranges, and then so many feeds, one of which has all the rows."""
     first: dict[KernelMode, float] = {}
     for range_count, feed_count in [*((count, 1) for count in ranges), (min(ranges), feeds)]:
         tables = [*_tables(feed_count)]
