@@ -82,7 +82,6 @@ class _BenchSubscriptions(FeedSubscriptions):
         self._one = _OneTable(bench_table(bootstrap, topic))
 
     def _read(self) -> FeedCatalog:
-        self._relations = self._one.relations()
         return self._one
 
 

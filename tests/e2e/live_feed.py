@@ -13,11 +13,12 @@ from tests.e2e.worker_process import WorkerProcess
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.statement.definition import define_feed
-from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.client.expectations import expected_versions
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.verify import AuditOptions, AuditReport, audit

@@ -14,9 +14,9 @@ from tests.contract.loaded_tables import TrueTable, every_closed_bucket, loaded_
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.spark_process import LoaderProcess
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.client.expectations import read_catalog
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.log_descriptors import read_catalog
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import Buckets

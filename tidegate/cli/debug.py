@@ -13,9 +13,9 @@ from tidegate.cli.debug_step import step
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
 from tidegate.cli.refused import refused
-from tidegate.client.expectations import read_catalog
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.log_reader import LogBegin, parse_begin, read_log
+from tidegate.client.log_descriptors import read_catalog
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO
 from tidegate.processor.containment import unforeseen

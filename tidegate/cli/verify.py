@@ -16,8 +16,9 @@ from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.cli.service_tree import service_module
-from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.client.expectations import expected_versions
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
 from tidegate.errors import TidegateError
 from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict

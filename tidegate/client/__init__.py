@@ -1,11 +1,12 @@
 """The client library: commands use it to create feeds and to read what they wrote to Kafka."""
 
-from tidegate.client.expectations import CommittedVersion, expected_versions, read_catalog
+from tidegate.client.expectations import CommittedVersion, expected_versions
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import feed_row
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 

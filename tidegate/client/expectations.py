@@ -6,28 +6,18 @@ invented or changed on the way. It does not find an encoder's own mistake.
 
 from __future__ import annotations
 
-import logging
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Protocol, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.encoding.envelopes.registry import needs_previous
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
-from tidegate.client.kafka.cluster import Cluster
-from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.kafka.reader import PartitionReader
-from tidegate.errors import DescriptorConflict, EncodingError, InputError, MalformedEntry
+from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
-from tidegate.processor.containment import unforeseen
-from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
-from tidegate.rows import Catalog, Datum, TableCodec, decode_descriptor
-from tidegate.rows.descriptor import TableDescriptor
-from tidegate.verify import ExpectedVersion, TopicPartition
+from tidegate.rows import Catalog, Datum, TableCodec
+from tidegate.verify import ExpectedVersion
 
 
 class CommittedVersion(Protocol):
@@ -43,7 +33,6 @@ class CommittedVersion(Protocol):
     def value(self) -> bytes: ...
 
 
-_log: Final = logging.getLogger("tidegate.catalog")
 SchemaIds: TypeAlias = Callable[[SubjectSchema], int]
 
 
@@ -145,49 +134,6 @@ def _previous(codec: TableCodec, key: bytes, replaced: bytes) -> tuple[Datum, ..
     """
     row = codec.decode(key, replaced)
     return () if row is None or row.values is None else row.values
-
-
-def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
-    """Return every table descriptor of the log.
-
-    It reads one partition, since each partition has all of them.
-    """
-    place = TopicPartition(log_topic, 0)
-    cluster = Cluster(connection)
-    cluster.partition_counts([log_topic])
-    low, end = cluster.bounds([place])[place]
-    catalog, broadcast = Catalog(), encode_key(BROADCAST)
-    if low == end:
-        return catalog
-    with PartitionReader(connection, {place: low}) as reader:
-        for record in reader.read_to({place: end}):
-            if record.key == broadcast:
-                try:
-                    _take_descriptor(catalog, record.key, record.value)
-                except Exception as error:
-                    cause = unforeseen(error)
-                    _log.error("%s[0] at offset %d is passed over: %s", log_topic, record.offset, cause)
-    return catalog
-
-
-def versions_in_log(connection: KafkaConnection, log_topic: str) -> Mapping[int, Sequence[TableDescriptor]]:
-    """Return the versions of each table that the log describes, by table id, the newest one last."""
-    found: defaultdict[int, list[TableDescriptor]] = defaultdict(list)
-    for descriptor in read_catalog(connection, log_topic).descriptors():
-        found[descriptor.id].append(descriptor)
-    return {table: sorted(versions, key=lambda each: each.version) for table, versions in found.items()}
-
-
-def _take_descriptor(catalog: Catalog, key: bytes, value: bytes | None) -> None:
-    try:
-        entry = decode_entry(key, value)
-    except MalformedEntry:
-        return  # nothing can be learnt from it, and workers treat it as a hole
-    if isinstance(entry, DescriptorUpdate):
-        try:
-            catalog.add(decode_descriptor(entry.descriptor))
-        except (DescriptorConflict, EncodingError):
-            return  # the first one that can be read counts, as for workers
 
 
 def _encoder(

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Final, Self, TypeAlias, TypeVar
 
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.log_descriptors import LogDescriptors
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
-from tidegate.errors import RetryError
+from tidegate.errors import InputError, RetryError
 from tidegate.serve.feed_stream import FeedStream
 from tidegate.serve.kept_memory import KeptMemory, KeptShare
+from tidegate.serve.known_feeds import FeedsSeen, KnownFeeds
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import ServeCounts, TableFigures, metrics_text
 from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
@@ -40,8 +42,6 @@ from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
-#: How old what is known of the feeds may be when a statement asks for a table.
-_KNOWN_S: Final = 5.0
 #: Pieces of work that are begun at a time, to make batches and to plan statements, and those of them that
 #: work at a time.
 _BEGUN: Final = 16
@@ -74,15 +74,12 @@ class FeedSubscriptions:
         self._topic_prefix = topic_prefix
         self._limits = limits = limits or ServeLimits()
         self._spill = spill
-        self._catalog: FeedCatalog | None = None
-        self._relations = Relations(())
-        self._read_at = 0.0
-        self._reading: asyncio.Task[FeedCatalog] | None = None
+        self._log = LogDescriptors(connection, f"{topic_prefix}raftlog")
+        self._feeds = KnownFeeds(self._read)
         self._streams: set[_Stream] = set()
         self._opening = 0
         # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
         self._threads = TurnThreads(_BEGUN, _WORKING, "batches")
-        self._catalog_thread = ThreadPoolExecutor(1, "catalog")
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._statements = StatementThreads()
@@ -135,12 +132,11 @@ class FeedSubscriptions:
 
     async def relations(self) -> Relations:
         """See ``Subscriptions``."""
-        await self._known()
-        return self._relations
+        return (await self._feeds.now()).relations
 
     async def refresh(self) -> None:
         """Read anew which feeds there are. Raises as ``FeedCatalog`` does."""
-        await self._known(at_once=True)
+        await self._feeds.refresh()
 
     def metrics(self) -> str:
         """Return the server's metrics in the text format of Prometheus."""
@@ -163,7 +159,7 @@ class FeedSubscriptions:
             await stream.close()
         self._statements.close()
         self._own_threads.shutdown(wait=False)
-        self._catalog_thread.shutdown(wait=False)
+        self._feeds.close()
         self._threads.shutdown(wait=False)
 
     async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
@@ -276,33 +272,24 @@ class FeedSubscriptions:
 
     async def _planned(self, statement: SubscribeStatement | str, dialect: Dialect) -> _Planned:
         parsed = await self.parse(statement) if isinstance(statement, str) else statement
-        catalog = await self._known()
-        return await self._in(self._threads, lambda: _Planned.of(parsed, catalog.table(parsed), dialect))
+        asked = time.monotonic()
+        seen = await self._feeds.now()
+        try:
+            return await self._planned_by(seen, parsed, dialect)
+        except InputError:
+            newer = await self._feeds.newer(asked)
+            if newer is seen:
+                raise
+        return await self._planned_by(newer, parsed, dialect)
 
-    async def _known(self, *, at_once: bool = False) -> FeedCatalog:
-        """Return the feeds as they were some seconds ago, or ``at_once`` as they are now.
-
-        One question at a time is asked for all clients, and they share its failure.
-        """
-        if at_once and self._reading is not None:
-            await asyncio.wait({self._reading})  # it was asked before
-        elif self._catalog is not None and not at_once and time.monotonic() <= self._read_at + _KNOWN_S:
-            return self._catalog
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.ensure_future(self._in(self._catalog_thread, self._read))
-            self._reading.add_done_callback(self._note_read)
-        return await asyncio.shield(self._reading)
-
-    def _note_read(self, reading: asyncio.Task[FeedCatalog]) -> None:
-        if self._reading is reading:
-            self._reading = None
-        if not reading.cancelled() and reading.exception() is None:
-            self._catalog, self._read_at = reading.result(), time.monotonic()
+    async def _planned_by(self, seen: FeedsSeen, statement: SubscribeStatement, dialect: Dialect) -> _Planned:
+        catalog = seen.catalog
+        return await self._in(
+            self._threads, lambda: _Planned.of(statement, catalog.table(statement), dialect)
+        )
 
     def _read(self) -> FeedCatalog:
-        catalog = FeedCatalog(self._connection, self._app_id, self._topic_prefix)
-        self._relations = catalog.relations()
-        return catalog
+        return FeedCatalog(self._connection, self._app_id, self._topic_prefix, self._log.look)
 
     @staticmethod
     async def _in(threads: ThreadPoolExecutor, call: Callable[[], _Answer]) -> _Answer:

@@ -7,15 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sim.log.history import HistoryVersion
-from stack.kafka import KafkaBroker
 from tests.unit.client.history_log import catalog, feed, log
-from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, InitialScan, OnOversize
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.lifecycle.control import Activate
-from tidegate.client.expectations import expected_versions, read_catalog
-from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.errors import InputError, UnknownTable
+from tidegate.client.expectations import expected_versions
+from tidegate.errors import UnknownTable
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.verify import (
@@ -157,22 +154,3 @@ def test_a_version_before_its_table_is_refused() -> None:
     early = HistoryVersion(log().tables[0].id, b"k", Timestamp(1), b"")
     with pytest.raises(UnknownTable):
         list(expected_versions([early], catalog(), FeedOptions(), {early.table_id: "accounts"}))
-
-
-@pytest.mark.broker
-def test_the_catalog_is_read_from_the_log(broker: KafkaBroker, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}raftlog"
-    create_topic(broker.bootstrap, topic, 2)
-    records = log().partitions[0]
-    write(
-        broker.bootstrap,
-        [TopicRecord(topic, 0, -1, each.key, each.value, each.timestamp) for each in records],
-    )
-    found = read_catalog(KafkaConnection(broker.bootstrap), topic)
-    assert tuple(found.descriptors()) == log().tables
-
-
-@pytest.mark.broker
-def test_a_log_that_is_not_there_is_named(broker: KafkaBroker, topic_prefix: str) -> None:
-    with pytest.raises(InputError, match=f"has no topic {topic_prefix}raftlog"):
-        read_catalog(KafkaConnection(broker.bootstrap), f"{topic_prefix}raftlog")

@@ -6,10 +6,10 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.subscribe.hand_feed import OPTIONS, HandFeed
+from tests.unit.client.subscribe.hand_feed import OPTIONS, TRANSFERS, HandFeed
 from tidegate.changefeed.definition.options import InitialScan
+from tidegate.client import log_descriptors
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
 from tidegate.errors import (
@@ -32,10 +34,11 @@ from tidegate.errors import (
     TokenRefused,
 )
 from tidegate.hlc import Timestamp
-from tidegate.serve import feed_subscriptions, statement_threads
+from tidegate.serve import feed_subscriptions, known_feeds, statement_threads
 from tidegate.serve.addresses import read_address
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.feed_subscriptions import FeedSubscriptions
+from tidegate.serve.known_feeds import LookTimes
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.server import RunningServer, ServeSettings, check_settings, serving
 from tidegate.serve.shared import shared_stream
@@ -44,6 +47,7 @@ from tidegate.serve.stream_source import SubscriptionStream
 from tidegate.serve.web.batch_messages import batch_messages
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.subscription import SubscriptionBatch
+from tidegate.verify import TopicPartition, TopicRecord
 
 pytestmark = pytest.mark.broker
 
@@ -285,6 +289,39 @@ async def test_a_feed_that_comes_later_is_found(feed: HandFeed) -> None:
     await subscriptions.refresh()
     with pytest.raises(InputError, match="Several feeds"):
         await subscriptions.open("SUBSCRIBE accounts")
+    await subscriptions.close()
+
+
+@in_loop
+async def test_statements_read_no_log_again(feed: HandFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    class Noted(PartitionReader):
+        def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
+            for record in super().read_to(ends):
+                read.append(record.offset)
+                yield record
+
+    monkeypatch.setattr(log_descriptors, "PartitionReader", Noted)
+    subscriptions = subscriptions_of(feed)
+    for _ in range(3):
+        await subscriptions.refresh()
+        assert [str(table.name) for table in await subscriptions.relations()] == ["defaultdb.public.accounts"]
+    assert read == [0]
+    await subscriptions.close()
+
+
+@in_loop
+async def test_a_table_of_a_feed_that_was_created_a_moment_ago_is_found(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_feeds, "LookTimes", partial(LookTimes, again_s=0.0))
+    subscriptions = subscriptions_of(feed)
+    await subscriptions.refresh()
+    with pytest.raises(SubscribeStatementError, match="unknown catalog item 'transfers'"):
+        await subscriptions.describe("SUBSCRIBE transfers")
+    HandFeed(feed.connection.bootstrap_servers, feed.prefix, descriptors=[TRANSFERS.descriptor], beside=feed)
+    assert (await subscriptions.describe("SUBSCRIBE transfers")).header[2:] == ("id", "amount")
     await subscriptions.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -74,6 +74,16 @@ class Cluster:
         """Return those of the topics that the cluster has, each once."""
         known = self._topics()
         return [topic for topic in dict.fromkeys(topics) if topic in known]
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id, which it has until it is deleted.
+
+        Raises ``InputError`` for one that does not exist.
+        """
+        with self._connection.asking(f"asking for the id of {topic}"):
+            wanted, timeout_s = TopicCollection([topic]), self._connection.timeout_s
+            found = self._admin.describe_topics(wanted, request_timeout=timeout_s)
+            return str(found[topic].result().topic_id)
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return where each partition begins and ends now.

@@ -6,8 +6,9 @@ the user names one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, TableName
 from tidegate.changefeed.definition.options import FeedOptions
@@ -15,10 +16,10 @@ from tidegate.changefeed.encoding.columns import shown_columns
 from tidegate.changefeed.encoding.envelopes.registry import tells_previous
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.client.expectations import versions_in_log
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.log_descriptors import TableVersions, versions_in_log
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.errors import InputError, ObjectDropped
 from tidegate.rows.descriptor import TableDescriptor
@@ -57,15 +58,24 @@ class FeedCatalog:
     """The feeds of one application, as they are at the construction.
 
     ``connection`` is to the workers' cluster. ``topic_prefix`` is that of the log, which has the descriptors
-    of tables. Raises ``InputError`` when the jobs topic does not exist, ``BrokerUnavailable`` when Kafka does
-    not answer.
+    of tables. ``descriptors`` returns them, for whoever has read a part of the log before; without it the
+    whole log is read. It is called once, when a table is first asked for. Raises ``InputError`` when the jobs
+    topic does not exist, ``BrokerUnavailable`` when Kafka does not answer.
     """
 
-    def __init__(self, connection: KafkaConnection, app_id: str, topic_prefix: str = "") -> None:
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        app_id: str,
+        topic_prefix: str = "",
+        descriptors: Callable[[], TableVersions] | None = None,
+    ) -> None:
         self._connection = connection
         self._log = f"{topic_prefix}raftlog"
+        # The feeds are read before the log: whatever a feed has begun with is in the log then.
         self._view = Jobs(connection, app_id).view()
-        self._descriptors: Mapping[int, Sequence[TableDescriptor]] | None = None
+        self._read_log = descriptors or partial(versions_in_log, connection, self._log)
+        self._descriptors: TableVersions | None = None
 
     def table(self, statement: SubscribeStatement, feed_id: FeedId | None = None) -> SubscribableTable:
         """Return the table that a statement is about, of the feed ``feed_id`` or of the only one that has it.
@@ -116,7 +126,7 @@ class FeedCatalog:
 
     def _relation(self, target: FeedTarget, options: FeedOptions) -> Relation:
         if self._descriptors is None:
-            self._descriptors = versions_in_log(self._connection, self._log)
+            self._descriptors = self._read_log()
         versions = self._descriptors.get(target.table_id)
         if not versions:
             raise InputError(

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, feed_id
 from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.client.expectations import versions_in_log
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.environment import connection_of_environment
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.log_descriptors import versions_in_log
 from tidegate.client.subscribe.feed_history import require_partitions
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.errors import InputError

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.record import RecordDecoder
-from tidegate.client.expectations import versions_in_log
 from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.log_descriptors import versions_in_log
 from tidegate.client.subscribe.readable_feed import reading_fault
 from tidegate.errors import InputError
 from tidegate.spark.warehouse.columns import Columns, columns_of
