@@ -53,7 +53,7 @@ SUBJECTS: Final = {
         cli/records_that_break processor/flipped_bits processor/foreign_records processor/state_digest
         spark/changefeed/flipped_bits worker/markers/publishers_that_break worker/state/damaged_store
     """,
-    "no text of any module shows a secret": "client/hidden_secrets",
+    "no text of any module shows a secret": "client/hidden_secrets hidden_fields",
     "a feed moves to another epoch, engine or cluster (docs/protocols: hand-over, accept-cluster)": """
         changefeed/lifecycle/accepted_clusters changefeed/lifecycle/hand_over
         processor/accepted_clusters spark/changefeed/accepted_clusters

@@ -50,10 +50,10 @@ class ClusterEntry:
     ssl_ca_location: str | None = None
     ssl_certificate_location: str | None = None
     ssl_key_location: str | None = None
-    ssl_key_password: str | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     sasl_username: str | None = None
-    sasl_password: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
 
     def names(self, servers: Iterable[str]) -> bool:
         """Return whether each of these normal servers fits one of its patterns."""

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from tidegate.errors import SecretMissing
 from tidegate.redaction import remember_secret
@@ -31,8 +31,9 @@ class Secrets(Protocol):
         ...
 
 
-class _Entry(NamedTuple):
-    value: str
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: str = field(repr=False)
     places: frozenset[str]
 
 

@@ -7,7 +7,7 @@ is remembered is not seen.
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -29,7 +29,7 @@ _COPIES_OF_AN_INTENT = 8
 class CheckLimits:
     """The bounds of what a check remembers of a log.
 
-    ``keys`` is the number of keys, in the whole log, whose newest version is known; each takes about 400
+    ``keys`` is the number of keys, in the whole log, whose newest version is known; each takes about 430
     bytes. The other bounds are for transactions that committed (in the whole log), transactions that aborted
     (in each range), ranges that split or ended (in the whole log), and what those have left: transactions
     and ancestors of all of them together, about 80 bytes each.
@@ -78,7 +78,8 @@ class Recent(Generic[KeyT, ValueT]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._entries: dict[KeyT, ValueT] = {}
+        # Of a plain dictionary the oldest entry is behind the places of all that were removed before it.
+        self._entries: OrderedDict[KeyT, ValueT] = OrderedDict()
         self.forgot = False
 
     def get(self, key: KeyT) -> ValueT | None:
@@ -87,19 +88,19 @@ class Recent(Generic[KeyT, ValueT]):
 
     def put_all(self, keys: Iterable[KeyT], value: ValueT) -> None:
         """Put many entries of one value, the newest last."""
-        self._entries |= dict.fromkeys(keys, value)
+        self._entries.update(dict.fromkeys(keys, value))
         while len(self._entries) > self._limit:
             self._forget_oldest()
 
     def put(self, key: KeyT, value: ValueT) -> None:
         """Put an entry as the newest one. The oldest one goes if there is no room."""
-        self._entries.pop(key, None)
         self._entries[key] = value
+        self._entries.move_to_end(key)
         if len(self._entries) > self._limit:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        del self._entries[next(iter(self._entries))]
+        self._entries.popitem(last=False)
         self.forgot = True
 
     def __len__(self) -> int:

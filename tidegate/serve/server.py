@@ -58,7 +58,7 @@ class CheckedSettings:
 
     settings: ServeSettings
     admission: Admission
-    token: str
+    token: str = field(repr=False)
     tls: ssl.SSLContext | None
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from tidegate.logcheck.memory import CopyCredit, Recent
 
 
@@ -28,3 +32,26 @@ def test_of_many_entries_the_last_are_remembered() -> None:
     assert recent.forgot
     assert [*recent] == [2, 3, 4]
     assert len(recent) == 3
+
+
+def test_an_entry_that_is_put_again_is_the_newest() -> None:
+    recent: Recent[int, str] = Recent(3)
+    for key in (1, 2, 3, 1, 4):
+        recent.put(key, "")
+    assert [*recent] == [3, 1, 4]
+
+
+@pytest.mark.long
+def test_to_forget_the_oldest_entry_takes_as_long_as_to_put_one() -> None:
+    """Of a log with more keys than are remembered, each version has one forgotten."""
+    limit = 100_000
+    recent: Recent[int, None] = Recent(limit)
+
+    def put(first: int) -> float:
+        begun = time.process_time()
+        for key in range(first, first + limit):
+            recent.put(key, None)
+        return time.process_time() - begun
+
+    below = put(0)
+    assert min(put(limit), put(2 * limit)) < 10 * below + 0.05

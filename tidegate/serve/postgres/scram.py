@@ -21,7 +21,7 @@ import re
 import secrets
 import stringprep
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tidegate.errors import RequestRefused, SettingsError
@@ -53,8 +53,8 @@ class Verifier:
 
     iterations: int
     salt: bytes
-    stored_key: bytes
-    server_key: bytes
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
 
     def __str__(self) -> str:
         salt, stored, server = (

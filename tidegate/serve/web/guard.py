@@ -12,7 +12,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -42,7 +42,7 @@ class WebAccess:
     """
 
     address: ListenAddress
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     allowed_hosts: frozenset[str] = frozenset()
 
     def allows_host(self, host: str) -> bool:

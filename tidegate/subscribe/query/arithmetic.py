@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
 from typing import Any, Final, TypeAlias
 
-from tidegate.errors import EvaluationError
+from tidegate.errors import EvaluationError, brief
 
 Number: TypeAlias = int | float | Decimal
 
@@ -18,6 +18,8 @@ _EXACT: Final = Context(prec=2_000, rounding=ROUND_HALF_EVEN)
 _QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
 #: What an integer may be; products of products would grow without end.
 MOST_BITS: Final = 4_096
+#: Characters of a number that an error shows.
+_SHOWN_CHARACTERS: Final = 60
 
 
 def _quotient(left: Any, right: Any) -> Any:
@@ -73,10 +75,10 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
 
 
 def _shown(value: Any) -> str:
-    """Return a number as text. Python prints no integer of more than 4,300 digits."""
+    """Return a number as text for an error. Python prints no integer of more than 4,300 digits."""
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return f"a number of {value.bit_length()} bits"
-    return str(value)
+    return brief(str(value), _SHOWN_CHARACTERS)
 
 
 def is_number(value: Any) -> bool:

@@ -23,6 +23,7 @@ TEXT_TYPES: Final = ("string", "text", "varchar")
 _MOST_INTEGER_DIGITS: Final = MOST_BITS // 3
 #: Digits that PostgreSQL's numeric has at most on either side of the point.
 _MOST_DIGITS: Final = 131_072
+_NAN: Final = Decimal("NaN")
 
 
 def _written_out(value: Decimal) -> Decimal:
@@ -58,6 +59,17 @@ def _boolean(value: Any) -> bool:
     return _TRUTHS[value.strip().lower()] if isinstance(value, str) else bool(value)
 
 
+def _numeric(value: Any) -> Decimal:
+    """Return a decimal. A NaN has no sign and no digits, as in PostgreSQL.
+
+    Raises ``ValueError`` for a NaN that signals: decimals cannot be compared with it.
+    """
+    number = Decimal(value)
+    if number.is_snan():
+        raise ValueError
+    return _NAN if number.is_nan() else number
+
+
 def _text(value: Any) -> str:
     match value:
         case bool():
@@ -72,7 +84,7 @@ def _text(value: Any) -> str:
 _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("bigint", "int", "int2", "int4", "int8", "integer", "smallint"), _integer),
     **dict.fromkeys(TEXT_TYPES, _text),
-    **dict.fromkeys(("dec", "decimal", "numeric"), Decimal),
+    **dict.fromkeys(("dec", "decimal", "numeric"), _numeric),
     **dict.fromkeys(("double", "float", "float4", "float8", "real"), float),
     **dict.fromkeys(("bool", "boolean"), _boolean),
 }

@@ -189,3 +189,25 @@ def test_like_is_what_one_expression_of_the_pattern_matches(text: str, pattern: 
     )
     flags = re.DOTALL | (re.IGNORECASE if fold else re.NOFLAG)
     assert is_like(text, pattern, fold=fold) == (re.fullmatch(expression, text, flags) is not None)
+
+
+@pytest.mark.parametrize("text", ["sNaN", "-snan", "sNaN12", " sNaN "])
+def test_a_nan_that_signals_is_no_numeric(text: str) -> None:
+    numeric = "CAST(a AS numeric)"
+    for query in (numeric, f"{numeric} = 1", f"abs({numeric})", f"1 / {numeric}", f"nullif({numeric}, 1)"):
+        with pytest.raises(EvaluationError, match="invalid input syntax for type numeric"):
+            value_of(query, (text, None, None))
+
+
+@pytest.mark.parametrize("text", ["NaN", "nan", "-NaN", "NaN123", "+nan7"])
+def test_every_nan_of_a_cast_is_the_same(text: str) -> None:
+    assert str(value_of("CAST(a AS numeric)", (text, None, None))) == "NaN"
+    assert value_of("CAST(a AS numeric) = CAST('NaN' AS numeric)", (text, None, None)) is True
+
+
+@pytest.mark.parametrize("query", ["a * a", "a % 7"])
+def test_an_error_of_arithmetic_shows_no_whole_number(query: str) -> None:
+    number = Decimal("7" * 1_000_000)
+    with pytest.raises(EvaluationError, match="has no value") as refused:
+        value_of(query, (number, None, None))
+    assert len(str(refused.value)) < 200

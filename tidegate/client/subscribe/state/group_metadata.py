@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from tidegate.errors import HistoryLost, StateError, TokenRefused
+from tidegate.errors import HistoryLost, StateError, TokenRefused, brief
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.subscribe.client.resume_token import ResumeToken, parse_token
 from tidegate.subscribe.gate.feed_record import FeedPartition
@@ -22,6 +22,8 @@ from tidegate.subscribe.updates.frontier import Frontier
 METADATA_FORMAT: Final = 1
 #: The broker's default of ``offset.metadata.max.bytes``.
 METADATA_BYTES: Final = 4_096
+#: Characters of a format that an error shows.
+_FORM_CHARACTERS: Final = 20
 _DIGEST_BYTES: Final = 8
 
 
@@ -79,33 +81,37 @@ def read_group(found: Mapping[FeedPartition, GroupOffset], group: str) -> Stored
     if newest["digest"] != _digest(offsets):
         raise _foreign(group, f"those of {', '.join(sorted(map(str, offsets)))} do not fit together")
     frontier = Frontier(parse_decimal(newest["frontier"]))
-    return StoredCheckpoint(int(newest["epoch"]), str(ResumeToken(frontier, newest["fingerprint"], offsets)))
+    return StoredCheckpoint(newest["epoch"], str(ResumeToken(frontier, newest["fingerprint"], offsets)))
 
 
 def _order(members: Mapping[str, Any]) -> tuple[int, Timestamp]:
-    return int(members["epoch"]), parse_decimal(members["frontier"])
+    return members["epoch"], parse_decimal(members["frontier"])
 
 
 def _members(metadata: str, place: FeedPartition, group: str) -> dict[str, Any]:
     try:
         members: dict[str, Any] = json.loads(metadata)
-        form = int(members["format"])
+        form = members["format"]
+        _require(int, form)
         if form == METADATA_FORMAT:
+            _require(int, members["epoch"])
+            _require(str, members["digest"], members["fingerprint"])
             _order(members)
-            _require_texts(members["digest"], members["fingerprint"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _foreign(group, f"that of {place} was committed by something else") from None
     if form != METADATA_FORMAT:
+        shown = brief(str(form), _FORM_CHARACTERS)
         raise StateError(
-            f"The offsets of the consumer group {group} have metadata of format {form}, and this version of "
+            f"The offsets of the consumer group {group} have metadata of format {shown}, and this version of "
             f"tidegate reads format {METADATA_FORMAT}: a newer one wrote it. Upgrade"
         )
     return members
 
 
-def _require_texts(*values: Any) -> None:
-    if not all(isinstance(value, str) for value in values):
-        raise TypeError("no text")
+def _require(kind: type, *values: Any) -> None:
+    """Require values of exactly that type: a truth value is no number here, and ``1e999`` no integer."""
+    if any(type(value) is not kind for value in values):
+        raise TypeError(f"not {kind.__name__}")
 
 
 def _foreign(group: str, how: str) -> HistoryLost:

@@ -69,7 +69,17 @@ def test_offsets_of_several_commits_are_the_newest_one_or_refused(data: st.DataO
         assert "do not fit together" in str(error)  # noqa: PT017 - either is right
 
 
-@pytest.mark.parametrize("metadata", ["", "other", "[]", "{}", '{"format":1}', '{"format":"x"}'])
+_FORMED = '{"digest":"d","fingerprint":"f","format":1,"frontier":"7.0000000000","epoch":%s}'
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        *("", "other", "[]", "{}", '{"format":1}', '{"format":"x"}'),
+        *('{"format":1e999}', '{"format":NaN}', '{"format":2.0}', '{"format":true}'),
+        *(_FORMED % epoch for epoch in ("1e999", "NaN", "1.5", '"1"', "true", "null", "[]")),
+    ],
+)
 def test_an_offset_that_somebody_else_committed_is_history_lost(metadata: str) -> None:
     found = group_offsets(token_at(7, 2), 1, "g")
     found[FeedPartition("t", 1)] = GroupOffset(5, metadata)
@@ -81,6 +91,13 @@ def test_a_newer_format_is_refused() -> None:
     metadata = json.dumps({"format": 2})
     with pytest.raises(StateError, match=r"have metadata of format 2, .* Upgrade"):
         read_group({FeedPartition("t", 0): GroupOffset(5, metadata)}, "g")
+
+
+def test_a_format_of_many_digits_is_not_quoted_whole() -> None:
+    metadata = json.dumps({"format": int("9" * 4_000)})
+    with pytest.raises(StateError, match=r"have metadata of format 9+\.\.\., ") as refused:
+        read_group({FeedPartition("t", 0): GroupOffset(5, metadata)}, "g")
+    assert len(str(refused.value)) < 300
 
 
 def test_tokens_that_offsets_cannot_hold_are_refused() -> None:
