@@ -15,6 +15,7 @@ from faust.tables.manager import TableManager
 
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import FatalError, TidegateError
+from tidegate.worker.feeds.unused_clients import UnusedClients
 from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.clients import broker_urls, faust_credentials
 from tidegate.worker.kafka.fetched import FetchedBatch
@@ -141,6 +142,7 @@ class Application(faust.App):
         )
         self.follower = JobsFollower(self.settings)
         self._watch = TopicWatch(self.runtime.admin, self.runtime.topology)
+        self._unused = UnusedClients(self.runtime.sinks, self._schema_ids, self.follower.view)
         self._status = StatusServer(self.settings, self.report, self.reports.ranges_in)
         self.runtime.directory.announce(await self._status.start())
         self._alarms = [start_stall_alarm(self.report), start_gc_alarm(self.report)]
@@ -181,6 +183,7 @@ class Application(faust.App):
         for alarm in self._alarms:
             alarm.cancel()
         self._watch.close()
+        self._unused.close()
         await self._status.stop()
 
     # ---- assignment

@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
@@ -51,10 +51,15 @@ class AskedRegistry(Protocol):
     def check(self) -> None: ...
 
 
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
 class Registries(Protocol):
     """The part of ``tidegate.registry.known_registries.SchemaRegistries`` that this module uses."""
 
     def of(self, url: str) -> AskedRegistry: ...
+    def take_unused(self, urls: Iterable[str]) -> Sequence[_Closable]: ...
     def close(self) -> None: ...
 
 
@@ -91,6 +96,8 @@ class RegistrySchemaIds:
         self._longest_pause_s = longest_pause_s
         self._asks: dict[tuple[str, SubjectSchema], _Ask] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
+        self._calls: Counter[str] = Counter()  # those that are under way
+        self._used_before: frozenset[str] = frozenset()
 
     def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
         """See ``SchemaIds``."""
@@ -134,6 +141,21 @@ class RegistrySchemaIds:
                 if wait.tries >= waits.get((feed_id, url), wait).tries:
                     waits[feed_id, url] = wait
         return tuple(waits[place] for place in sorted(waits))
+
+    def close_unused(self, urls: Collection[str]) -> None:
+        """See ``SchemaIds``. Clients are closed in a thread."""
+        now = frozenset((*urls, *self._calls, *(url for url, _ in self._asks)))
+        used, self._used_before = now | self._used_before, now
+        for url in self._turns.keys() - used:
+            self._turns.pop(url, None)
+        unused = self._registries.take_unused(used)
+        if unused:
+
+            def close() -> None:
+                for registry in unused:
+                    registry.close()
+
+            self._background(close, "schema-registry-close")
 
     def close(self) -> None:
         """See ``SchemaIds``."""
@@ -208,8 +230,15 @@ class RegistrySchemaIds:
         """
         turns = self._turns.setdefault(url, asyncio.Semaphore(_CALLS))
         await turns.acquire()
+        self._calls[url] += 1
+
+        def ended(_: object) -> None:
+            turns.release()
+            self._calls[url] -= 1
+            self._calls += Counter()  # drops the entries at 0
+
         answer = self._in_background(call)
-        answer.add_done_callback(lambda _: turns.release())
+        answer.add_done_callback(ended)
         return await asyncio.shield(answer)
 
     def _in_background(self, call: Callable[[], ResultT]) -> asyncio.Future[ResultT]:

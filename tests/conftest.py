@@ -156,11 +156,11 @@ def broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(autouse=True)
-def _secrets_of_this_test_alone() -> Iterator[None]:
+def _secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a process forget the secrets of a test behind it: they are words in the texts of others."""
-    before = set(redaction._used)
-    yield
-    redaction._used.intersection_update(before)
+    secrets, before = redaction._Secrets(), redaction._secrets
+    secrets.keep(before.all())
+    monkeypatch.setattr(redaction, "_secrets", secrets)
 
 
 @pytest.fixture

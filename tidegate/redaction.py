@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
+from itertools import chain
 from typing import Final
 
 _REDACTED: Final = "redacted"
@@ -24,19 +27,100 @@ _HOST: Final = re.compile(r"://(?:\[|[^/@:]*(?:/|(?::[0-9]{1,5})?(?:[,?#]|$)))")
 _USER: Final = re.compile(r"://([^/@:]*)(:?)")
 #: A reference to a secret is none (``secret://NAME``), in a login with its signs escaped.
 _REFERENCES: Final = ("secret://", "secret%3A%2F%2F")
-#: What this process has used as a secret, as it is and as JSON and Python write it.
-_used: Final[set[str]] = set()
+
+
+class _Secrets:
+    """The texts that this process uses as secrets.
+
+    The operator's stay. Those that feeds name stay as long as somebody holds them: so their number is that of
+    clients that are open, and not that of all feeds that there ever were.
+
+    Any thread may call it, and Python lets a holder go at any moment. So each change is one step of the
+    interpreter, and the index of an earlier state counts no more.
+    """
+
+    def __init__(self) -> None:
+        self._kept: set[str] = set()
+        self._held: dict[int, Set[str]] = {}  # by the ids of their holders
+        self._state = object()
+        self._index = _Index(object(), ())
+
+    def keep(self, texts: Set[str]) -> None:
+        if not texts <= self._kept:
+            self._kept.update(texts)
+            self._state = object()
+
+    def hold(self, holder: int, texts: Set[str]) -> None:
+        self._held[holder] = texts
+        self._state = object()
+
+    def let_go(self, holder: int) -> None:
+        self._held.pop(holder, None)
+        self._state = object()
+
+    def all(self) -> Set[str]:
+        return set(self._kept).union(*list(self._held.values()))
+
+    def found_in(self, text: str) -> Sequence[str]:
+        """Return those that stand in a text, the longest first."""
+        index, state = self._index, self._state
+        if index.state is not state:
+            self._index = index = _Index(state, self.all())
+        return index.found_in(text)
+
+
+class _Index:
+    """Finds the texts of one ``state`` in others.
+
+    Few are looked for one by one. Of many, only those are whose beginning stands in the text, so that a line
+    of the log takes as long however many secrets there are.
+    """
+
+    def __init__(self, state: object, texts: Iterable[str]) -> None:
+        self.state = state
+        self._texts = sorted(texts, key=len, reverse=True)
+        self._by_beginning: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self._texts:
+            self._by_beginning[each[:_SHORTEST]].append(each)
+
+    def found_in(self, text: str) -> Sequence[str]:
+        texts = self._texts
+        if len(texts) > len(text):
+            beginnings = {text[at : at + _SHORTEST] for at in range(len(text) - _SHORTEST + 1)}
+            few = (self._by_beginning[begin] for begin in beginnings & self._by_beginning.keys())
+            texts = sorted(chain.from_iterable(few), key=len, reverse=True)
+        return [each for each in texts if each in text]
+
+
+_secrets: Final = _Secrets()
+
+
+class HeldSecrets:
+    """Has ``redacted`` find these texts as ``remember_secret`` does, as long as this object is there."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = _secrets
+        self._secrets.hold(id(self), frozenset[str]().union(*map(_texts, secrets)))
+
+    def __del__(self) -> None:
+        self._secrets.let_go(id(self))
 
 
 def remember_secret(secret: str) -> None:
-    """Have ``redacted`` find this text too: as it is, and as JSON and ``repr`` write it, its bytes too.
+    """Have ``redacted`` find this text too, for the life of the process: as it is, and as JSON and ``repr``
+    write it, its bytes too.
 
     They write a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It
     is found twice written as well: a line of the log in JSON may quote an answer in JSON.
     """
-    if len(secret) >= _SHORTEST:
-        once = _written(secret)
-        _used.update(once.union(*map(_written, once)))
+    _secrets.keep(_texts(secret))
+
+
+def _texts(secret: str) -> frozenset[str]:
+    if len(secret) < _SHORTEST:
+        return frozenset()
+    once = _written(secret)
+    return frozenset(once.union(*map(_written, once)))
 
 
 def _written(text: str) -> set[str]:
@@ -56,9 +140,8 @@ def _written(text: str) -> set[str]:
 
 def redacted(text: str) -> str:
     """Return the text without what this process has used as a secret, and without passwords of URIs."""
-    for secret in sorted(_used, key=len, reverse=True):
-        if secret in text:
-            text = text.replace(secret, _REDACTED)
+    for secret in _secrets.found_in(text):
+        text = text.replace(secret, _REDACTED)
     if "=" in text:
         text = _PARAMETER.sub(_shown, text)
     return _WORD.sub(_without_login, text) if "://" in text and "@" in text else text

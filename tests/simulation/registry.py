@@ -7,7 +7,7 @@ tables of such runs get columns on the way: so there are questions in the middle
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple, TypeVar
@@ -197,6 +197,10 @@ class RegistryClients:
     def of(self, url: str) -> RegistryClient:
         assert url == URL
         return self._client
+
+    def take_unused(self, urls: Iterable[str]) -> tuple[()]:
+        """It stays open."""
+        return ()
 
     def close(self) -> None:
         """There is nothing to close."""

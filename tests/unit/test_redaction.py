@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from time import process_time
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.unit.changefeed.feeds import DEFINITION
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.job_records import StateRecord
-from tidegate.redaction import redacted, remember_secret
+from tidegate.redaction import HeldSecrets, redacted, remember_secret
 
 SECRET = "hunter2-of-this-process"
 
@@ -91,3 +92,65 @@ def test_it_takes_time_in_proportion(piece: str) -> None:
 
     cost(1_000)
     assert cost(80_000) < max(0.05, 12 * cost(20_000))
+
+
+def test_a_secret_that_a_feed_names_is_found_as_long_as_somebody_uses_it() -> None:
+    first = HeldSecrets(["of a feed", "of both"])
+    second = HeldSecrets(["of both"])
+    assert redacted("of a feed, of both") == "redacted, redacted"
+    del first
+    assert redacted("of a feed, of both") == "of a feed, redacted"
+    del second
+    assert redacted("of a feed, of both") == "of a feed, of both"
+
+
+def test_a_secret_of_the_operator_stays_whoever_lets_it_go() -> None:
+    held = HeldSecrets([SECRET])
+    del held
+    assert redacted(SECRET) == "redacted"
+
+
+@pytest.mark.parametrize("count", [1, 20, 3_000])
+def test_secrets_are_found_however_many_there_are(count: int) -> None:
+    secrets = [f"secret number {number:09}" for number in range(count)]
+    held = HeldSecrets([*secrets, "number"])  # it stands within the others
+    for secret in secrets[:: max(count // 7, 1)]:
+        assert redacted(f"it said {secret}, or the number {secret[3:-1]}!") == (
+            f"it said redacted, or the redacted {secret[3:-1].replace('number', 'redacted')}!"
+        )
+    del held
+
+
+def test_secrets_come_and_go_in_several_threads_while_others_are_looked_for() -> None:
+    """Each is found from the moment on at which its holder has it."""
+    with ThreadPoolExecutor(8) as threads:
+        assert not [text for texts in threads.map(_held_and_found, range(8)) for text in texts if text]
+
+
+def _held_and_found(thread: int) -> list[str]:
+    """What was not found."""
+    missed = []
+    for number in range(300):
+        secret = f"{thread} holds {number:04}"
+        held = HeldSecrets([secret])
+        missed += [] if redacted(f"<{secret}>") == "<redacted>" else [secret]
+        del held
+        missed += [] if redacted(f"<{secret}>") == f"<{secret}>" else [secret]
+    return missed
+
+
+@pytest.mark.long
+def test_a_line_of_the_log_takes_as_long_however_many_secrets_there_are() -> None:
+    line = "a line of the log, about a feed, which has nothing secret in it at all. " * 2
+
+    def took() -> float:
+        redacted(line)
+        begun = process_time()
+        for _ in range(1_000):
+            redacted(line)
+        return process_time() - begun
+
+    held = [HeldSecrets(f"few {number}" for number in range(20))]
+    few = took()
+    held.append(HeldSecrets(f"of feed {number:09}" for number in range(10_000)))
+    assert took() < 20 * few + 0.05

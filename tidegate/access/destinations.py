@@ -148,9 +148,13 @@ class Destinations:
             f"again ({_PAGE})"
         )
 
+    def names_registry(self, registry: RegistryUri) -> bool:
+        """Return whether an entry names the registry."""
+        return any(entry.names(registry) for _, entry in self.registries)
+
     def require_registry(self, registry: RegistryUri) -> None:
         """Raise ``RegistryNotAllowed`` if no entry names the registry."""
-        if any(entry.names(registry) for _, entry in self.registries):
+        if self.names_registry(registry):
             return
         raise RegistryNotAllowed(
             f"no feed may use the schema registry at {registry.shown}, and nothing was sent there: no entry "

@@ -31,8 +31,8 @@ _Answer = TypeVar("_Answer")
 class RegistryConnection:
     """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
 
-    A registry that is not among the ``allowed`` is not called. Secrets that its URL names are looked up when
-    the client is opened: with the first call, and again after a call that was denied. Raises
+    For a registry that is not among the ``allowed`` no client is opened. Secrets that its URL names are
+    looked up when the client is opened: with the first call, and again after a call that was denied. Raises
     ``StatementError`` for certificates that cannot be used.
     """
 
@@ -42,7 +42,8 @@ class RegistryConnection:
         self._uri = uri
         self._secrets = SecretStore.of_environment() if secrets is None else secrets
         self._opening = Lock()
-        self._client: Client = None if uri.references else _open(uri)
+        opens_now = allowed.names_registry(uri) and not uri.references
+        self._client: Client = _open(uri) if opens_now else None
 
     def __repr__(self) -> str:
         return f"RegistryConnection({self.faults.shown})"

@@ -12,7 +12,7 @@ from tidegate.changefeed.definition.registry_uri import RegistryUri
 from tidegate.changefeed.definition.secret_reference import is_reference
 from tidegate.changefeed.definition.uri_parameters import REDACTED
 from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, TidegateError
-from tidegate.redaction import remember_secret
+from tidegate.redaction import HeldSecrets
 
 _LONGEST_WORDS: Final = 400  # characters; a proxy's error page is longer than anyone reads
 _LOOKED_AT: Final = 10 * _LONGEST_WORDS  # characters of a text that are cleaned of secrets
@@ -37,8 +37,7 @@ class RegistryFaults:
 
     def __init__(self, uri: RegistryUri, shown: str = "") -> None:
         self._secrets = _secrets(uri)
-        for secret in self._secrets:
-            remember_secret(secret)
+        self._held = HeldSecrets(self._secrets)
         self._timeout_s = uri.timeout_s
         self.shown = shown or uri.shown
 

@@ -105,4 +105,4 @@ def test_certificates_that_cannot_be_used_are_refused_before_anything_is_read() 
     authority = Authority()
     pair, other = authority.pair("a"), authority.pair("b")
     with pytest.raises(StatementError, match="certificate and key of one pair"):
-        reader(f"https://h?client_cert={parameter(pair.cert)}&client_key={parameter(other.key)}")
+        reader(f"https://127.0.0.1:1?client_cert={parameter(pair.cert)}&client_key={parameter(other.key)}")

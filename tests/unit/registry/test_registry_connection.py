@@ -73,7 +73,7 @@ def test_certificates_stand_in_files_of_their_owner_alone_and_only_while_they_ar
     monkeypatch.setattr("tidegate.registry.registry_connection.SchemaRegistryClient", looked_at)
     before = os.umask(0)
     try:
-        opened("https://h", ca_cert=authority.cert, client_cert=client.cert, client_key=client.key)
+        opened("https://127.0.0.1:1", ca_cert=authority.cert, client_cert=client.cert, client_key=client.key)
     finally:
         os.umask(before)
     assert [content for _, _, _, content in seen] == [authority.cert, client.cert, client.key]
@@ -95,7 +95,7 @@ def test_certificates_that_cannot_be_used_are_refused_at_once(
         {"client_cert": locked.cert, "client_key": locked.key},  # and nobody is asked for its password
     ):
         with pytest.raises(StatementError, match="of confluent_schema_registry cannot be used") as caught:
-            opened("https://h", **pem)
+            opened("https://127.0.0.1:1", **pem)
         assert "PRIVATE KEY" not in str(caught.value)
         assert str(tmp_path) not in str(caught.value)
         assert KEY_PASSWORD.decode() not in str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -28,6 +28,7 @@ class _Registry:
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()
+        self.closed = threading.Event()
         self.errors: list[Exception] = []
         self.asked: list[SubjectSchema] = []
         self.daemons: set[bool] = set()
@@ -46,6 +47,9 @@ class _Registry:
         self.checks += 1
         self._answer()
 
+    def close(self) -> None:
+        self.closed.set()
+
     def _answer(self) -> None:
         self.daemons.add(threading.current_thread().daemon)
         assert self.gate.wait(30)
@@ -61,6 +65,10 @@ class _Registries:
         if url not in self.opened:
             raise StatementError("confluent_schema_registry is not a URL")
         return self.opened[url]
+
+    def take_unused(self, urls: Iterable[str]) -> Sequence[_Registry]:
+        unused = self.opened.keys() - {*urls}
+        return [self.opened.pop(url) for url in sorted(unused)]
 
     def close(self) -> None:
         self.opened.clear()
@@ -278,5 +286,43 @@ def test_a_url_that_cannot_be_read_refuses_the_feed() -> None:
             await bench.ids.ids("nonsense", _FEED, [_KEY])
         with pytest.raises(SchemaRejected, match="is not a URL"):
             await bench.ids.try_ids("nonsense", _FEED, ())
+
+    _run(scenario)
+
+
+def test_a_registry_that_no_live_feed_names_at_two_looks_is_closed_in_a_thread() -> None:
+    async def scenario(bench: _Bench) -> None:
+        await bench.ids.ids(_URL, _FEED, [_KEY])
+        await bench.ids.ids(_OTHER, _SECOND, [_KEY])
+        bench.ids.close_unused({_URL, _OTHER})
+        bench.ids.close_unused({_OTHER})
+        assert bench.registries.opened.keys() == {_URL, _OTHER}
+        bench.ids.close_unused({_OTHER})
+        assert bench.registries.opened.keys() == {_OTHER}
+        await _until(bench.registry.closed.is_set)
+        assert not bench.other.closed.is_set()
+        assert bench.ids._turns.keys() == {_OTHER}
+
+    _run(scenario)
+
+
+def test_a_registry_that_is_asked_stays_open_until_the_answer_has_come() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.registry.gate.clear()
+        ask = asyncio.ensure_future(bench.ids.ids(_URL, _FEED, [_KEY]))
+        await _until(lambda: bool(bench.registry.asked))
+        for _ in range(5):
+            bench.ids.close_unused(())
+        assert not bench.registry.closed.is_set()
+        ask.cancel()  # the feed is gone, and the call is under way
+        await asyncio.wait({ask})
+        for _ in range(5):
+            bench.ids.close_unused(())
+        assert not bench.registry.closed.is_set()
+        bench.registry.gate.set()
+        await _until(lambda: not bench.ids._calls)
+        bench.ids.close_unused(())
+        bench.ids.close_unused(())
+        await _until(bench.registry.closed.is_set)
 
     _run(scenario)

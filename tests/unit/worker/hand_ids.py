@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.encoding.confluent import SubjectSchema
@@ -17,7 +17,8 @@ class HandIds:
 
     Ids follow from the schema, like the reference engine's. ``asked`` are the questions that were begun,
     ``open`` those that nobody has answered or given up;
-    ``looked_up`` are the registries that somebody was interested in.
+    ``looked_up`` are the registries that somebody was interested in, ``live`` those that feeds named at each
+    look for unused ones.
     """
 
     def __init__(self, ready: Callable[[SubjectSchema], bool] = lambda schema: False) -> None:
@@ -27,6 +28,7 @@ class HandIds:
         self.asked: list[tuple[str, FeedId, SubjectSchema]] = []
         self.open: list[SubjectSchema] = []
         self.looked_up: set[str] = set()
+        self.live: list[frozenset[str]] = []
         self._news = asyncio.Condition()
 
     async def give(self, *schemas: SubjectSchema) -> None:
@@ -64,6 +66,10 @@ class HandIds:
     def waiting(self) -> tuple[RegistryWait, ...]:
         """See ``SchemaIds``."""
         return ()
+
+    def close_unused(self, urls: Collection[str]) -> None:
+        """See ``SchemaIds``."""
+        self.live.append(frozenset(urls))
 
     def close(self) -> None:
         """See ``SchemaIds``."""

@@ -132,6 +132,12 @@ class Preparation:
         """Return the id of a schema in the registry at ``url``, which is asked once."""
         return self._registries.of(url).id_of(schema)
 
+    def close_unused(self, live: Iterable[FeedDefinition]) -> None:
+        """Close the clients of registries that no live feed names."""
+        urls = (definition.options.confluent_schema_registry for definition in live)
+        for registry in self._registries.take_unused(filter(None, urls)):
+            registry.close()
+
     def close(self) -> None:
         """Close the clients of the registries."""
         self._registries.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -70,6 +71,7 @@ from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
 _KEY_BYTES: Final = 8
+_UNUSED_LOOK_S: Final = 30.0
 
 _log = logging.getLogger("tidegate.spark")
 ResultT = TypeVar("ResultT")
@@ -113,6 +115,8 @@ class QueryFeeds:
         # topics
         self._shut_out: set[FeedId] = set()
         self._requests: list[bytes] = []
+        self._look_at = 0.0  # when clients are looked for that no feed needs any more
+        self._live_before: list[FeedDefinition] = []
         #: Answers that workers have to know: of feeds that have ended, or that failed here and were moved to
         #: them.
         self._untold: list[Ack] = []
@@ -130,6 +134,7 @@ class QueryFeeds:
         ``RetryError`` when something does not answer.
         """
         self._jobs.read()
+        self._close_unused()
         feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
         self._markers.begin(feed_ids)
         postponed = self._postponed.feeds()
@@ -139,6 +144,17 @@ class QueryFeeds:
         while due:
             due = self._advance(due, told)
         return [(told[each].message, told[each].partitions) for each in feed_ids if each in told]
+
+    def _close_unused(self) -> None:
+        """Close clients that no live feed has needed at this look and the one before, 30 s ago."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _UNUSED_LOOK_S
+        feeds = (feed for _, feed in self._jobs.view.feeds() if feed.runs_on(Engine.SPARK))
+        now = [feed.definition for feed in feeds if feed.definition and feed.status not in ENDED]
+        live, self._live_before = [*now, *self._live_before], now
+        self._sinks.close_unused(live)
+        self._preparation.close_unused(live)
 
     def paused(self) -> frozenset[FeedId]:
         """Return the feeds that are given no rows now, since their sinks do not take rows."""

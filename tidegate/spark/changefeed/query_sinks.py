@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from threading import Lock
+from typing import Final
 
 from tidegate.access.destinations import Destinations
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
@@ -11,7 +14,10 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
 from tidegate.delivery.sink_clusters import OWN, SinkClusters, begun_on, sink_address
-from tidegate.errors import SinkHeld
+from tidegate.errors import SinkHeld, StatementError
+
+#: Stands for the id of a cluster that is not the query's own.
+_ANY_OTHER: Final = "another"
 
 
 class QuerySinks:
@@ -56,6 +62,15 @@ class QuerySinks:
             if admin is None or admin.is_over:
                 admin = self._admins[servers] = open_admin(connection, self._patience_s)
             return admin
+
+    def close_unused(self, live: Iterable[FeedDefinition]) -> None:
+        """Close the clients of clusters that no live feed writes to."""
+        used = {self._connection.bootstrap_servers}
+        for definition in live:
+            with suppress(StatementError):  # it is no sink, and the feed fails
+                used |= {self.servers(definition, cluster) for cluster in (None, _ANY_OTHER)}
+        with self._opening:
+            self._admins = {servers: admin for servers, admin in self._admins.items() if servers in used}
 
     def own_admin(self) -> TopicAdmin:
         """Return a client for the topics of the query's own cluster."""

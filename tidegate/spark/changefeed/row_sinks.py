@@ -7,7 +7,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.sink import SinkUri
@@ -25,6 +25,8 @@ from tidegate.spark.changefeed.row_producer import RowProducer, SinkStalled
 _Kind: TypeAlias = tuple[frozenset[tuple[str, Any]], float | None, bool]
 #: Row producers without unacknowledged rows. A Python worker runs one task at a time.
 _idle: dict[_Kind, RowProducer] = {}
+#: No task knows which feeds are live, so the producers stay that tasks have used last.
+_MOST_IDLE: Final = 16
 #: When each cluster last stalled. The next tasks of this Python worker do not wait for it again, until its
 #: feeds are tried again.
 _stalled_at: dict[str, float] = {}
@@ -109,7 +111,9 @@ class RowSinks:
                 yield from self._ended(servers, ended)
         for servers, producer in self._producers.items():
             _stalled_at.pop(servers, None)
-            _idle[self._kinds[servers]] = producer
+            _idle[self._kinds[servers]] = producer  # behind those of former tasks
+        while len(_idle) > _MOST_IDLE:
+            del _idle[next(iter(_idle))]  # it has no rows, so it ends at once
         self._producers.clear()
         self._found.clear()
         self._fed.clear()

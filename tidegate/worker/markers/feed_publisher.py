@@ -82,6 +82,7 @@ class FeedPublisher:
         progress = progress_id(settings.app_id, definition.id)
         self._producer = WorkerTransactionalProducer(settings, progress, machine)
         self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
+        self._sink = sink
         if sink is not None and not sink.own:
             ids = MarkerIds.of(settings.app_id, definition.id, state.sink_cluster)
             self._writer = OtherMarkers(sink, ids, machine, state)
@@ -156,9 +157,17 @@ class FeedPublisher:
         self._closing.set()
         self._news.set()
         self._writer.give_up()
-        await self._task
-        await self._writer.close()
-        await self._in_thread(self._producer.close)
+        try:
+            await self._task
+            await self._writer.close()
+            await self._in_thread(self._producer.close)
+        finally:
+            self._let_sink_go()
+
+    def _let_sink_go(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.publishers -= 1
 
     async def _publish(self) -> None:
         try:

@@ -111,6 +111,10 @@ class SharedRowProducer:
         producer = self._producer
         return 0 if producer is None else len(producer)
 
+    def retire(self) -> None:
+        """Come to the end, as after a record that the broker refuses. Never waits."""
+        self._ends.set()
+
     def close(self) -> None:
         """Stop. Rows that are still in the queue are given up."""
         self._closed.set()

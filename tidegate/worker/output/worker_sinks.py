@@ -8,8 +8,9 @@ no entry allows a feed to write there, no client is opened (``tidegate.access.de
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final, NoReturn
 
 from tidegate.access.destinations import ClusterEntry
@@ -28,6 +29,9 @@ from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
 _PATIENCE_S: Final = 15.0  # bounded, since log partitions are held while topics are prepared
+#: Looks at which no live feed has a cluster, before it is closed; and as many while rows wait for it.
+_UNUSED_LOOKS: Final = 2
+_WAITING_LOOKS: Final = 20
 
 
 class SinkCluster:
@@ -52,6 +56,9 @@ class SinkCluster:
         #: Its name in metrics and sentences: ``host:port``, comma-separated.
         self.servers = servers
         self.own = own
+        #: Publishers of markers that have not ended yet.
+        self.publishers = 0
+        self._unused_looks = 0
         self._configure = configure
         self._machine = machine
         self._open_admin, self._open_threads = admin, threads
@@ -99,6 +106,31 @@ class SinkCluster:
         """Return what an operator sees of it: how many rows wait for the cluster."""
         return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
 
+    def is_unused(self, *, has_feeds: bool) -> bool:
+        """Whether to close it, at a look that has found whether live feeds write to it.
+
+        It is closed some looks after the last feed has ended, when its markers have ended too. If rows of
+        ended feeds still wait for it, it stays longer, and not for ever: such a cluster may be gone.
+        """
+        if has_feeds or self.publishers:
+            self._unused_looks = 0
+            return False
+        self._unused_looks += 1
+        waits = self._rows is not None and self._rows.pending() > 0
+        return self._unused_looks >= (_WAITING_LOOKS if waits else _UNUSED_LOOKS)
+
+    def retire(self) -> None:
+        """Close the clients of a cluster that no feed needs any more. Calls that are under way go on.
+
+        Whoever still has its row writer is told that it is over, and opens another one (step R6).
+        """
+        with self._lock:
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
+            if self._rows is not None:
+                self._rows.retire()
+            self._threads = self._rows = self._admin = None
+
     def close(self) -> None:
         """Give up the rows that are not acknowledged.
 
@@ -144,6 +176,22 @@ class WorkerSinks:
                 found = self._found[key] = self._find(*key)
             return found
 
+    def close_unused(self, live: Collection[tuple[FeedId, SinkUri]]) -> None:
+        """Close clusters that no live feed writes to, as ``SinkCluster.is_unused`` says.
+
+        ``live`` has all feeds of workers that have not ended, with their sinks. Clients are closed in a
+        thread. A feed that comes back opens the cluster anew.
+        """
+        unused = []
+        with self._lock:
+            self._found = {key: cluster for key, cluster in self._found.items() if (key[2], key[0]) in live}
+            used = {id(cluster) for cluster in self._found.values()}
+            for servers, cluster in list(self._others.items()):
+                if cluster.is_unused(has_feeds=id(cluster) in used):
+                    unused.append(self._others.pop(servers))
+        if unused:
+            self._machine.background(partial(_retire, unused), "sink-close")
+
     def report(self) -> tuple[SinkReport, ...]:
         """One report for each cluster, the worker's own first."""
         with self._lock:
@@ -188,3 +236,8 @@ class WorkerSinks:
 
         own_threads = self.own.threads  # no call waits in them, since this cluster is never asked
         return SinkCluster(",".join(servers), refuse, self._machine, refuse, lambda: own_threads, own=False)
+
+
+def _retire(clusters: Sequence[SinkCluster]) -> None:
+    for cluster in clusters:
+        cluster.retire()

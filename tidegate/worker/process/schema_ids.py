@@ -6,7 +6,7 @@ registers a schema. ``schemas.schema_ids`` implements it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,6 +62,12 @@ class SchemaIds(Protocol):
 
     def waiting(self) -> tuple[RegistryWait, ...]:
         """Return the feeds that wait in ``ids`` now."""
+
+    def close_unused(self, urls: Collection[str]) -> None:
+        """Close the connections to registries that no URL of live feeds has named since the last call.
+
+        One that is asked now stays open. A feed that comes back has a new one.
+        """
 
     def close(self) -> None:
         """Ask no more. Calls that are under way are not waited for."""

@@ -34,7 +34,13 @@ from tidegate.changefeed.lifecycle.control import (
     ack_key,
 )
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    StateRecord,
+    TakeoverRecord,
+)
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import Step, StoreState
 from tidegate.client.control_acks import read_acks
@@ -421,3 +427,24 @@ def test_a_range_that_goes_on_beside_another_one_holds_the_frontier_wherever_a_r
         monkeypatch.setattr(feeds._markers, "apply", apply)
         feeds.take(answers)
     assert frontier.high_water <= Timestamp(110 * NANOS_PER_SECOND)
+
+
+def test_clients_of_feeds_that_have_ended_are_closed_at_the_second_look(
+    broker: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives, ends = (replace(_home(broker, name), engine=Engine.SPARK) for name in ("lives", "ends"))
+    workers = replace(_home(broker, "workers"), engine=Engine.WORKERS)
+    _write(broker, topics, [DefinitionRecord(each) for each in (lives, ends, workers)])
+    looks: list[set[FeedId]] = []
+    with closing(_query_feeds(broker, topics)) as feeds:
+        monkeypatch.setattr("tidegate.spark.changefeed.query_feeds._UNUSED_LOOK_S", 0.0)
+        monkeypatch.setattr(
+            feeds._preparation, "close_unused", lambda live: looks.append({each.id for each in live})
+        )
+        feeds._jobs.read()
+        feeds._close_unused()
+        _write(broker, topics, [DropRecord(ends.id, requested_ns=0)])
+        feeds._jobs.read()
+        feeds._close_unused()
+        feeds._close_unused()
+    assert looks == [{lives.id, ends.id}, {lives.id, ends.id}, {lives.id}]

@@ -238,3 +238,15 @@ def test_what_a_task_that_failed_has_given_to_any_cluster_is_thrown_away(produce
     list(again.acknowledge())
     again.close()
     assert [producer.abandoned for producer in producers.made] == [True, True, False]
+
+
+def test_of_the_producers_of_former_tasks_those_stay_that_were_used_last(producers: Producers) -> None:
+    for number in (*range(30), 14):
+        sinks = RowSinks(_CONNECTION, 60.0, {_ONE: "an-id"})
+        sinks.send(_ONE, parse_sink_uri(f"kafka://127.0.0.1:{9_000 + number}"), _ROWS)
+        assert not list(sinks.acknowledge())
+    idle = tidegate.spark.changefeed.row_sinks._idle
+    assert len(idle) == 16
+    servers = [dict(settings)["bootstrap.servers"] for settings, _, _ in idle]
+    assert servers[-2:] == ["127.0.0.1:9029", "127.0.0.1:9014"]
+    assert len(producers.patience) == 30, "one that is idle is used again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -70,6 +70,9 @@ class Ids:
     async def try_ids(
         self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
     ) -> Mapping[SubjectSchema, int]:
+        raise AssertionError
+
+    def close_unused(self, urls: Collection[str]) -> None:
         raise AssertionError
 
     def waiting(self) -> tuple[RegistryWait, ...]:

@@ -107,6 +107,19 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "_CALL_S", 1.0)
 
 
+def test_the_sink_has_the_publisher_until_that_has_ended(elsewhere: Elsewhere) -> None:
+    """It is not closed before (``tidegate.worker.feeds.unused_clients``)."""
+
+    async def scenario() -> None:
+        async with elsewhere.owner() as (publisher, _):
+            assert elsewhere.sink.publishers == 1
+        assert elsewhere.sink.publishers == 0
+        await publisher.close()
+        assert elsewhere.sink.publishers == 0
+
+    asyncio.run(scenario())
+
+
 async def persisted(follower: JobsFollower, wall: int) -> None:
     await until(lambda: follower.view[FEED.feed_id].high_water == Timestamp(wall))
 

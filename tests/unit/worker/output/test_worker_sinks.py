@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
@@ -131,3 +132,62 @@ def test_each_sink_has_its_metrics() -> None:
 def test_what_is_no_sink_is_refused() -> None:
     with opened(Machine()) as sinks, pytest.raises(StatementError, match="unsupported sink"):
         sinks.of(_feed("ftp://127.0.0.2:9"))
+
+
+def _look(sinks: WorkerSinks, *live: FeedDefinition, times: int = 1) -> list[str]:
+    """Look for unused clusters; return those that are open, without the worker's own."""
+    for _ in range(times):
+        sinks.close_unused({(each.id, each.sink) for each in live})
+    return [report.sink for report in sinks.report()[1:]]
+
+
+async def _comes(true: Callable[[], bool]) -> None:
+    """Wait for what must come; pytest's time limit ends a test where it does not."""
+    while not true():  # noqa: ASYNC110 - threads work meanwhile, and tell nobody
+        await asyncio.sleep(0.01)
+
+
+def test_a_cluster_is_closed_when_the_last_feed_has_ended_and_opened_anew_when_one_comes_back() -> None:
+    one, other = _feed("kafka://127.0.0.2:9"), _feed("kafka://127.0.0.3:9")
+    before = threading.active_count()
+    with opened(Machine()) as sinks:
+        cluster, rows = sinks.of(one), sinks.of(one).rows
+        assert sinks.of(other).admin is not None
+        assert cluster.threads.submit(int).result() == 0
+        assert _look(sinks, one, other, times=5) == ["127.0.0.2:9", "127.0.0.3:9"]
+        assert _look(sinks, other) == ["127.0.0.2:9", "127.0.0.3:9"], "a feed may have ended a moment ago"
+        assert _look(sinks, other) == ["127.0.0.3:9"]
+        asyncio.run(_comes(lambda: rows.is_over))
+        asyncio.run(_comes(lambda: threading.active_count() <= before))
+        assert sinks.of(one) is not cluster
+        assert not sinks.of(one).rows.is_over
+
+
+def test_a_cluster_with_a_publisher_of_markers_stays_open() -> None:
+    feed = _feed("kafka://127.0.0.2:9")
+    with opened(Machine()) as sinks:
+        cluster = sinks.of(feed)
+        cluster.publishers += 1
+        assert _look(sinks, times=50) == ["127.0.0.2:9"]
+        cluster.publishers -= 1
+        assert _look(sinks) == ["127.0.0.2:9"]
+        assert _look(sinks) == []
+
+
+def test_a_cluster_with_rows_of_ended_feeds_stays_open_for_ten_minutes() -> None:
+    feed, loop = _feed("kafka://127.0.0.2:9"), asyncio.new_event_loop()
+    with closing(loop), opened(Machine()) as sinks:
+        rows = sinks.of(feed).rows
+        assert rows.send([OutputRecord("topic", 0, b"key", b"value", 1, [])], Barrier(1, loop)) == 1
+        assert _look(sinks, times=19) == ["127.0.0.2:9"]
+        assert _look(sinks) == []
+        asyncio.run(_comes(lambda: rows.is_over))  # whoever still has rows gives them to another producer
+
+
+def test_a_cluster_of_a_former_epoch_is_closed_though_the_feed_lives() -> None:
+    former, now = _feed("kafka://127.0.0.2:9"), _feed("kafka://127.0.0.3:9")
+    assert former.id == now.id
+    with opened(Machine()) as sinks:
+        sinks.of(former)
+        sinks.of(now)
+        assert _look(sinks, now, times=2) == ["127.0.0.3:9"]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _REGISTRY_S: Final = 30.0
 _REGISTRY_AGAIN_S: Final = 3.0
+#: A task does not know which feeds are live, and its process has tasks of all of them one after the other.
+_MOST_REGISTRIES: Final = 64
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -27,7 +29,7 @@ def _registries(allowed: Destinations) -> SchemaRegistries:
     # have a registry.
     from tidegate.registry.known_registries import SchemaRegistries
 
-    return SchemaRegistries(allowed)
+    return SchemaRegistries(allowed, most=_MOST_REGISTRIES)
 
 
 def schema_ids(

@@ -1,0 +1,74 @@
+"""Closes the clients of sinks and schema registries that no live feed of this worker needs any more.
+
+1. Every 30 s the live feeds are looked at: those of workers that have not ended, whatever partitions this
+   worker has.
+2. A cluster or a registry that no live feed names at two looks is closed, in a thread.
+3. A feed that comes back opens it anew.
+
+Failure cases: rows of an ended feed still wait for a cluster: it is closed ten minutes later. Its row writer
+comes to its end then, and whoever has it opens another one (step R6 of docs/protocols/refused-rows.md).
+Markers are still being written: the cluster stays open until their publisher has ended. A registry is being
+asked: it stays open until the answer has come. The jobs topic is not read to its end yet: a feed that this
+worker does not know yet may have its registry opened anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, Protocol
+
+from tidegate.changefeed.definition.feed import ENDED, Engine, FeedDefinition, FeedId
+from tidegate.changefeed.definition.sink import SinkUri
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.errors import StatementError
+from tidegate.worker.process.ending import guarded_task
+from tidegate.worker.process.schema_ids import SchemaIds
+
+_EVERY_S: Final = 30.0
+
+
+class Sinks(Protocol):
+    """What this module needs of ``tidegate.worker.output.worker_sinks.WorkerSinks``."""
+
+    def close_unused(self, live: Collection[tuple[FeedId, SinkUri]]) -> None: ...
+
+
+class UnusedClients:
+    """Looks every 30 s for clients that no feed of ``view`` needs any more, and closes them."""
+
+    def __init__(self, sinks: Sinks, schema_ids: SchemaIds, view: JobsView) -> None:
+        self._sinks = sinks
+        self._schema_ids = schema_ids
+        self._view = view
+        self._task = guarded_task(self._work(), "unused clients")
+
+    def look(self) -> None:
+        """Close what no live feed has named at this look and the one before."""
+        live = list(_live(self._view))
+        self._sinks.close_unused(frozenset(_sinks(live)))
+        urls = (definition.options.confluent_schema_registry for definition in live)
+        self._schema_ids.close_unused(frozenset(filter(None, urls)))
+
+    def close(self) -> None:
+        """Look no more."""
+        self._task.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self.look()
+
+
+def _live(view: JobsView) -> Iterator[FeedDefinition]:
+    for _, feed in view.feeds():
+        if feed.runs_on(Engine.WORKERS) and feed.status not in ENDED:
+            yield from (each for each in (feed.definition, feed.defined) if each is not None)
+
+
+def _sinks(definitions: Iterable[FeedDefinition]) -> Iterator[tuple[FeedId, SinkUri]]:
+    for definition in definitions:
+        try:
+            yield definition.id, definition.sink
+        except StatementError:  # the feed fails, and has no sink
+            continue
