@@ -237,6 +237,7 @@ class JobsOwner:
             app.topic_names.internal,
             partial(self._sinks.share, definition),
             app.settings.output_namespace,
+            app.settings.destinations,
         )
 
     def _view(self, definition: FeedDefinition) -> FeedView:

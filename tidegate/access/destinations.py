@@ -152,6 +152,12 @@ class Destinations:
         """Return whether an entry names the registry."""
         return any(entry.names(registry) for _, entry in self.registries)
 
+    def is_one_registry(self, one: RegistryUri, other: RegistryUri) -> bool:
+        """Return whether two URLs count as one registry: they are the same, or one entry names both."""
+        if one.normal_url == other.normal_url:
+            return True
+        return any(entry.names(one) and entry.names(other) for _, entry in self.registries)
+
     def require_registry(self, registry: RegistryUri) -> None:
         """Raise ``RegistryNotAllowed`` if no entry names the registry."""
         if self.names_registry(registry):

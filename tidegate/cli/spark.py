@@ -226,7 +226,8 @@ def changefeed(
     ready = query.ready_query(options)
     if statement is not None:
         namespace = OutputNamespace.of(output_topics)
-        click.echo(job.create_feed(Jobs(connection, app_id), statement, namespace=namespace))
+        jobs, registries = Jobs(connection, app_id), connection.destinations
+        click.echo(job.create_feed(jobs, statement, namespace=namespace, destinations=registries))
     where = placement(master, jars, py_files, conf)
     job.run_changefeeds(ready, where, metrics=metrics.begin(), as_json=as_json)
 

@@ -278,7 +278,8 @@ def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> No
         return bool(other.targets) and _left(other).sink_cluster == found.cluster
 
     internal = Topics(app_id, "").internal if found.cluster == OWN else set()
-    check_topics(found.definition, wanted_topics(found.definition), jobs, internal, shares)
+    topics, registries = wanted_topics(found.definition), found.connection.destinations
+    check_topics(found.definition, topics, jobs, internal, shares, destinations=registries)
 
 
 def _require_fitting(found: FoundCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.definition_size import size_fault
 from tidegate.changefeed.definition.feed import (
@@ -21,6 +22,7 @@ from tidegate.changefeed.definition.sink import require_shared_connection
 from tidegate.changefeed.definition.table_topics import named_by, table_topic
 from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.client.subject_ownership import check_subjects
 from tidegate.errors import FeedError, StatementError
 
 #: Tells whether the topics of another feed are on the same cluster.
@@ -38,6 +40,7 @@ def feed_fault(
     internal: set[str],
     shares: Shares = _on_one_cluster,
     namespace: OutputNamespace = EVERYWHERE,
+    destinations: Destinations = NOWHERE_ELSE,
 ) -> str:
     """Return why a feed cannot run, or an empty text.
 
@@ -52,8 +55,8 @@ def feed_fault(
         check_sink(definition)
         cluster = cluster_of()
         if cluster is not None:
-            own_topics = set() if cluster else internal
-            check_topics(definition, wanted_topics(definition), jobs, own_topics, shares, namespace)
+            topics, own = wanted_topics(definition), set() if cluster else internal
+            check_topics(definition, topics, jobs, own, shares, namespace, destinations)
     except FeedError as error:
         return str(error)
     return ""
@@ -76,14 +79,16 @@ def check_topics(
     internal: set[str],
     shares: Shares = _on_one_cluster,
     namespace: OutputNamespace = EVERYWHERE,
+    destinations: Destinations = NOWHERE_ELSE,
 ) -> None:
     """Raise ``FeedError`` for a topic that belongs to another feed or to tidegate, or that this feed names
-    twice.
+    twice, and for a subject of its schemas that is not for it.
 
     The topics that any application keeps for itself are known by their names (`internal_topics`). Of two
     feeds that both wait for their start, the one with the lower id gets the topic; ids sort by creation.
     ``internal`` are tidegate's own topics on the feed's cluster. ``shares`` tells which other feeds write to
-    that cluster. ``namespace`` says which topics the operator lets feeds write to.
+    that cluster. ``namespace`` says which topics the operator lets feeds write to, ``destinations`` which
+    URLs are one schema registry.
     """
     _check_resolved_topic(definition)
     seen: set[str] = set()
@@ -107,6 +112,7 @@ def check_topics(
         if topic in seen:
             raise FeedError(f"two tables of the feed would share the topic {topic}; make two feeds of them")
         seen.add(topic)
+    check_subjects(definition, jobs, namespace, destinations)
 
 
 def _check_resolved_topic(definition: FeedDefinition) -> None:

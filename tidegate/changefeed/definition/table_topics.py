@@ -31,13 +31,18 @@ def named_by(topic: str, options: FeedOptions) -> str:
 
 def key_subject(table: TableName, options: FeedOptions) -> str:
     """Return the subject of the key's schema."""
-    return f"{_subject(table, options)}-key"
+    return f"{subject_stem(table, options)}-key"
 
 
 def value_subject(table: TableName, options: FeedOptions) -> str:
     """Return the subject of the schemas of values and of markers."""
-    return f"{_subject(table, options)}-value"
+    return f"{subject_stem(table, options)}-value"
 
 
-def _subject(table: TableName, options: FeedOptions) -> str:
+def subject_stem(table: TableName, options: FeedOptions) -> str:
+    """Return the subjects of a table without their endings.
+
+    This is the topic's name, with ``avro_schema_prefix`` before it and nothing between the two. So it may be
+    the name of another topic (``tidegate/client/subject_ownership.py``).
+    """
     return kafka_name(options.avro_schema_prefix + options.topic_prefix + table_label(table, options))

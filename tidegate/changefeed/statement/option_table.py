@@ -122,10 +122,11 @@ _USERS_OF_SCANS: Final = (
 )
 
 _ALL: Final = (
-    _text("avro_schema_prefix", User.RECORDS, User.NAMES, read=check_namespace),
+    _text("avro_schema_prefix", User.RECORDS, User.NAMES, User.PREPARATION, read=check_namespace),
     _refused("compression", _FILES, choices=("gzip", "zstd")),
     _text(
         "confluent_schema_registry",
+        User.PREPARATION,
         User.MARKERS,
         User.WORKERS,
         User.SPARK,
@@ -157,7 +158,14 @@ _ALL: Final = (
         choices=tuple(ENVELOPES),
         field="envelope",
         to_field=ENVELOPES.__getitem__,
-        users=(User.RECORDS, User.PROCESSORS, User.LOADER, User.SUBSCRIPTIONS, User.COMMANDS),
+        users=(
+            User.RECORDS,
+            User.PREPARATION,
+            User.PROCESSORS,
+            User.LOADER,
+            User.SUBSCRIPTIONS,
+            User.COMMANDS,
+        ),
     ),
     _refused("execution_locality", "where workers run is the operator's choice"),
     _choice("existing_topics", ExistingTopics, User.PREPARATION),

@@ -129,8 +129,8 @@ def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
     sinks = QuerySinks(options.connection, options.connection.timeout_s)
     sinks.admin(options.connection).ensure(topics.shared_specs(partitions))
     jobs = Jobs(options.connection, options.app_id)
-    namespace = OutputNamespace.of(options.output_topics)
-    return create_feed(jobs, statement, Engine.BACKFILL, _require_past, namespace)
+    namespace, registries = OutputNamespace.of(options.output_topics), options.connection.destinations
+    return create_feed(jobs, statement, Engine.BACKFILL, _require_past, namespace, registries)
 
 
 def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement, say: Say) -> None:

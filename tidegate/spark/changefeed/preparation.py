@@ -64,6 +64,7 @@ class Preparation:
             self._topics.internal,
             partial(self._sinks.share, definition),
             self._namespace,
+            self._sinks.destinations,
         )
 
     def former_owner(self, definition: FeedDefinition) -> FeedId | None:

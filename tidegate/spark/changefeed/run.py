@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.access.private_files import keep_files_private
 from tidegate.changefeed.definition.feed import ENDED, LASTING, Engine, FeedDefinition, FeedId
@@ -36,11 +37,13 @@ def create_feed(
     engine: Engine = Engine.SPARK,
     require: Callable[[FeedDefinition], object] = lambda _: None,
     namespace: OutputNamespace = EVERYWHERE,
+    destinations: Destinations = NOWHERE_ELSE,
 ) -> FeedId:
     """Define a feed, which the engine takes up; or find the one that this statement has defined before.
 
     So a command may be run again as it is. Raises ``StatementError``, also for a changed definition, and what
-    ``require`` raises. ``namespace`` says which topics the operator lets feeds write to.
+    ``require`` raises. ``namespace`` says which topics the operator lets feeds write to, ``destinations``
+    which URLs are one schema registry.
     """
     now_ns = time.time_ns()
     definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=engine)
@@ -52,7 +55,14 @@ def create_feed(
                 return feed_id
             raise StatementError(_elsewhere(feed_id, feed, engine))
     try:
-        check_topics(definition, wanted_topics(definition), view, set(), namespace=namespace)
+        check_topics(
+            definition,
+            wanted_topics(definition),
+            view,
+            set(),
+            namespace=namespace,
+            destinations=destinations,
+        )
     except FeedError as error:
         raise StatementError(
             f"Nothing was created: {error}. The definition of a feed does not change: leave the statement "
