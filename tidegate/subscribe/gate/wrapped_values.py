@@ -7,6 +7,7 @@ way, and also what ``maybe_twice`` names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -26,6 +27,8 @@ _BESIDE: Final = ("after", "updated", "before", "key", "mvcc_timestamp", "topic"
 #: So many values are looked through at a time.
 _PIECE: Final = 2_000
 _QUOTE, _COLON, _SPACE = b'": '
+#: The decoder compares names with what stands in JSON, so it takes no name that JSON has to escape.
+_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
 
 
 class WrappedValues:
@@ -35,7 +38,8 @@ class WrappedValues:
     ``members`` values have exactly these beside their rows.
 
     Values of one feed usually have the same members. They are decoded by a decoder that knows just these, so
-    nobody has to count the members of each value.
+    nobody has to count the members of each value. Columns whose names have a quote, a backslash or a control
+    character are never decoded here.
     """
 
     __slots__ = ("_any", "_exact", "_members", "_row")
@@ -46,8 +50,9 @@ class WrappedValues:
         optional: Collection[str] = (),
         members: Collection[str] | None = None,
     ) -> None:
-        self._row = _row_struct(columns, optional)
-        self._any = _decoder(self._row, None)
+        escaped = any(map(_ESCAPED.search, columns))
+        self._row = None if escaped else _row_struct(columns, optional)
+        self._any = None if escaped else _decoder(self._row, None)
         self._exact: dict[tuple[str, ...], Any] = {}
         self._members = None if members is None else tuple(sorted(members))
 
@@ -58,6 +63,8 @@ class WrappedValues:
         """
         if not values:
             return [], np.zeros(0, np.int64)
+        if self._any is None:
+            raise ValueError("a column's name is escaped in JSON")
         if self._members is not None:
             return self._decoded_exactly(values, self._members)
         first = self._any.decode(values[0])

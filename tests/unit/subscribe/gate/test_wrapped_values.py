@@ -50,3 +50,11 @@ def test_members_that_may_stand_twice_are_found_piece_by_piece() -> None:
     spelled = [b'{"a" :1}', b'{"a\\"": 1}', b'{"a": "b\\": "}']
     assert maybe_twice(spelled, np.array([1, 1, 1])) == [2]
     assert maybe_twice(spelled, np.array([1, 1, 2])) == []
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "\x1b[2J"])
+def test_a_column_whose_name_json_escapes_is_decoded_the_other_way(name: str) -> None:
+    values = WrappedValues(["id", name])
+    with pytest.raises(REFUSALS):
+        values.decoded([ROW])
+    assert values.decoded([])[0] == []
