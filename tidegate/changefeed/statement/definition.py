@@ -16,6 +16,7 @@ from tidegate.changefeed.definition.sink import SinkUri, parse_sink_uri, require
 from tidegate.changefeed.definition.table_topics import table_topic, value_subject
 from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.statement.caret import with_caret
+from tidegate.changefeed.statement.control_characters import check_characters
 from tidegate.changefeed.statement.option_clauses import read_options
 from tidegate.changefeed.statement.statement import CreateChangefeed, TableTarget, parse_statement
 from tidegate.errors import StatementError
@@ -45,6 +46,7 @@ def define_feed(statement: str, feed_id: FeedId, created_ns: int) -> DefinedFeed
 
 
 def _defined(parsed: CreateChangefeed, feed_id: FeedId, created_ns: int) -> DefinedFeed:
+    check_characters(parsed)
     given = read_options(parsed.options, created_ns)
     sink = _sink(parsed)
     options = _with_prefix(given, sink, parsed)
