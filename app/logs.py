@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from app.repeated_lines import RepeatedLines
+from tidegate.client.shown_text import shown_event
 from tidegate.redaction import redacted
 from tidegate.worker.kafka.clients import KAFKA_LOGGER
 from tidegate.worker.process.settings import LogFormat, Settings
@@ -34,7 +35,7 @@ def configure_logs(settings: Settings) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                _renderer(settings.log_format),
+                *_renderers(settings.log_format),
                 _redacted,
             ],
         )
@@ -63,10 +64,10 @@ class _KnownWarning(logging.Filter):
         return "enable.gapless.guarantee is experimental" not in record.getMessage()
 
 
-def _renderer(log_format: LogFormat) -> structlog.types.Processor:
+def _renderers(log_format: LogFormat) -> list[structlog.types.Processor]:
     if log_format is LogFormat.JSON:
-        return structlog.processors.JSONRenderer()
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        return [structlog.processors.JSONRenderer()]
+    return [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
 
 
 def _redacted(_: object, __: str, line: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.client.kafka.cluster import Cluster, partitions_of
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.log_in_time import read_in_time
@@ -91,7 +92,7 @@ def check_log(
     findings = _Findings(limit)
     seen, partitions = _check(connection, topic, findings, ended=ended, keys=keys)
     if as_json:
-        click.echo(json.dumps(_as_json(topic, partitions, findings, seen), indent=2))
+        echo(json.dumps(_as_json(topic, partitions, findings, seen), indent=2))
     else:
         _print(topic, partitions, findings, seen)
     ctx.exit(1 if findings.counts or findings.fault_count else 0)
@@ -144,23 +145,23 @@ def _print(topic: str, partitions: int, findings: _Findings, seen: Seen) -> None
         where = ""
         if breach.place is not None:
             where = f"partition {breach.place.partition}, offset {breach.place.offset}: "
-        click.echo(f"{where}{breach.rule.id}: {breach.sentence} ({breach.rule.link})")
+        echo(f"{where}{breach.rule.id}: {breach.sentence} ({breach.rule.link})")
     total = findings.counts.total()
     if total > len(findings.first):
-        click.echo(f"... and {total - len(findings.first)} more (--limit)")
+        echo(f"... and {total - len(findings.first)} more (--limit)")
     if total:
-        click.echo()
-    click.echo(
+        echo()
+    echo(
         f"{topic}: {seen.records} records of {seen.ranges} ranges in {partitions} partitions, "
         f"{total} {'breach' if total == 1 else 'breaches'} of the log contract, {seen.holes} holes, "
         f"{seen.copies} copies."
     )
     for rule in Rule:
         if findings.counts[rule]:
-            click.echo(f"  {findings.counts[rule]:>7}  {rule.id}: {rule.value}")
+            echo(f"  {findings.counts[rule]:>7}  {rule.id}: {rule.value}")
     for fault in findings.faults:
-        click.echo(f"Not checked: {fault}.")
+        echo(f"Not checked: {fault}.")
     if findings.fault_count > len(findings.faults):
-        click.echo(f"... and {findings.fault_count - len(findings.faults)} more (--limit)")
+        echo(f"... and {findings.fault_count - len(findings.faults)} more (--limit)")
     for sentence in seen.undecided:
-        click.echo(f"Not decided: {sentence}.")
+        echo(f"Not decided: {sentence}.")

@@ -12,6 +12,7 @@ from tidegate.cli.debug_lines import FORMATS
 from tidegate.cli.debug_step import step
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.cli.refused import refused
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.log_reader import LogBegin, parse_begin, read_log
@@ -115,7 +116,7 @@ def rangefeed(
     lines = (FORMATS[form](record, found) for record in records for found in _events(feeds, record))
     try:
         for line in islice(lines, limit):
-            click.echo(line)
+            echo(line)
     except KeyboardInterrupt:
         pass  # the user's way to end --follow
     finally:

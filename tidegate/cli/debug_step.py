@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.step_source import StepSource
@@ -96,7 +97,7 @@ def step(
     found = compare(taken)
     if as_json:
         place = {"partition": taken.partition, "from_offset": taken.first, "to_offset": _last(taken)}
-        click.echo(json.dumps(place | asdict(found), indent=2))
+        echo(json.dumps(place | asdict(found), indent=2))
     else:
         _print(taken, found)
     ctx.exit(1 if found.difference or found.traps else 0)
@@ -124,7 +125,7 @@ def _told() -> Callable[[int], None]:
         nonlocal told
         if offset >= told + _TOLD_EVERY:
             told = offset
-            click.echo(f"The state is built: {offset} offsets of the log are read.", err=True)
+            echo(f"The state is built: {offset} offsets of the log are read.", err=True)
 
     return tell
 
@@ -153,15 +154,15 @@ def _last(taken: WrittenStep) -> int:
 
 
 def _print(taken: WrittenStep, found: StepComparison) -> None:
-    click.echo(
+    echo(
         f"Log partition {taken.partition}, offsets {taken.first} to {_last(taken)}: {found.records} records, "
         f"of which the kernel followed {found.followed}, and {found.rows} rows."
     )
     if found.broke:
-        click.echo(f"The step breaks, and the engine passes that record over: {found.broke}.")
+        echo(f"The step breaks, and the engine passes that record over: {found.broke}.")
     if found.traps:
-        click.echo(f"The kernel broke {found.traps} times, and Python took these batches. It is a defect.")
-    click.echo(
+        echo(f"The kernel broke {found.traps} times, and Python took these batches. It is a defect.")
+    echo(
         f"They differ. {found.difference}."
         if found.difference
         else "Python and the kernel agree in all rows, in the state, and in all else that the step says."

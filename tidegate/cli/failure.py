@@ -7,6 +7,7 @@ from typing import Any
 import click
 from confluent_kafka import KafkaException
 
+from tidegate.cli.printing import echo_in_red
 from tidegate.errors import SubscribeStatementError, TidegateError
 from tidegate.redaction import redacted
 
@@ -29,4 +30,4 @@ class Commands(click.Group):
 
 def show_failure(sentence: str) -> None:
     """Print the error, in red if standard error is a terminal."""
-    click.secho(redacted(sentence), fg="red", err=True)
+    echo_in_red(redacted(sentence))

@@ -14,7 +14,7 @@ from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.kafka_options import app_id_option, kafka_options
-from tidegate.cli.tables import print_fields, print_table
+from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.client.cluster_acceptance import (
     Begin,
     Origin,
@@ -102,14 +102,14 @@ def create(
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options, connection.destinations)
     check_destination(connection, defined.definition)
-    click.echo(beginning(defined.definition.options), err=True)
+    echo(beginning(defined.definition.options), err=True)
     if not wait and Jobs.create_topic(connection, app_id):
         _say_created(app_id)
     jobs = Jobs(
         connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
     )
     jobs.create(replace(defined.definition, engine=Engine(engine)))
-    click.echo(defined.definition.id)
+    echo(defined.definition.id)
     if wait:
         _wait_for(ctx, jobs, defined.definition.id, wait_seconds)
 
@@ -121,13 +121,13 @@ def _wait_for(ctx: click.Context, jobs: Jobs, id_: FeedId, wait_seconds: float) 
     """
     view = jobs.wait(id_, wait_seconds)
     if view.status is FeedState.SUCCEEDED:
-        click.echo("The feed has succeeded.", err=True)
+        echo("The feed has succeeded.", err=True)
         return
     if view.status is not FeedState.RUNNING:
         reason = "" if view.current_state is None else f": {view.current_state.error}"
         show_failure(f"The feed is {view.status.value}{reason}.")
         ctx.exit(1)
-    click.echo("The feed is running.", err=True)
+    echo("The feed is running.", err=True)
 
 
 @feed.command("list")
@@ -138,16 +138,16 @@ def list_feeds(connection: KafkaConnection, app_id: str, as_json: bool) -> None:
     """List all feeds and their progress."""
     rows = [feed_row(id_, view) for id_, view in Jobs(connection, app_id).view().feeds()]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        echo(json.dumps(rows, indent=2))
     elif not rows:
-        click.echo("There are no feeds.")
+        echo("There are no feeds.")
     else:
         print_table(
             [title for title, _ in _COLUMNS],
             ([_cell(_in_list(row)[name]) for _, name in _COLUMNS] for row in rows),
         )
     if told := [row["job_id"] for row in rows if row["literal_secrets"]]:
-        click.echo(
+        echo(
             f"Secrets stand in the definitions of {', '.join(told)}, for all who read the jobs topic: create "
             "these feeds anew with secret://NAME (docs/security.md#secrets).",
             err=True,
@@ -164,7 +164,7 @@ def show(connection: KafkaConnection, app_id: str, feed_name: str, as_json: bool
     id_ = feed_id(feed_name)
     row = feed_row(id_, Jobs(connection, app_id).feed(id_))
     if as_json:
-        click.echo(json.dumps(row, indent=2))
+        echo(json.dumps(row, indent=2))
     else:
         print_fields((name, _cell(value)) for name, value in row.items())
 
@@ -192,7 +192,7 @@ def move(
     """
     id_, jobs = feed_id(feed_name), Jobs(connection, app_id)
     jobs.move(id_, Engine(engine))
-    click.echo(f"Feed {id_} continues on {engine}.", err=True)
+    echo(f"Feed {id_} continues on {engine}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)
 
@@ -251,10 +251,10 @@ def accept_cluster(
         print_fields(acceptance_row(found, begin).items())
         if named is None:
             again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {origin}"
-            click.echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
+            echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
             return
         go_on_there(jobs, found, begin)
-        click.echo(f"Feed {id_} continues on the cluster {found.found}.", err=True)
+        echo(f"Feed {id_} continues on the cluster {found.found}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)
 
@@ -272,7 +272,7 @@ def drop(connection: KafkaConnection, app_id: str, feed_name: str) -> None:
     """End a feed for good. What it has written stays on its topics."""
     id_ = feed_id(feed_name)
     Jobs(connection, app_id).drop(id_)
-    click.echo(f"Feed {id_} will end; what it has written stays.")
+    echo(f"Feed {id_} will end; what it has written stays.")
 
 
 def _in_list(row: dict[str, Any]) -> dict[str, Any]:
@@ -281,11 +281,11 @@ def _in_list(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_waiting(app_id: str) -> None:
-    click.echo(f"Waiting for the first worker of the application {app_id} ...", err=True)
+    echo(f"Waiting for the first worker of the application {app_id} ...", err=True)
 
 
 def _say_created(app_id: str) -> None:
-    click.echo(
+    echo(
         f"The application {app_id} is new: no worker has created its topic {jobs_topic(app_id)}, so this "
         "command has. The feed waits there for the first worker; check --app-id if workers run already.",
         err=True,

@@ -8,19 +8,21 @@ from __future__ import annotations
 import logging
 import sys
 
+from tidegate.client.shown_text import shown_lines
 from tidegate.redaction import redacted
 
 
-class _WithoutSecrets(logging.Formatter):
-    """Formats a line with its trace, without what this process has used as a secret."""
+class _ShownLines(logging.Formatter):
+    """Formats a line with its trace, without what this process has used as a secret, and without control
+    characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
-        return redacted(super().format(record))
+        return shown_lines(redacted(super().format(record)))
 
 
 def configure_logs() -> None:
     """Send the lines of this process from WARNING on to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_WithoutSecrets("%(message)s"))
+    handler.setFormatter(_ShownLines("%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -10,6 +10,7 @@ from tidegate.cli.debug import debug
 from tidegate.cli.failure import Commands
 from tidegate.cli.feed import feed
 from tidegate.cli.logs import configure_logs
+from tidegate.cli.printing import echo
 from tidegate.cli.sim import sim
 from tidegate.cli.spark import spark
 from tidegate.cli.stack import stack
@@ -30,7 +31,7 @@ def cli() -> None:
 @cli.command()
 def version() -> None:
     """Print the version."""
-    click.echo(metadata.version("tidegate"))
+    echo(metadata.version("tidegate"))
 
 
 for command in (feed, subscribe_command, serve, tail, verify, status, why, debug, worker, spark, sim, stack):

@@ -11,8 +11,8 @@ import click
 
 from tidegate.access.directory_uri import directory_uri
 from tidegate.cli.kafka_options import app_id_option, data_dir_option
+from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.cli.service_tree import service_module
-from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.decoded_again import decoded_again
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import (
@@ -94,9 +94,9 @@ def _list(files: RefusedFiles, names: list[str], *, as_json: bool) -> None:
         else:
             rows.append({"name": name, **_place(kept)})
     if as_json:
-        click.echo(redacted(json.dumps(rows, indent=2)))
+        echo(redacted(json.dumps(rows, indent=2)))
     elif not rows:
-        click.echo("No record is kept aside.")
+        echo("No record is kept aside.")
     else:
         shown = ("name", "topic", "partition", "offset", "exception")
         print_table(
@@ -135,13 +135,13 @@ def _show(name: str, kept: KeptRecord, *, as_json: bool) -> None:
             "value": None if value is None else value.hex(),
             "decoded": outcome,
         }
-        click.echo(redacted(json.dumps(shown, indent=2)))
+        echo(redacted(json.dumps(shown, indent=2)))
         return
     fields = [("name", name)]
     fields += [(title, str(each)) for title, each in _place(kept).items() if each is not None]
     fields += [(title, _hex(each)) for title, each in (("key", key), ("value", value)) if each is not None]
     print_fields((title, redacted(text)) for title, text in fields)
-    click.echo(f"\n{redacted(outcome)}")
+    echo(f"\n{redacted(outcome)}")
 
 
 def _hex(content: bytes) -> str:

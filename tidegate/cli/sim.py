@@ -12,6 +12,7 @@ import click
 
 from tidegate.cli.failure import Commands
 from tidegate.cli.kafka_options import topic_prefix_option
+from tidegate.cli.printing import echo, echo_progress
 from tidegate.cli.service_tree import service_module
 from tidegate.raftlog.entry import RangeId, Snapshot
 from tidegate.raftlog.request import AdminMerge, AdminRequest, AdminSplit
@@ -166,7 +167,7 @@ def split(range_id: int, key: str, bootstrap_servers: str, topic_prefix: str) ->
     except ValueError:
         raise click.BadParameter(f"{key!r} is not hexadecimal", param_hint="--key") from None
     left = _ask(AdminSplit(RangeId(range_id), at), bootstrap_servers, topic_prefix)
-    click.echo(f"range {range_id} ends at {left.span.end.hex()} now; a new range begins there")
+    echo(f"range {range_id} ends at {left.span.end.hex()} now; a new range begins there")
 
 
 @sim.command()
@@ -177,7 +178,7 @@ def merge(range_id: int, bootstrap_servers: str, topic_prefix: str) -> None:
     """Tell a running store to merge a range with the one to its right."""
     merged = _ask(AdminMerge(RangeId(range_id)), bootstrap_servers, topic_prefix)
     right = next(parent.range_id for parent in merged.parents if parent.range_id != range_id)
-    click.echo(f"range {right} is part of range {range_id} now, which ends at {merged.span.end.hex()}")
+    echo(f"range {right} is part of range {range_id} now, which ends at {merged.span.end.hex()}")
 
 
 def _ask(request: AdminRequest, bootstrap: str, topic_prefix: str) -> Snapshot:
@@ -204,7 +205,7 @@ class _ProgressLine:
             f" {progress.records:,} records, {progress.bytes / 1e6:,.1f} MB"
         )
         if sys.stderr.isatty():
-            click.echo(f"\r{line}", err=True, nl=progress.drained)
+            echo_progress(line, last=progress.drained)
         elif progress.drained or progress.seconds >= self._next_s:
             self._next_s = progress.seconds + _LINE_EVERY_S
-            click.echo(line, err=True)
+            echo(line, err=True)

@@ -14,6 +14,7 @@ from tidegate.access.http_access import HttpAccess, allowed_hosts, require_prote
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.cli.failure import Commands
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_backfill import backfill
 from tidegate.cli.spark_load import load
@@ -227,7 +228,7 @@ def changefeed(
     if statement is not None:
         namespace = OutputNamespace.of(output_topics)
         jobs, registries = Jobs(connection, app_id), connection.destinations
-        click.echo(job.create_feed(jobs, statement, namespace=namespace, destinations=registries))
+        echo(job.create_feed(jobs, statement, namespace=namespace, destinations=registries))
     where = placement(master, jars, py_files, conf)
     job.run_changefeeds(ready, where, metrics=metrics.begin(), as_json=as_json)
 
@@ -282,7 +283,7 @@ def package(path: Path) -> None:
         count = archive.write_archive(path)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error}.") from None
-    click.echo(f"{path}: {count} files, tidegate {version('tidegate')}")
+    echo(f"{path}: {count} files, tidegate {version('tidegate')}")
 
 
 spark.add_command(load)

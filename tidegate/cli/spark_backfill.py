@@ -9,6 +9,7 @@ import click
 from tidegate.access.directory_uri import directory_uri
 from tidegate.changefeed.definition.feed import LASTING, Engine
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
     conf_option,
@@ -90,5 +91,5 @@ def backfill(
         store_access(conf),
     )
     feed_id = job.define_backfill(options, statement)
-    click.echo(feed_id)
-    job.run_backfill(options, feed_id, placement(master, jars, py_files, conf), click.echo)
+    echo(feed_id)
+    job.run_backfill(options, feed_id, placement(master, jars, py_files, conf), echo)

@@ -11,6 +11,7 @@ from tidegate.access.directory_uri import directory_uri
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
     conf_option,
@@ -113,7 +114,7 @@ def load(
     placed = placement(master, None, py_files, conf)
     last = warehouse.run_load(options, placed, follow=follow, heard=_say, waits=_say_wait)
     if last is not None:
-        click.echo(_closed(last.closed))
+        echo(_closed(last.closed))
 
 
 def _closed(bucket: int) -> str:
@@ -123,11 +124,11 @@ def _closed(bucket: int) -> str:
 
 def _say(report: Any) -> None:
     if report.news:
-        click.echo(
+        echo(
             f"{_closed(report.closed)}: {report.rows} rows in {report.files} files,"
             f" {report.repeats} repeats dropped"
         )
 
 
 def _say_wait(error: Exception) -> None:
-    click.echo(f"{error} Trying again.", err=True)
+    echo(f"{error} Trying again.", err=True)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli.kafka_options import app_id_option, data_dir_option
-from tidegate.cli.tables import print_fields, print_table
+from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.client.why.worker_status import fetch_status, worker_url
 
 
@@ -41,11 +41,11 @@ def status(app_id: str, urls: tuple[str, ...], data_dir: Path, timeout_s: float,
     found = {url: fetch_status(url, timeout_s) for url in places}
     if as_json:
         shown = list(found.values())
-        click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
+        echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
         return
     for number, (url, worker) in enumerate(found.items()):
         if len(found) > 1:
-            click.echo(f"{'' if number == 0 else chr(10)}worker  {url}")
+            echo(f"{'' if number == 0 else chr(10)}worker  {url}")
         _print(worker)
 
 
@@ -53,7 +53,7 @@ def _print(found: dict[str, Any]) -> None:
     tables = {name: value for name, value in found.items() if _is_table(value)}
     print_fields((name, _cell(value)) for name, value in found.items() if name not in tables)
     for name, rows in tables.items():
-        click.echo(f"\n{name.replace('_', ' ')}")
+        echo(f"\n{name.replace('_', ' ')}")
         columns = list(dict.fromkeys(column for row in rows for column in row))
         print_table(
             [column.replace("_", " ").upper() for column in columns],

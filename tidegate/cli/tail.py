@@ -10,6 +10,7 @@ import click
 from tidegate.changefeed.definition.feed import FeedId, FeedState, feed_id
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import app_id_option, kafka_options
+from tidegate.cli.printing import echo
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.client.followed_feed import FollowedFeed
 from tidegate.client.jobs import Jobs
@@ -74,7 +75,7 @@ def _print(
     try:
         for record in islice(records, limit):
             record_came()
-            click.echo(line_of(record, chosen.decoder_of(record.topic)))
+            echo(line_of(record, chosen.decoder_of(record.topic)))
             count += 1
     except KeyboardInterrupt:
         return False  # the user's way to end --follow
@@ -89,6 +90,6 @@ def _say_end(ctx: click.Context, id_: FeedId, followed: FollowedFeed) -> None:
             show_failure(f"Feed {id_} has failed, and {followed.outlook()}. The reason: {followed.reason()}")
             ctx.exit(1)
         case FeedState.SUCCEEDED:
-            click.echo(f"Feed {id_} has succeeded: its scan is complete, with all rows written.", err=True)
+            echo(f"Feed {id_} has succeeded: its scan is complete, with all rows written.", err=True)
         case _:
-            click.echo(f"Feed {id_} was dropped, and {followed.outlook()}.", err=True)
+            echo(f"Feed {id_} was dropped, and {followed.outlook()}.", err=True)

@@ -14,6 +14,7 @@ from rich.progress import track
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.cli.service_tree import service_module
 from tidegate.client.expectations import expected_versions
@@ -72,7 +73,7 @@ def verify(
     except TidegateError as error:
         show_failure(str(error))
         ctx.exit(Verdict.INCOMPLETE.value)
-    click.echo(json.dumps(report.as_json(), indent=2) if as_json else str(report))
+    echo(json.dumps(report.as_json(), indent=2) if as_json else str(report))
     ctx.exit(report.verdict.value)
 
 

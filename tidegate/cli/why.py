@@ -12,7 +12,7 @@ import click
 
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.kafka_options import app_id_option, kafka_options
-from tidegate.cli.tables import print_fields
+from tidegate.cli.printing import echo, print_fields
 from tidegate.client.feed_rows import readable
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.why.evidence import gather
@@ -62,7 +62,7 @@ def why(
     found, silent = (list(urls), []) if urls else worker_urls(data_dirs, app_id)
     explanation = explain(gather(connection, app_id, feed_id(feed_name), found, now_ms, silent))
     if form == "json":
-        click.echo(json.dumps(explanation.to_json(), indent=2))
+        echo(json.dumps(explanation.to_json(), indent=2))
     else:
         print_explanation(explanation)
 
@@ -80,9 +80,9 @@ def print_explanation(explanation: Explanation) -> None:
             ("log", _place(facts)),
         )
     )
-    click.echo(f"\n{explanation.answer.sentence}")
+    echo(f"\n{explanation.answer.sentence}")
     for finding in explanation.findings[1:]:
-        click.echo(f"\nAlso: {finding.sentence}")
+        echo(f"\nAlso: {finding.sentence}")
 
 
 def _range(facts: Mapping[str, Any]) -> str:

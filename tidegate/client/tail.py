@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import re
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -13,14 +12,13 @@ from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder, Row
 from tidegate.client.kafka.cluster import Bounds, Cluster, partitions_of
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
+from tidegate.client.shown_text import shown_text
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.processor.containment import unforeseen_in
 from tidegate.verify import TopicPartition, TopicRecord
 
 #: The first byte of a key with a schema. No JSON text begins with it.
 _FRAMED: Final = b"\x00"
-#: The control characters of ASCII and Latin-1, without the tab.
-_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 class TailFrom(enum.Enum):
@@ -107,17 +105,12 @@ def _bounds_left(cluster: Cluster, places: Collection[TopicPartition]) -> dict[T
 
 
 def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
-    r"""Return one line of text for a record: where it stands, and what it holds.
+    """Return one line of text for a record: where it stands, and what it holds.
 
-    A record that the feed cannot have written is shown as its bytes. Control characters are shown as JSON
-    escapes them, ``\u001b`` for example: a terminal would follow them, and a line's end would begin a line
-    that looks like another record's. A tab is shown as it is.
+    A record that the feed cannot have written is shown as its bytes. Control characters are shown as
+    ``shown_text`` does.
     """
-    return _CONTROL.sub(_escaped, _line_of(record, decoder))
-
-
-def _escaped(control: re.Match[str]) -> str:
-    return f"\\u{ord(control[0]):04x}"
+    return shown_text(_line_of(record, decoder))
 
 
 def _line_of(record: TopicRecord, decoder: RecordDecoder) -> str:

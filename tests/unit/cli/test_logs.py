@@ -15,6 +15,7 @@ try:
     raise KeyError("wordpass")
 except KeyError as error:
     logging.getLogger("tidegate.serve").error("a command met %r", error, exc_info=error)
+logging.getLogger("tidegate.serve").warning("it says %s", "\\x1b[2J")
 logging.getLogger("tidegate.serve").info("not told")
 """
 
@@ -25,3 +26,4 @@ def test_a_trace_shows_no_secret() -> None:
     assert "a command met KeyError('redacted')" in done.stderr
     assert "Traceback" in done.stderr
     assert "not told" not in done.stderr
+    assert "it says \\u001b[2J" in done.stderr, "no line steers a terminal"

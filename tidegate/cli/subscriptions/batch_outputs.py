@@ -9,13 +9,14 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
 
-import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.printing import echo, exact_lines
 from tidegate.cli.subscriptions.figures_text import figures_text
+from tidegate.client.shown_text import shown_text
 from tidegate.client.subscribe import DeliveredBatch, LiveSubscription
 from tidegate.errors import InputError
 from tidegate.subscribe import ConsumerState, TableContents
@@ -62,14 +63,15 @@ class JsonOutput:
 
     def _print(self, rows: tuple[RowValues, ...]) -> None:
         for row in rows:
-            click.echo(self._lines.line(row))
+            echo(self._lines.line(row))
 
 
 class CsvOutput:
-    """CSV on standard output, with a line of names first."""
+    """CSV on standard output, with a line of names first. Only a terminal gets it with escapes."""
 
     def __init__(self, subscription: LiveSubscription) -> None:
-        click.echo(csv_line(subscription.header))
+        self._echo = exact_lines()
+        self._echo(csv_line(subscription.header))
         self._print(subscription.opening)
 
     def shown(self) -> AbstractContextManager[object]:
@@ -85,7 +87,7 @@ class CsvOutput:
 
     def _print(self, rows: tuple[RowValues, ...]) -> None:
         for row in rows:
-            click.echo(csv_line(row))
+            self._echo(csv_line(row))
 
 
 class TableOutput:
@@ -130,9 +132,9 @@ class TableOutput:
         rows = self._contents.rows()
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for column in self._columns:
-            table.add_column(column)
+            table.add_column(Text(shown_text(column)))
         for row in rows[:_SHOWN_ROWS]:
-            table.add_row(*(Text("" if value is None else plain_text(value)) for value in row))
+            table.add_row(*(Text("" if value is None else shown_text(plain_text(value))) for value in row))
         told = f"reading the snapshot as of {self._subscription.as_of}"
         if self._begun:
             told = figures_text(self._subscription.figures(), len(rows), _SHOWN_ROWS)

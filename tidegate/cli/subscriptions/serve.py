@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidegate.cli.kafka_options import app_id_option, kafka_options
+from tidegate.cli.printing import echo
 from tidegate.cli.subscriptions.spill_options import spill_options
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe import SpillSettings
@@ -110,7 +111,7 @@ def serve(
         ) from None
     if print_user is not None:
         password = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
-        click.echo(f"{print_user}:{make_verifier(password)}")
+        echo(f"{print_user}:{make_verifier(password)}")
         return
     settings = ServeSettings(
         postgres=None if postgres == _OFF else read_address(postgres),
@@ -152,9 +153,9 @@ async def _serve(
     async with serving(subscriptions, checked, WatchedFeeds(lookup.look)) as running:
         if running.postgres is not None:
             host = f"host={running.postgres.host} port={running.postgres.port}"
-            click.echo(f'PostgreSQL  psql "{host} user=tidegate dbname=tidegate"', err=True)
+            echo(f'PostgreSQL  psql "{host} user=tidegate dbname=tidegate"', err=True)
         if running.web is not None:
             scheme = "http" if checked.tls is None else "https"
-            click.echo(f"web         {scheme}://{running.web}/", err=True)
-            click.echo(f"feeds       {scheme}://{running.web}/feeds.html", err=True)
+            echo(f"web         {scheme}://{running.web}/", err=True)
+            echo(f"feeds       {scheme}://{running.web}/feeds.html", err=True)
         await ended.wait()

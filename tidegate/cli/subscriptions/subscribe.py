@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.printing import echo
 from tidegate.cli.subscriptions.batch_outputs import (
     BatchOutput,
     CommandOutput,
@@ -137,7 +138,7 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                     output.idle()
                     continue
                 if batch.loss is not None:
-                    click.echo(str(batch.loss), err=True)
+                    echo(str(batch.loss), err=True)
                 output.take(batch)
                 subscription.settle(batch)
                 if not batch.is_partial:  # until the last chunk, the token before holds
@@ -147,4 +148,4 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
         pass  # the user's way to end it
     finally:
         if token:
-            click.echo(f"To go on behind the last batch: --token {token}", err=True)
+            echo(f"To go on behind the last batch: --token {token}", err=True)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 from pyspark.sql import SparkSession
 
+from tidegate.client.shown_text import shown_event
 from tidegate.redaction import redacted
 
 _KAFKA: Final = "tidegate.kafka"
@@ -46,10 +47,10 @@ _SHARED: Final[list[structlog.types.Processor]] = [
 def configure_logs(level: str, *, as_json: bool) -> None:
     """Send every log line of this process from ``level`` on to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer()
+    renderers: list[structlog.types.Processor] = (
+        [structlog.processors.JSONRenderer()]
         if as_json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -57,7 +58,7 @@ def configure_logs(level: str, *, as_json: bool) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                renderer,
+                *renderers,
                 _redacted,
             ],
         )

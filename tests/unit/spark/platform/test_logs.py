@@ -54,6 +54,18 @@ def test_no_line_has_a_secret(as_json: bool) -> None:
     assert _SECRET not in text
 
 
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
+def test_no_line_steers_a_terminal(as_json: bool) -> None:
+    with written("INFO", as_json=as_json) as lines:
+        logging.getLogger("tidegate.test").warning("it said %s", "\x1b[2J")
+        structlog.stdlib.get_logger("tidegate.test").warning("refused", reason="by\x1b]0;owned\x07")
+    text = lines.getvalue()
+    assert "it said \\u001b[2J" in text
+    assert "by\\u001b]0;owned\\u0007" in text
+    assert "\x1b[2J" not in text
+    assert "\x07" not in text
+
+
 def test_a_line_of_ours_and_one_of_a_client_have_one_form() -> None:
     with written("INFO") as lines:
         structlog.stdlib.get_logger("ours").info("said", feed="f")

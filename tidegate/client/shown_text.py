@@ -1,0 +1,37 @@
+r"""Texts that others wrote, such as rows, names and sentences that quote them, as a terminal may show them.
+
+A terminal follows the control characters of ASCII and Latin-1: they can set its title, write over what was
+printed, or answer as if the user had typed. So they are shown as JSON escapes them, ``\u001b`` for example.
+In a text of JSON that is the same value. A tab stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_CONTROL_BUT_LINES: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def shown_text(text: str) -> str:
+    """Return the text in one line: an end of a line would begin a line that looks like another one's."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def shown_lines(text: str) -> str:
+    """Return a text that may have several lines."""
+    return _CONTROL_BUT_LINES.sub(_escaped, text)
+
+
+def shown_event(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Return a line of the log in its parts, before they are printed for people: a processor of structlog.
+
+    Values that are no texts are printed by ``repr``, which escapes these characters itself.
+    """
+    return {name: shown_lines(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return f"\\u{ord(control[0]):04x}"
