@@ -39,6 +39,7 @@ from tidegate.changefeed.lifecycle.registration import (
 from tidegate.client.feed_faults import AGAIN_S, FeedFaults
 from tidegate.client.kafka.transaction import Record
 from tidegate.client.own_topics import OwnTopics
+from tidegate.client.subject_ownership import new_subjects
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
 from tidegate.delivery.feed_start import sink_gone
 from tidegate.errors import RetryError, StateError
@@ -299,7 +300,8 @@ class JobsOwner:
         verdict = self._sinks.verdict(definition, self._app.follower.view[definition.id])
         if isinstance(verdict, Admitted):
             has_begun = bool(self._view(definition).targets)
-            return self._registries.verdict(definition, self._live(), has_begun=has_begun)
+            subjects = new_subjects(definition, self._app.follower.view, self._app.settings.destinations)
+            return self._registries.verdict(definition, self._live(), has_begun=has_begun, subjects=subjects)
         return verdict
 
     async def _tell_held(self, feed_id: FeedId) -> None:

@@ -24,7 +24,7 @@ from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.secret_store import Secrets
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 from tidegate.errors import RetryError, SchemaRejected, StatementError
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.worker.operations.metrics import REGISTRY_RETRIES, SCHEMAS
@@ -49,6 +49,7 @@ class AskedRegistry(Protocol):
     def known(self, schema: SubjectSchema) -> int | None: ...
     def id_of(self, schema: SubjectSchema) -> int: ...
     def check(self) -> None: ...
+    def require_new(self, subjects: NewSubjects) -> None: ...
 
 
 class _Closable(Protocol):
@@ -131,6 +132,11 @@ class RegistrySchemaIds:
         """See ``SchemaIds``."""
         await self._call(url, self._registry(url).check)
         return {schema: await self._id(url, feed_id, schema) for schema in schemas}
+
+    async def require_new(self, url: str, subjects: NewSubjects) -> None:
+        """See ``SchemaIds``."""
+        registry = self._registry(url)
+        await self._call(url, lambda: registry.require_new(subjects))
 
     def waiting(self) -> tuple[RegistryWait, ...]:
         """See ``SchemaIds``. Each feed and registry has one entry, for the schema with the most tries."""

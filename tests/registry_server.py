@@ -155,6 +155,8 @@ class RegistryServer:
                 return Reply(200, sorted(self._subjects))
             case ("POST", "subjects", subject, "versions"):
                 return self._register(subject, body["schema"])
+            case ("GET", "subjects", subject, "versions"):
+                return self._versions(subject)
             case ("POST", "subjects", subject):
                 return self._look_up(subject, body["schema"])
             case ("GET" | "PUT", "config", *subject):
@@ -172,6 +174,12 @@ class RegistryServer:
         if number not in versions:
             versions.append(number)
         return Reply(200, {"id": number})
+
+    def _versions(self, subject: str) -> Reply:
+        versions = self._subjects.get(subject)
+        if versions is None:
+            return Reply(404, {"error_code": 40401, "message": f"Subject '{subject}' not found."})
+        return Reply(200, [number + 1 for number in range(len(versions))])
 
     def _look_up(self, subject: str, text: str) -> Reply:
         number = content_id(SubjectSchema(subject, text))

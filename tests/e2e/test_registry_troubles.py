@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.e2e.avro_feeds import JSON, ShopFeeds, avro, metric, wait_for
 from tests.e2e.downstream import shop_log
 from tests.e2e.scenario import Scenario
@@ -21,6 +22,7 @@ from tidegate.changefeed.encoding.confluent import SubjectSchema, unframe
 from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError
 from tidegate.processor.reference import content_id
+from tidegate.registry.known_registries import SchemaRegistries
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
@@ -144,6 +146,25 @@ def test_a_registry_that_goes_away_is_waited_for_by_who_needs_it_whoever_dies(
         registry.mood = Mood.WELL
         shop.wait_until_covered(third, feed, beside)
         assert third.stop() == 0, third.text
+
+
+def test_a_feed_registers_nothing_under_a_subject_of_others(shop: ShopFeeds) -> None:
+    scenario = shop.scenario
+    with RegistryServer() as registry, closing(SchemaRegistries(DESTINATIONS)) as others:
+        taken = SubjectSchema(f"acme{scenario.prefix}first-items-value", '"string"')
+        others.of(registry.url).id_of(taken)
+        worker = scenario.start_worker()
+        scenario.write_head(worker)
+        prefixed = f"{avro(registry.url)}, avro_schema_prefix='acme'"
+        view = shop.jobs.wait(shop.ask_for("first", prefixed), 30)
+        assert (view.status, view.targets) == (FeedState.FAILED, ())
+        assert f"has the subject {taken.subject} already" in shop.listed(FeedId("first"))["error"]
+        other = shop.created("other", prefixed)
+        allowed = shop.created("allowed", f"{prefixed}, existing_topics='use'")
+        scenario.append()
+        shop.wait_until_covered(worker, other, allowed)
+        assert registry.schemas(taken.subject) == [taken.text]
+        assert worker.stop() == 0, worker.text
 
 
 def test_a_refused_schema_fails_its_feed_with_the_registrys_words_and_no_other(shop: ShopFeeds) -> None:

@@ -15,9 +15,9 @@ from tests.unit.changefeed.tables import table
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker
-from tidegate.errors import MalformedRecord, RegistryAway, SchemaRejected
+from tidegate.errors import FeedError, MalformedRecord, RegistryAway, SchemaRejected
 from tidegate.registry.registry import SchemaReader
 from tidegate.registry.schema_registration import SchemaRegistrar
 from tidegate.rows import parse_sql_type
@@ -70,6 +70,17 @@ def marker_schema(chosen: FeedOptions) -> SubjectSchema:
     schema = compile_marker(TableName("orders"), chosen).schema
     assert schema is not None
     return schema
+
+
+def test_a_subject_is_new_until_others_register_there(registry: SchemaRegistrar) -> None:
+    marker, row = marker_schema(options("new-")), row_schema(options("new-"), **COLUMNS)
+    subjects = NewSubjects(("new-orders-key", "new-orders-value"), (marker,))
+    registry.require_new(subjects)
+    registry.id_of(marker)
+    registry.require_new(subjects)
+    registry.id_of(row)
+    with pytest.raises(FeedError, match="has the subject new-orders-value already"):
+        registry.require_new(subjects)
 
 
 def test_it_is_a_registry(registry: SchemaRegistrar) -> None:

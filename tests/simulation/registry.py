@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tests.simulation.scheduler import Process, Scheduler
 from tidegate.changefeed.definition.options import FeedOptions, Format
-from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 from tidegate.errors import MalformedRecord, RegistryAway
 
 URL: Final = "http://registry.invalid:8081"
@@ -186,6 +186,10 @@ class RegistryClient:
     def check(self) -> None:
         self._process.require_alive()
         self._registry.ask(lambda: None)
+
+    def require_new(self, subjects: NewSubjects) -> None:
+        """No simulated feed has a subject that is not named as its topic."""
+        raise NotImplementedError
 
 
 class RegistryClients:

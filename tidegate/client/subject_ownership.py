@@ -7,14 +7,16 @@ A subject is looked at without its ending, ``-key`` or ``-value``. Unless the fe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.feed import LIVE, FeedDefinition, FeedId, FeedState, TableName
-from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.definition.options import Envelope, ExistingTopics
 from tidegate.changefeed.definition.registry_uri import RegistryUri
 from tidegate.changefeed.definition.table_topics import subject_stem, table_topic
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
+from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.errors import FeedError, StatementError
 
@@ -58,6 +60,45 @@ def check_subjects(
                     f"feed {owner} registers schemas of its topic {other.topic} under {names} already or "
                     f"will soon, and a subject belongs to one feed; {mend}, or drop that feed"
                 )
+
+
+def new_subjects(definition: FeedDefinition, jobs: JobsView, destinations: Destinations) -> NewSubjects:
+    """Return the subjects under which nobody else may have registered a schema before the feed begins.
+
+    A subject that is named as the feed's topic is not among them: whose topic that is decides. Nor is one
+    that belongs to the application, since a feed of it registered the first schema there, or one of a feed
+    that may use what exists or has begun before.
+    """
+    registry, options = _registry(definition), definition.options
+    if registry is None or options.existing_topics is ExistingTopics.USE or jobs[definition.id].targets:
+        return NewSubjects()
+    ours = _begun_with(registry, jobs, destinations)
+    new = [stem for stem, origin in subjects(definition) if stem != origin.topic and stem not in ours]
+    names = tuple(f"{stem}-{ending}" for stem in new for ending in ("key", "value"))
+    return NewSubjects(names, _left_behind(definition) if names else ())
+
+
+def _begun_with(registry: RegistryUri, jobs: JobsView, destinations: Destinations) -> set[str]:
+    """Return the subjects of feeds that have begun, in this registry, and are no strangers'."""
+    ours: set[str] = set()
+    for _, feed in jobs.feeds():
+        if feed.definition is None or not feed.targets:
+            continue
+        theirs = _registry(feed.definition)
+        used = feed.definition.options.existing_topics is ExistingTopics.USE
+        if theirs is not None and not used and destinations.is_one_registry(registry, theirs):
+            ours.update(stem for stem, _ in subjects(feed.definition))
+    return ours
+
+
+def _left_behind(definition: FeedDefinition) -> tuple[SubjectSchema, ...]:
+    """Return the schemas that an attempt to begin may have registered: those of markers, even if this feed
+    has none."""
+    among_rows = replace(definition.options, resolved_interval_ns=0, resolved_topic="")
+    try:
+        return tuple(marker_schemas(replace(definition, options=among_rows)))
+    except FeedError:  # the feed fails by it where it begins
+        return ()
 
 
 def subjects(definition: FeedDefinition) -> Iterator[tuple[str, SchemaOrigin]]:

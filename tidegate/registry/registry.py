@@ -19,8 +19,8 @@ from tidegate.registry.shared_answers import SharedAnswers
 #: long.
 _KEPT_SCHEMAS: Final = 1_000
 #: Confluent's error codes. A 404 without one of them is not from a registry.
-_NO_SUBJECT: Final = 40401
-_NO_SCHEMA: Final = 40403
+NO_SUBJECT: Final = 40401
+NO_SCHEMA: Final = 40403
 
 
 class SchemaReader:
@@ -70,7 +70,7 @@ class SchemaReader:
         try:
             text = client.get_schema(schema_id).schema_str
         except SchemaRegistryError as error:
-            if error.error_code != _NO_SCHEMA:
+            if error.error_code != NO_SCHEMA:
                 raise
             raise MalformedRecord(
                 f"the schema registry at {self._faults.shown} has no schema {schema_id}"
@@ -87,7 +87,7 @@ class SchemaReader:
         try:
             found = client.lookup_schema(schema.subject, ClientSchema(schema.text, "AVRO")).schema_id
         except SchemaRegistryError as error:
-            if error.error_code not in (_NO_SUBJECT, _NO_SCHEMA):
+            if error.error_code not in (NO_SUBJECT, NO_SCHEMA):
                 raise
             raise InputError(
                 f"The schema registry at {self._faults.shown} does not have the feed's schema under the"

@@ -6,16 +6,20 @@ agree on who registers it, and a repeated batch is written with the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from threading import Lock
 from typing import Final
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from tidegate.access.destinations import Destinations
 from tidegate.access.secret_store import Secrets
 from tidegate.changefeed.definition.registry_uri import RegistryUri
-from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.registry.registry import checked_id
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
+from tidegate.errors import FeedError
+from tidegate.registry.registry import NO_SCHEMA, NO_SUBJECT, checked_id
 from tidegate.registry.registry_connection import Client, RegistryConnection
 from tidegate.registry.registry_faults import Errand
 from tidegate.registry.shared_answers import SharedAnswers
@@ -71,6 +75,22 @@ class SchemaRegistrar:
         except TimeoutError:
             raise self._connection.faults.late(_CHECKING) from None
 
+    def require_new(self, subjects: NewSubjects) -> None:
+        """Raise ``FeedError`` for the first subject under which others have registered schemas.
+
+        Makes a call for each, which takes the registry's timeout at most. Raises ``RegistryAway`` and
+        ``RegistryDenied`` too.
+        """
+        for name in subjects.names:
+            own = [schema for schema in subjects.own if schema.subject == name]
+            if not self._connection.call(_looking_for(name), partial(_is_new, name, own)):
+                raise FeedError(
+                    f"the schema registry at {self._connection.faults.shown} has the subject {name} already, "
+                    "and no feed of this application has registered a schema there: choose another "
+                    "avro_schema_prefix, delete the subject where nobody needs it, or create the feed with "
+                    "existing_topics='use', and it registers its schemas there beside whoever else does"
+                )
+
     def close(self) -> None:
         """Close its connections."""
         self._connection.close()
@@ -85,6 +105,10 @@ class SchemaRegistrar:
 
 
 _CHECKING: Final = Errand("the question for its schema types", "feeds that use it wait")
+
+
+def _looking_for(subject: str) -> Errand:
+    return Errand(f"the question for the subject {subject}", "the feed does not begin")
 
 
 def _registering(schema: SubjectSchema) -> Errand:
@@ -102,4 +126,27 @@ def _takes_avro(client: Client) -> bool:
     types = client.get_schema_types()
     if not isinstance(types, list) or "AVRO" not in types:
         raise ValueError("AVRO is not among its schema types")
+    return True
+
+
+def _is_new(subject: str, own: Sequence[SubjectSchema], client: Client) -> bool:
+    """Return whether the subject does not exist, or has one of our ``own`` schemas and no other."""
+    try:
+        versions = client.get_versions(subject)
+    except SchemaRegistryError as error:
+        if error.error_code != NO_SUBJECT:
+            raise
+        return True
+    if not isinstance(versions, list):
+        raise ValueError("no versions in the answer")  # noqa: TRY004 - a wrong answer, not a wrong call
+    return not versions or (len(versions) == 1 and any(_has(client, schema) for schema in own))
+
+
+def _has(client: Client, schema: SubjectSchema) -> bool:
+    try:
+        client.lookup_schema(schema.subject, ClientSchema(schema.text, "AVRO"))
+    except SchemaRegistryError as error:
+        if error.error_code not in (NO_SUBJECT, NO_SCHEMA):
+            raise
+        return False
     return True

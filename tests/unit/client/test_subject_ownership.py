@@ -9,14 +9,14 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.access.destinations import Destinations, RegistryEntry
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations, RegistryEntry
 from tidegate.access.output_namespace import OutputNamespace
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedState, TableName
-from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedEpoch, FeedState, TableName
+from tidegate.changefeed.definition.options import Envelope, ExistingTopics, FeedOptions, Format
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.client.subject_ownership import check_subjects
+from tidegate.client.subject_ownership import check_subjects, new_subjects
 from tidegate.client.topic_ownership import check_topics, feed_fault, wanted_topics
 from tidegate.errors import FeedError
 
@@ -161,3 +161,60 @@ def test_a_subject_that_is_not_named_as_the_topic_is_held_to_the_operators_patte
     sentence = rf"no feed may register schemas under {names}: the operator allows only subjects of topics"
     with pytest.raises(FeedError, match=f"{sentence} .*; choose another avro_schema_prefix"):
         check_topics(heir, wanted_topics(heir), JobsView(), set(), namespace=namespace)
+
+
+def _asked(heir: FeedDefinition, view: JobsView, entries: Destinations = NOWHERE_ELSE) -> tuple[str, ...]:
+    return new_subjects(heir, view, entries).names
+
+
+def test_a_subject_that_is_not_named_as_the_topic_has_to_be_new() -> None:
+    heir = defined("heir", "ers", avro_schema_prefix="ord")
+    found = new_subjects(heir, JobsView(), NOWHERE_ELSE)
+    assert found.names == ("orders-key", "orders-value")
+    (own,) = found.own
+    assert own.subject == "orders-value"
+    assert '"name":"resolved"' in own.text, "markers are registered before a feed begins"
+
+
+@pytest.mark.parametrize("options", [{}, {"topic_prefix": "cdc."}])
+def test_one_that_is_named_as_the_topic_need_not_be(options: dict[str, str]) -> None:
+    assert _asked(defined("heir", "orders", **options), JobsView()) == ()
+
+
+def test_a_feed_that_may_use_what_exists_asks_nothing() -> None:
+    use = ExistingTopics.USE
+    assert _asked(defined("heir", "ers", avro_schema_prefix="ord", existing_topics=use), JobsView()) == ()
+
+
+def test_json_asks_nothing() -> None:
+    assert _asked(activation([HandTable.of(104, "a").descriptor]).definition, JobsView()) == ()
+
+
+@pytest.mark.parametrize("state", FeedState)
+def test_a_subject_of_a_feed_that_has_begun_is_the_applications(state: FeedState) -> None:
+    """So a feed that is created again is not blocked, nor one on a topic of a dropped feed."""
+    view = running(feed("owner", "ers", avro_schema_prefix="ord"), state=state)
+    assert _asked(defined("heir", "ers", avro_schema_prefix="ord"), view) == ()
+    assert _asked(defined("heir", "rs", avro_schema_prefix="orde"), view) == ()
+    other = defined("heir", "ers", "http://other:8081", avro_schema_prefix="ord")
+    assert _asked(other, view) == ("orders-key", "orders-value")
+
+
+def test_a_feed_that_was_refused_or_used_what_existed_makes_no_subject_the_applications() -> None:
+    refused = JobsView()
+    definition = DefinitionRecord(defined("owner", "ers", avro_schema_prefix="ord"))
+    failed = StateRecord(definition.definition.id, definition.definition.epoch, FeedState.FAILED, error="no")
+    for record in (definition, failed):
+        refused.apply(record.key, record.to_bytes())
+    used = feed("owner", "ers", avro_schema_prefix="ord", existing_topics=ExistingTopics.USE)
+    for view in (refused, running(used, state=FeedState.DROPPED)):
+        assert len(_asked(defined("heir", "ers", avro_schema_prefix="ord"), view)) == 2
+
+
+def test_a_feed_that_goes_on_asks_nothing() -> None:
+    begun = feed("heir", "ers", avro_schema_prefix="ord")
+    moved = replace(begun.definition, epoch=FeedEpoch(2), engine=Engine.SPARK)
+    view = running(begun)
+    record = DefinitionRecord(moved)
+    view.apply(record.key, record.to_bytes())
+    assert _asked(moved, view) == ()

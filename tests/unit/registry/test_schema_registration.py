@@ -15,8 +15,8 @@ import pytest
 from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, SubjectSchema
-from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, TidegateError
+from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, NewSubjects, SubjectSchema
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, SchemaRejected, TidegateError
 from tidegate.processor.reference import content_id
 from tidegate.registry.schema_registration import SchemaRegistrar
 
@@ -313,3 +313,48 @@ def free_port() -> int:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
         return port
+
+
+def test_a_subject_is_new_while_nobody_has_registered_a_schema_there(
+    server: RegistryServer, registry: SchemaRegistrar
+) -> None:
+    subjects = NewSubjects(("orders-key", "orders-value"))
+    registry.require_new(subjects)
+    registry.id_of(OTHER_SUBJECT)
+    registry.require_new(subjects)
+    registry.id_of(ROW)
+    sentence = (
+        f"the schema registry at {server.url} has the subject orders-value already, and no feed of this"
+    )
+    with pytest.raises(
+        FeedError, match=f"{sentence} .* another avro_schema_prefix, .* existing_topics='use'"
+    ):
+        registry.require_new(subjects)
+    assert server.registrations == ["items-value", "orders-value"], "a question registers nothing"
+
+
+def test_what_an_attempt_to_begin_has_left_there_is_our_own(registry: SchemaRegistrar) -> None:
+    registry.id_of(MARKER)
+    registry.require_new(NewSubjects(("orders-value",), (OTHER_SUBJECT, MARKER)))
+    with pytest.raises(FeedError, match="has the subject orders-value already"):
+        registry.require_new(NewSubjects(("orders-value",), (ROW,)))
+    registry.id_of(ROW)
+    with pytest.raises(FeedError, match="has the subject orders-value already"):
+        registry.require_new(NewSubjects(("orders-value",), (MARKER,)))
+
+
+@pytest.mark.parametrize(
+    ("mood", "raised"),
+    [
+        (Mood.FAILS, RegistryAway),
+        (Mood.HTML, RegistryAway),
+        (Mood.TEXT_AS_ID, RegistryAway),
+        (Mood.FORBIDS, RegistryDenied),
+    ],
+)
+def test_a_registry_that_does_not_tell_its_subjects_admits_no_feed(
+    server: RegistryServer, registry: SchemaRegistrar, mood: Mood, raised: type[Exception]
+) -> None:
+    server.mood = mood
+    with pytest.raises(raised, match="the question for the subject orders-key"):
+        registry.require_new(NewSubjects(("orders-key",)))

@@ -12,8 +12,8 @@ import pytest
 
 from schemas.schema_ids import RegistrySchemaIds
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, StatementError
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, SchemaRejected, StatementError
 from tidegate.worker.operations.metrics import REGISTRY
 
 _URL: Final = "http://reader:secret@registry.invalid:8081?timeout=1s"
@@ -33,6 +33,7 @@ class _Registry:
         self.asked: list[SubjectSchema] = []
         self.daemons: set[bool] = set()
         self.checks = 0
+        self.looked_for: list[NewSubjects] = []
         self._ids: dict[SubjectSchema, int] = {}
 
     def known(self, schema: SubjectSchema) -> int | None:
@@ -49,6 +50,10 @@ class _Registry:
 
     def close(self) -> None:
         self.closed.set()
+
+    def require_new(self, subjects: NewSubjects) -> None:
+        self.looked_for.append(subjects)
+        self._answer()
 
     def _answer(self) -> None:
         self.daemons.add(threading.current_thread().daemon)
@@ -324,5 +329,19 @@ def test_a_registry_that_is_asked_stays_open_until_the_answer_has_come() -> None
         bench.ids.close_unused(())
         bench.ids.close_unused(())
         await _until(bench.registry.closed.is_set)
+
+    _run(scenario)
+
+
+def test_whether_subjects_are_new_is_asked_once_and_beside_the_loop() -> None:
+    subjects = NewSubjects(("t-key",))
+
+    async def scenario(bench: _Bench) -> None:
+        bench.registry.errors = [FeedError("taken")]
+        with pytest.raises(FeedError, match="taken"):
+            await bench.ids.require_new(_URL, subjects)
+        await bench.ids.require_new(_URL, subjects)
+        assert bench.registry.looked_for == [subjects, subjects]
+        assert bench.registry.daemons == {True}
 
     _run(scenario)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 from tidegate.errors import SchemaRejected
 from tidegate.processor.reference import content_id
 from tidegate.worker.process.schema_ids import RegistryWait
@@ -60,6 +60,10 @@ class HandIds:
     async def try_ids(
         self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
     ) -> Mapping[SubjectSchema, int]:
+        """See ``SchemaIds``."""
+        raise NotImplementedError
+
+    async def require_new(self, url: str, subjects: NewSubjects) -> None:
         """See ``SchemaIds``."""
         raise NotImplementedError
 

@@ -33,6 +33,16 @@ class RecordSchemas(NamedTuple):
     value: SubjectSchema
 
 
+class NewSubjects(NamedTuple):
+    """Subjects under which nobody may have registered a schema before a feed begins.
+
+    An attempt to begin may have left schemas there: those are ``own``.
+    """
+
+    names: tuple[str, ...] = ()
+    own: tuple[SubjectSchema, ...] = ()
+
+
 def frame_prefix(schema_id: int) -> bytes:
     """Return the bytes before a body of this schema. Raises ``ValueError`` for a number that is no id."""
     if not 0 <= schema_id <= MAX_SCHEMA_ID:

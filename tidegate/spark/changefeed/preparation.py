@@ -18,6 +18,7 @@ from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
+from tidegate.client.subject_ownership import new_subjects
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
 from tidegate.client.topic_preparation import announced_specs, prepare_topics, topics_to_announce
 from tidegate.delivery.feed_start import UNPREPARED, unprepared
@@ -93,6 +94,7 @@ class Preparation:
         backfill's. A feed that holds partitions fails then.
         """
         try:
+            self._require_new_subjects(definition)
             self._register_markers(definition)
             admin, cluster = self._place(definition, prepare)
             own = self._own_topics(definition)
@@ -168,6 +170,11 @@ class Preparation:
 
     def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
         return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))
+
+    def _require_new_subjects(self, definition: FeedDefinition) -> None:
+        subjects = new_subjects(definition, self._jobs.view, self._sinks.destinations)
+        if subjects.names:
+            self._registries.of(definition.options.confluent_schema_registry).require_new(subjects)
 
     def _register_markers(self, definition: FeedDefinition) -> None:
         """Register the schemas of markers, so that a refusal is known before the feed runs.

@@ -13,6 +13,7 @@ from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.definition.options import Format
+from tidegate.changefeed.encoding.confluent import NewSubjects
 from tidegate.errors import FeedError, RegistryAway, RetryError
 from tidegate.worker.feeds.admission import (
     SILENCE_S,
@@ -27,6 +28,7 @@ from tidegate.worker.feeds.admission import (
 from tidegate.worker.operations.metrics import REGISTRY_RETRIES
 from tidegate.worker.process.schema_ids import RegistryWait, SchemaIds
 
+_NONE: Final = NewSubjects()
 _LOOK_AGAIN_S: Final = 1.0  # how often to look whether rows still wait
 
 
@@ -45,16 +47,21 @@ class FeedRegistries:
         self._questions = Questions("registry", look_at, clock)
 
     def verdict(
-        self, definition: FeedDefinition, live: Iterable[FeedDefinition], *, has_begun: bool = False
+        self,
+        definition: FeedDefinition,
+        live: Iterable[FeedDefinition],
+        *,
+        has_begun: bool = False,
+        subjects: NewSubjects = _NONE,
     ) -> Verdict:
         """Return what is known now about a feed that is to begin, or to go on: ``has_begun``. Never waits.
 
-        ``live`` are the feeds that run.
+        ``live`` are the feeds that run. ``subjects`` must be new in the feed's registry.
         """
         verdict: Verdict = Admitted()
         if registries := _registries(definition, live):
             verdict = self._questions.verdict(
-                definition.id, partial(self._ask, definition, registries, has_begun)
+                definition.id, partial(self._ask, definition, registries, has_begun, subjects)
             )
         return self._behind_others(definition.id) if isinstance(verdict, Admitted) else verdict
 
@@ -71,6 +78,7 @@ class FeedRegistries:
         definition: FeedDefinition,
         registries: Mapping[str, FeedDefinition],
         has_begun: bool,
+        subjects: NewSubjects,
         tell: Tell,
     ) -> Verdict:
         """Ask the registries one after the other, up to the first that keeps the feed from beginning."""
@@ -78,6 +86,8 @@ class FeedRegistries:
             tell(_waiting_for(definition, feed))
             try:
                 await self._schema_ids.try_ids(url, definition.id, ())
+                if feed.id == definition.id and subjects.names:
+                    await self._schema_ids.require_new(url, subjects)
             except (FeedError, RetryError) as error:
                 verdict = _verdict_on(definition, feed, error, has_begun=has_begun)
                 if isinstance(verdict, WaitingVerdict):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,12 @@ class SchemaIds(Protocol):
 
         First it makes sure that the URL is that of a registry, and that it accepts our login. Raises
         ``RegistryAway``, ``RegistryDenied`` or ``SchemaRejected``.
+        """
+
+    async def require_new(self, url: str, subjects: NewSubjects) -> None:
+        """Raise ``FeedError`` for a subject under which others have registered schemas. It tries only once.
+
+        Raises ``RegistryAway`` and ``RegistryDenied`` too.
         """
 
     def waiting(self) -> tuple[RegistryWait, ...]:

@@ -13,8 +13,8 @@ from tests.hand_log import HandTable
 from tests.unit.processor.schemed import REGISTRY, schemed_options
 from tests.unit.worker.hand_ids import HandIds
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
-from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, SchemaRejected
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict, WaitingVerdict
 from tidegate.worker.feeds.feed_registries import FeedRegistries
 from tidegate.worker.process.schema_ids import RegistryWait
@@ -40,6 +40,8 @@ class _Ids(HandIds):
         self.errors: dict[str, list[Exception]] = {}
         self.silent: set[str] = set()
         self.tried: list[str] = []
+        self.taken: Exception | None = None
+        self.looked_for: list[tuple[str, NewSubjects]] = []
         self.waits: tuple[RegistryWait, ...] = ()
 
     def waiting(self) -> tuple[RegistryWait, ...]:
@@ -56,6 +58,11 @@ class _Ids(HandIds):
             raise errors.pop(0)
         return {}
 
+    async def require_new(self, url: str, subjects: NewSubjects) -> None:
+        self.looked_for.append((url, subjects))
+        if self.taken is not None:
+            raise self.taken
+
 
 class _Bench:
     """The jobs agent's part: it looks at a feed when it is told to."""
@@ -65,13 +72,14 @@ class _Bench:
         self.looks: list[tuple[FeedId, float]] = []
         self.now = 100.0
         self.has_begun = False
+        self.subjects = NewSubjects()
         self.registries = FeedRegistries(
             self.ids, lambda feed_id, delay: self.looks.append((feed_id, delay)), lambda: self.now
         )
 
     def ask(self, definition: FeedDefinition = _FEED, live: Iterable[FeedDefinition] = ()) -> Verdict:
         self.looks.clear()
-        return self.registries.verdict(definition, live, has_begun=self.has_begun)
+        return self.registries.verdict(definition, live, has_begun=self.has_begun, subjects=self.subjects)
 
     async def answered(
         self, definition: FeedDefinition = _FEED, live: Sequence[FeedDefinition] = ()
@@ -237,5 +245,32 @@ def test_a_forgotten_feed_is_asked_for_anew_when_it_comes_back() -> None:
         bench.registries.forget(_FEED.id)
         assert await bench.answered() == Admitted()
         assert bench.ids.tried == [REGISTRY, REGISTRY]
+
+    _run(scenario)
+
+
+def test_a_feeds_own_registry_is_asked_whether_its_subjects_are_new() -> None:
+    subjects = NewSubjects(("s-key", "s-value"))
+
+    async def scenario(bench: _Bench) -> None:
+        bench.subjects = subjects
+        assert await bench.answered(live=[_feed("live", _OTHER_URL)]) == Admitted()
+        assert bench.ids.looked_for == [(REGISTRY, subjects)]
+        bench.registries.forget(_FEED.id)
+        bench.ids.taken = FeedError("the subject s-key is there already")
+        assert await bench.answered() == Refused("the subject s-key is there already")
+        bench.registries.forget(_FEED.id)
+        bench.ids.taken = RegistryAway("no answer")
+        verdict = await bench.answered()
+        assert isinstance(verdict, WaitingVerdict)
+        assert verdict.reason.startswith("waiting for its schema registry. no answer")
+
+    _run(scenario)
+
+
+def test_nothing_is_asked_of_subjects_that_need_not_be_new() -> None:
+    async def scenario(bench: _Bench) -> None:
+        assert await bench.answered() == Admitted()
+        assert bench.ids.looked_for == []
 
     _run(scenario)

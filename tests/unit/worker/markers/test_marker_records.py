@@ -13,7 +13,7 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FeedId, TableName
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
+from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.record_encoder import MarkerEncoder
 from tidegate.client.kafka.transaction import Record
 from tidegate.delivery import marker_records as delivered
@@ -73,6 +73,9 @@ class Ids:
         raise AssertionError
 
     def close_unused(self, urls: Collection[str]) -> None:
+        raise AssertionError
+
+    async def require_new(self, url: str, subjects: NewSubjects) -> None:
         raise AssertionError
 
     def waiting(self) -> tuple[RegistryWait, ...]:
