@@ -141,7 +141,9 @@ def check_registry(options: FeedOptions, allowed: Destinations) -> None:
     entries decide. Raises ``RegistryNotAllowed`` and ``StatementError``.
     """
     if options.registry is not None:
-        _registry(options, allowed)
+        from tidegate.registry.registry_connection import require_certificates  # as slow as in `_registry`
+
+        require_certificates(options.registry)
         if allowed.registries:
             allowed.require_registry(options.registry)
 

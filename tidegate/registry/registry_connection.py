@@ -107,6 +107,12 @@ class RegistryConnection:
         self.close()
 
 
+def require_certificates(uri: RegistryUri) -> None:
+    """Raise ``StatementError`` for certificates that cannot be used, unless the URL names them."""
+    if not uri.references:
+        _open(uri).close()
+
+
 def _open(uri: RegistryUri) -> Client:
     config: dict[str, Any] = {
         "url": uri.url.replace(",", "%2C"),  # the client takes a comma for the start of another URL

@@ -41,6 +41,10 @@ def test_every_limit_is_on_the_page_with_its_number() -> None:
 
 
 def test_the_tests_of_the_page_exist() -> None:
-    written = "".join(file.read_text() for file in (CHECKOUT / "tests" / "unit" / "serve").rglob("test_*.py"))
+    written = "".join(
+        file.read_text()
+        for name in ("serve", "client")
+        for file in (CHECKOUT / "tests" / "unit" / name).rglob("test_*.py")
+    )
     missing = [name for name in re.findall(r"`(test_\w+)`", _PAGE) if f"def {name}(" not in written]
     assert not missing
