@@ -3,7 +3,8 @@
 //! and refuses (`None`) whatever it is not sure of.
 //!
 //! The host writes a message into `input`, calls `plan`, `rows`, `read`, `follow` or `versions`, and reads what these point at.
-//! Numbers are little endian. There is one instance for each log partition.
+//! Numbers are little endian. There is one instance for each log partition. After a trap the host asks whether the memory
+//! `ran_out`.
 
 mod arrays;
 mod avro;
@@ -22,6 +23,7 @@ mod key_datum;
 mod kind;
 mod log_batch;
 mod log_clock;
+mod memory;
 mod message;
 mod number_text;
 mod op_log;
@@ -43,7 +45,9 @@ use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
+/// Where no summary can be. `rows` and `follow` return it where the rows are more than an output may have.
+const TOO_LARGE: usize = 1;
 
 #[derive(Default)]
 struct Kernel {
@@ -91,6 +95,12 @@ pub extern "C" fn interface() -> u32 {
     INTERFACE
 }
 
+/// Whether a trap may come from a lack of memory: 1, or 0 where there was always enough.
+#[no_mangle]
+pub extern "C" fn ran_out() -> u32 {
+    u32::from(memory::ran_out())
+}
+
 /// Makes room for so many bytes of input; returns where it is.
 #[no_mangle]
 pub extern "C" fn input(size: u32) -> *mut u8 {
@@ -113,13 +123,17 @@ pub extern "C" fn plan() -> u32 {
     })
 }
 
-/// Takes the input as `count` versions; returns where the summary of the output is, or null where it is no such input.
+/// Takes the input as `count` versions; returns where the summary of the output is, `TOO_LARGE`, or null where it is no
+/// such input.
 #[no_mangle]
 pub extern "C" fn rows(count: u32) -> *const message::Summary {
     KERNEL.with_borrow_mut(|kernel| {
         let Kernel { input, plan, output, summary, .. } = kernel;
         if message::take_versions(input, count as usize, plan, output).is_none() {
             return std::ptr::null();
+        }
+        if output.is_full {
+            return std::ptr::without_provenance(TOO_LARGE);
         }
         *summary = message::Summary::of(output);
         &raw const *summary
@@ -147,13 +161,16 @@ pub extern "C" fn read(count: u32) -> *const Named {
 }
 
 /// Takes the input as the state with which the records of the last `read` are followed; returns where the summary is of
-/// what that gives, or null where it is no such input.
+/// what that gives, `TOO_LARGE`, or null where it is no such input.
 #[no_mangle]
 pub extern "C" fn follow() -> *const FollowSummary {
     KERNEL.with_borrow_mut(|kernel| {
         let Kernel { input, plan, output, batch, followed, .. } = kernel;
         if log_batch::follow(batch, input, plan, output, followed).is_none() {
             return std::ptr::null();
+        }
+        if output.is_full {
+            return std::ptr::without_provenance(TOO_LARGE);
         }
         kernel.follow_summary = FollowSummary {
             taken: followed.taken as u32,

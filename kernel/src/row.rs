@@ -12,6 +12,9 @@ use crate::template::{Datums, Template};
 
 /// Rows with more text in all lanes together are Python's, which bounds them.
 const TEXT_MAX: usize = 16 << 20;
+/// The most bytes of text and records in an output, beside those of its last version. The memory that the host gives has
+/// room for about eight times as much: while a buffer grows, it is there twice.
+const OUTPUT_MAX: usize = 128 << 20;
 
 /// A committed version of a key, and the op that committed it.
 pub struct Version<'a> {
@@ -66,10 +69,13 @@ pub struct Output {
     pub text: Vec<u8>,
     pub fates: Vec<u8>,
     pub highs: Vec<High>,
+    /// Its versions make more than an output may have. Then it is of no use, and takes no more.
+    pub is_full: bool,
 }
 
 impl Output {
     pub fn clear(&mut self) {
+        self.is_full = false;
         self.records.clear();
         self.text.clear();
         self.fates.clear();
@@ -93,6 +99,9 @@ pub fn take<'a>(
     replaced: &mut RowBuffer<'a>,
     output: &mut Output,
 ) {
+    if output.is_full {
+        return;
+    }
     let (records, text) = (output.records.len(), output.text.len());
     let (fate, high) = match wanted(plan, version) {
         None => (Fate::Unwanted, None),
@@ -109,6 +118,7 @@ pub fn take<'a>(
         output.raise_high(table, version.time);
     }
     output.fates.push(fate as u8);
+    output.is_full = output.text.len() + output.records.len() * size_of::<Record>() > OUTPUT_MAX;
 }
 
 /// The table of a version that some feed wants, and where the table's id begins in the key.
@@ -353,6 +363,23 @@ mod tests {
         let output = run(&plan(vec![lane(0, 5, Kind::Date)]), version(KEY, infinite, 11));
         assert_eq!((output.text.len(), output.records.len(), output.highs.len()), (0, 0, 0));
         assert_eq!(output.fates, [Fate::Refused as u8]);
+    }
+
+    #[test]
+    fn an_output_with_too_much_takes_no_more_until_it_is_cleared() {
+        let (plan, mut output) = (plan(vec![lane(0, 5, Kind::Date)]), Output::default());
+        let took = |output: &mut Output| {
+            let (row, replaced) = (&mut RowBuffer::default(), &mut RowBuffer::default());
+            take(&plan, 0, &version(KEY, DAY_ONE, 11), row, replaced, output);
+            (output.is_full, output.records.len(), output.fates.len())
+        };
+        output.text.resize(OUTPUT_MAX - 100, b'x');
+        assert_eq!(took(&mut output), (false, 1, 1));
+        output.text.resize(OUTPUT_MAX - 48, b'x');
+        assert_eq!(took(&mut output), (true, 2, 2));
+        assert_eq!(took(&mut output), (true, 2, 2));
+        output.clear();
+        assert_eq!(took(&mut output), (false, 1, 1));
     }
 
     #[test]

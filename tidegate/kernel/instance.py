@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from wasmtime import Engine, Memory, Module
 
 #: The version of the interface in `kernel/src/lib.rs`.
-_INTERFACE: Final = 5
+_INTERFACE: Final = 6
+#: What `rows` and `follow` return instead of a place: the rows are more than an output may have.
+_TOO_LARGE: Final = 1
 _SUMMARY: Final = Struct("<7I")
 _NAMED: Final = Struct("<5I")
 _FOLLOWED: Final = Struct("<6I")
@@ -61,6 +63,10 @@ class NoRoomForInstance(Exception):
     """The system gives this process no memory, or no addresses, for one more instance."""
 
 
+class OutputTooLarge(Exception):
+    """The rows of a call are more than the kernel gives at once. The instance is as good as before."""
+
+
 class Instance:
     """A kernel of its own memory. After a trap it cannot be used any more."""
 
@@ -81,6 +87,7 @@ class Instance:
             cast("Callable[..., Any]", exports[name])
             for name in ("interface", "input", "plan", "rows", "read", "follow", "versions")
         )
+        self._ran_out = cast("Callable[..., Any]", exports["ran_out"])
         if self._interface(store) != _INTERFACE:
             raise StateError("the kernel has another interface than its loader: run `make kernel`")
 
@@ -89,6 +96,11 @@ class Instance:
         """The bytes of its memory, which only grows."""
         return self._memory.data_len(self._store)
 
+    @property
+    def ran_out(self) -> bool:
+        """Whether it has found no memory for something: a trap is no defect then. It answers behind one."""
+        return bool(self._ran_out(self._store))
+
     def plan(self, plan: bytes) -> None:
         """Give the kernel the plan that holds from here on."""
         self._put(plan)
@@ -96,9 +108,14 @@ class Instance:
             raise StateError("the kernel does not take its plan, which is a defect: please report it")
 
     def rows(self, message: bytes, count: int) -> RawOutput:
-        """Give the kernel the versions of a message; return its result."""
+        """Give the kernel the versions of a message; return its result.
+
+        Raises ``OutputTooLarge``.
+        """
         self._put(message)
         at = self._rows(self._store, count)
+        if at == _TOO_LARGE:
+            raise OutputTooLarge
         if not at:
             raise StateError("the kernel does not take its batch, which is a defect: please report it")
         return self._output(at, count)
@@ -117,9 +134,14 @@ class Instance:
         )
 
     def follow(self, message: bytes) -> RawFollowed:
-        """Give the kernel the state for the records that it read last; return its result."""
+        """Give the kernel the state for the records that it read last; return its result.
+
+        Raises ``OutputTooLarge``.
+        """
         self._put(message)
         at = self._follow(self._store)
+        if at == _TOO_LARGE:
+            raise OutputTooLarge
         if not at:
             raise StateError("the kernel does not take its state, which is a defect: please report it")
         taken, state, state_count, walls, places, count = _FOLLOWED.unpack(self._get(at, _FOLLOWED.size))

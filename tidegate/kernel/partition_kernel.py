@@ -9,7 +9,7 @@ from typing import Final
 from tidegate.errors import StateError
 from tidegate.kernel.artefact import MEMORY_BYTES_KEPT, compiled
 from tidegate.kernel.followed_records import FOLLOWED
-from tidegate.kernel.instance import Instance, NoRoomForInstance
+from tidegate.kernel.instance import Instance, NoRoomForInstance, OutputTooLarge
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.log_message import (
     read_followed,
@@ -20,7 +20,7 @@ from tidegate.kernel.log_message import (
 )
 from tidegate.kernel.message import read_output, write_versions
 from tidegate.kernel.plan import Plan, write_plan
-from tidegate.kernel.traps import TRAPS, Traps
+from tidegate.kernel.traps import TRAPS, Rest, Traps
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
 from tidegate.processor.feeds.row_kernel import TablePlan, Taken
@@ -30,8 +30,9 @@ from tidegate.ranges.version import Version
 #: more.
 CALL_BYTES_MAX: Final = 16 << 20
 #: The most bytes of rows that the calls for one batch may give. Python makes the rows of a batch with more,
-#: one feed after the other, and each feed has a bound there.
-OUTPUT_BYTES_MAX: Final = 1 << 30
+#: one feed after the other, and each feed has a bound there. A single call gives 128 MiB (`OUTPUT_MAX` in
+#: `kernel/src/row.rs`).
+OUTPUT_BYTES_MAX: Final = 256 << 20
 #: A plan by which the kernel writes nothing.
 _NO_PLAN: Final = Plan(b"", (), previous=False, widest=0)
 
@@ -62,6 +63,7 @@ class PartitionKernel:
 
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
+        self._rest = Rest()
         self._instance: Instance | None = None
         self._plan = _NO_PLAN
         self._is_planned = False
@@ -85,7 +87,7 @@ class PartitionKernel:
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions. ``None``: Python has to take the whole batch."""
-        if not (versions and self._is_usable):
+        if not (versions and self._may_take()):
             return None
         taken, size = Taken({}, [], {}), 0
         try:
@@ -94,7 +96,7 @@ class PartitionKernel:
                 output = self._ready().rows(message, len(part))
                 size += len(output.text)
                 if size > OUTPUT_BYTES_MAX:
-                    self._instance = None  # its memory has grown
+                    self._give_up_a_large_one()
                     return None
                 walls = [version.timestamp[0] for version in part]
                 read_output(output, walls, first, self._plan.lanes, taken)
@@ -106,7 +108,7 @@ class PartitionKernel:
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
         """Read the next log records. ``None``: Python has to take them."""
-        if not (self._is_planned and self._is_usable):
+        if not (self._is_planned and self._may_take()):
             return None
         try:
             most_bytes = CALL_BYTES_MAX // max(1, self._plan.widest)
@@ -141,22 +143,35 @@ class PartitionKernel:
             return None
 
     def _passed(self) -> None:
-        """Take in that a batch went well. Give up an instance whose memory has grown too large."""
-        self._traps.passed()
+        """Take in that a batch went well."""
+        self._rest.passed()
+        self._give_up_a_large_one()
+
+    def _give_up_a_large_one(self) -> None:
+        """Give up an instance whose memory has grown too large."""
         if self._instance is not None and self._instance.memory_bytes > MEMORY_BYTES_KEPT:
             self._instance = None
 
-    @property
-    def _is_usable(self) -> bool:
-        return self._has_room and not self._traps.is_off
+    def _may_take(self) -> bool:
+        """Return whether the next call may go to the kernel."""
+        return self._has_room and self._rest.is_over()
 
     def _broke(self, error: Exception) -> None:
-        self._instance = None
+        """Take in that a call gave nothing: what it asked for is too much, or the kernel has a defect."""
+        if isinstance(error, OutputTooLarge):
+            self._give_up_a_large_one()
+            return
+        instance, self._instance = self._instance, None
         if isinstance(error, NoRoomForInstance):
             self._has_room = False
             self._traps.no_room(error)
+            return
+        if instance is not None and instance.ran_out:
+            self._traps.no_memory()
         else:
             self._traps.trapped(error)
+        if self._rest.failed():
+            self._traps.rests()
 
     def _ready(self) -> Instance:
         """Return the instance, which knows the plan."""

@@ -76,10 +76,29 @@ _COLUMN_ID_MAX: Final = 1 << 16
 #: The plan of a version whose rows have few constant texts has fewer bytes for each lane.
 _LANE_BYTES: Final = 512
 _COUNT_MAX: Final = 1 << 20
+#: The most bytes of a plan. The kernel has about twice as much of it in memory. Names of columns stand in the
+#: templates of each lane, and may be long. Python writes the rows of a table version that finds no room.
+PLAN_BYTES_MAX: Final = 64 << 20
 
 
 class _Unknown(Exception):
     """The kernel does not know something of a table version."""
+
+
+class _Room:
+    """How many bytes a plan may still get."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = PLAN_BYTES_MAX
+
+    def take(self, written: bytes) -> bytes:
+        """Return what is written. Raises ``_Unknown`` where there is no room for it."""
+        self.left -= len(written)
+        if self.left < 0:
+            raise _Unknown
+        return written
 
 
 class _Placed(NamedTuple):
@@ -107,7 +126,8 @@ def write_plan(tables: Sequence[TablePlan]) -> Plan:
     lanes: list[LaneOf] = []
     previous = any(_needs_previous(version) for table in tables for version in table.versions)
     widths: list[int] = []
-    data = _numbers(previous) + _list(_table(table, lanes, widths) for table in tables)
+    room = _Room()
+    data = _numbers(previous) + _list(_table(table, lanes, widths, room) for table in tables)
     return Plan(data, tuple(lanes), previous, max(widths, default=0))
 
 
@@ -115,8 +135,8 @@ def _needs_previous(version: VersionPlan) -> bool:
     return any(lane.templates.replaced is not None for lane in version.lanes or ())
 
 
-def _table(table: TablePlan, lanes: list[LaneOf], widths: list[int]) -> bytes:
-    versions = [_version(version, lanes) for version in table.versions]
+def _table(table: TablePlan, lanes: list[LaneOf], widths: list[int], room: _Room) -> bytes:
+    versions = [_version(version, lanes, room) for version in table.versions]
     widths += [
         len(version.lanes or ()) + len(written) // _LANE_BYTES
         for version, written in zip(table.versions, versions, strict=True)
@@ -130,11 +150,12 @@ def _table(table: TablePlan, lanes: list[LaneOf], widths: list[int]) -> bytes:
     )
 
 
-def _version(version: VersionPlan, lanes: list[LaneOf]) -> bytes:
-    since = _numbers(*version.since)
+def _version(version: VersionPlan, lanes: list[LaneOf], room: _Room) -> bytes:
+    since, left = _numbers(*version.since), room.left
     try:
-        found = _rows(version, len(lanes))
+        found = _rows(version, len(lanes), room)
     except _Unknown:
+        room.left = left
         return since + _numbers(0)
     lanes += map(_lane_of, version.lanes or ())
     return since + _numbers(1) + found
@@ -148,7 +169,7 @@ def _lane_of(lane: LanePlan) -> LaneOf:
     return LaneOf(lane.feed, lane.to.topic, to, templates.headers, empty)
 
 
-def _rows(version: VersionPlan, first_lane: int) -> bytes:
+def _rows(version: VersionPlan, first_lane: int, room: _Room) -> bytes:
     if version.lanes is None:
         raise _Unknown
     if not version.lanes:
@@ -165,8 +186,8 @@ def _rows(version: VersionPlan, first_lane: int) -> bytes:
                     layout.key_columns, layout.key_slots, table.primary_key, strict=True
                 )
             ),
-            _list(_numbers(column.id) + _type(column) for column in layout.columns),
-            _list(_lane(lane, layout, first_lane + at) for at, lane in enumerate(version.lanes)),
+            _list(room.take(_numbers(column.id) + _type(column)) for column in layout.columns),
+            _list(room.take(_lane(lane, layout, first_lane + at)) for at, lane in enumerate(version.lanes)),
         )
     )
 

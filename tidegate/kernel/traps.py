@@ -1,4 +1,4 @@
-"""Counts the kernel's traps in this process: three in a row switch it off."""
+"""What becomes of a kernel that traps: it is told once and counted, and after three in a row it rests."""
 
 from __future__ import annotations
 
@@ -6,51 +6,95 @@ import logging
 from typing import Final
 
 IN_A_ROW_MAX: Final = 3
+#: How many calls Python takes while a kernel rests for the first time, and at most: each rest is twice as
+#: long as the one before.
+FIRST_REST: Final = 1_000
+LONGEST_REST: Final = 64_000
 
 _log: Final = logging.getLogger(__name__)
 
 
 class Traps:
-    """Counts the traps of this process's kernels, and decides whether they are still used."""
+    """Counts the traps of this process's kernels. Each kind of fault is told in the log once."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._in_a_row = 0
-        self._without_room = False
-
-    @property
-    def is_off(self) -> bool:
-        """Whether the kernel is switched off in this process."""
-        return self._in_a_row >= IN_A_ROW_MAX
-
-    def passed(self) -> None:
-        """Take in that a batch went well."""
-        if not self.is_off:
-            self._in_a_row = 0
+        self._told: set[str] = set()
 
     def trapped(self, cause: Exception) -> None:
         """Take in that a batch trapped. Python takes it."""
         self.count += 1
-        self._in_a_row += 1
-        if self.count == 1:
-            _log.error(
-                "the kernel broke at a batch, which Python took: %s: %s. It is a defect, please report it",
-                type(cause).__name__,
-                str(cause)[:2_000],
-            )
-        if self._in_a_row == IN_A_ROW_MAX:
-            _log.error("the kernel broke %s times in a row: it is not used any more", IN_A_ROW_MAX)
+        self._tell(
+            logging.ERROR,
+            "the kernel broke at a batch, which Python took: %s: %s. It is a defect, please report it",
+            type(cause).__name__,
+            str(cause)[:2_000],
+        )
+
+    def rests(self) -> None:
+        """Take in that a kernel has broken ``IN_A_ROW_MAX`` times in a row, and rests."""
+        self._tell(
+            logging.ERROR,
+            "the kernel of a log partition broke %s times in a row: Python takes the next %s batches of that "
+            "partition, and then the kernel is tried again",
+            IN_A_ROW_MAX,
+            FIRST_REST,
+        )
+
+    def no_memory(self) -> None:
+        """Take in that a batch needed more memory than a kernel gets. Python takes it."""
+        self._tell(
+            logging.WARNING,
+            "Python took a batch for which the kernel needs more memory than it gets. Rows or records are "
+            "very long there",
+        )
 
     def no_room(self, cause: Exception) -> None:
         """Take in that a partition gets no kernel, for lack of room. Python takes its log."""
-        if not self._without_room:
-            self._without_room = True
-            _log.warning(
-                "Python takes the records of one or more log partitions: there is no room for their kernels. "
-                "Each reserves 4 GiB of addresses and uses few of them. `ulimit -v` bounds what a process "
-                "reserves: %s",
-                str(cause)[:2_000],
-            )
+        self._tell(
+            logging.WARNING,
+            "Python takes the records of one or more log partitions: there is no room for their kernels. "
+            "Each reserves 4 GiB of addresses and uses few of them. `ulimit -v` bounds what a process "
+            "reserves: %s",
+            str(cause)[:2_000],
+        )
+
+    def _tell(self, level: int, sentence: str, *about: object) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            _log.log(level, sentence, *about)
+
+
+class Rest:
+    """Whether one kernel rests.
+
+    Three faults in a row begin a rest, and each further one another: a log partition whose data breaks its
+    kernel takes it from no other partition, and not for ever.
+    """
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._length = FIRST_REST
+        self._left = 0
+
+    def is_over(self) -> bool:
+        """Return whether the next call may go to the kernel. A call that may not is counted."""
+        if not self._left:
+            return True
+        self._left -= 1
+        return False
+
+    def passed(self) -> None:
+        """Take in that a batch went well."""
+        self._in_a_row, self._length = 0, FIRST_REST
+
+    def failed(self) -> bool:
+        """Take in a fault. Returns whether a rest begins."""
+        self._in_a_row += 1
+        if self._in_a_row < IN_A_ROW_MAX:
+            return False
+        self._left, self._length = self._length, min(2 * self._length, LONGEST_REST)
+        return True
 
 
 #: Those of this process.

@@ -90,8 +90,8 @@ def _other_lane(change: Callable[[LanePlan], LanePlan]) -> Callable[[pytest.Monk
 
 
 def _other_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    def modified_later(version: Any, lanes: list[Any]) -> bytes:
-        written: bytes = version_of(version, lanes)
+    def modified_later(version: Any, *rest: Any) -> bytes:
+        written: bytes = version_of(version, *rest)
         wall, logical = version.since
         return pack("<2q", wall + 7 * 10**9, logical) + written[16:]
 

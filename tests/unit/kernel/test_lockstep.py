@@ -141,7 +141,7 @@ def test_a_defect_in_the_planning_leaves_the_step_to_python(
     monkeypatch.setattr(broken, fail)
     for seed in range(3):
         Lockstep().run(history(seed))
-    assert traps.is_off == broken.endswith("write_plan")
+    assert bool(traps.count) == broken.endswith("write_plan")
 
 
 def _trapping_every_other(call: str, monkeypatch: pytest.MonkeyPatch) -> Traps:
@@ -169,7 +169,6 @@ def test_traps_between_batches_that_go_well_change_no_step(
         Lockstep().run(log_history(seed))
         Lockstep().run(history(seed))
     assert traps.count
-    assert not traps.is_off
 
 
 @pytest.mark.parametrize("call", ["follow", "rows", "versions"])
@@ -178,7 +177,6 @@ def test_traps_while_feeds_miss_versions_change_no_step(call: str, monkeypatch: 
     for seed in range(4):
         GapLockstep().run_seed(seed)
     assert traps.count
-    assert not traps.is_off
 
 
 # ---- planted differences: each must be found by the seeds above ----

@@ -22,6 +22,7 @@ from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.encoding.row_width import row_width, table_lengths
 from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
+from tidegate.kernel.followed_records import FOLLOWED
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.kernel.traps import TRAPS
@@ -388,6 +389,26 @@ def test_a_burst_behind_a_quiet_log_makes_no_long_step(mode: KernelMode) -> None
     assert sum(sizes) > 5 * limits.step_bytes
     assert max(sizes) < 2.5 * limits.step_bytes
     assert TRAPS.count == traps
+
+
+@pytest.mark.long
+def test_an_entry_of_very_long_rows_is_no_trap() -> None:
+    """A column's name has 200 KB. An entry of 400 rows has 12 KB, and 480 MB of rows for six feeds."""
+    key, value = _NARROW.descriptor.columns[:2]
+    table = HandTable(replace(_NARROW.descriptor, columns=(key, replace(value, name="n" * 200_000))))
+    log = HandLog(partitions=1)
+    log.describe(table)
+    one = log.open_range(7, table.span)
+    one.apply(*(table.put(2, number, "v") for number in range(400)), close=1)
+    one.apply(table.put(3, 1, "w"), close=2)
+    traps, followed = TRAPS.count, FOLLOWED.count
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(kernel=kernels_for(KernelMode.ON))))
+    for number in range(6):
+        driven.control(activation([table.descriptor], start=ZERO, feed_id=FeedId(f"feed-{number}")))
+    sizes = [result.row_bytes for result in _steps(driven, log.partitions[0])]
+    assert [round(size / 200_000) for size in sizes if size] == [pytest.approx(6 * 400, rel=0.001), 6]
+    assert TRAPS.count == traps
+    assert FOLLOWED.count == followed + 1, "the kernel takes the entry behind the long one"
 
 
 def _labels() -> tuple[HandTable, HandTable, FeedOptions, list[Datum]]:
