@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.catchup.gap_scans import CatchUpLimits
+from tidegate.processor.feeds.descriptor_room import DescriptorLimits
 from tidegate.processor.feeds.kernels import Kernels
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.step_size import RowLimits
@@ -15,14 +16,16 @@ from tidegate.ranges.intent_budget import PartitionSpill
 
 @dataclass(frozen=True, slots=True)
 class ProcessorConfig:
-    """The settings of a partition processor. None of them changes which rows come out, but for ``rows``.
+    """The settings of a partition processor. None of them changes which rows come out, but for ``rows`` and
+    ``descriptors``.
 
     ``log_id`` and ``control_id`` are the ids of the topics that are read, which change when a topic is
     deleted and created again. A state that was built from other topics is refused. ``queue`` makes the queues
     of ranges that fall behind (in memory if absent). ``spill`` has room for open transactions outside memory
     (all are in memory if absent). ``catch_up`` bounds the scans of feeds that catch up. With ``detachable``
     the engine may detach feeds, and tells the processor which steps are committed. ``bounds`` are for the
-    records that the engine's producer takes, ``rows`` for the rows of a step. ``kernel`` writes rows in
+    records that the engine's producer takes, ``rows`` for the rows of a step,
+    ``descriptors`` for what table descriptors take. ``kernel`` writes rows in
     native code (Python does if absent).
     """
 
@@ -35,4 +38,5 @@ class ProcessorConfig:
     detachable: bool = False
     bounds: RecordBounds = BOUNDS
     rows: RowLimits = field(default_factory=RowLimits)
+    descriptors: DescriptorLimits = field(default_factory=DescriptorLimits)
     kernel: Kernels | None = None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
-from tidegate.hlc import MAX, ZERO_CLOSED, ClosedTimestamp
+from tidegate.hlc import MAX, ZERO_CLOSED, ClosedTimestamp, Timestamp
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.breaking import refused_record
 from tidegate.processor.containment import Input, unforeseen_in
@@ -84,10 +84,10 @@ class LogStep:
         if fault is not None:
             self._entries.refuse(record, fault, passed=offset <= self._state.position.offset)
         elif isinstance(entry, DescriptorUpdate):
-            self._learn((entry,), record, result)
+            self._learn((entry,), record, result, None)
         elif not isinstance(entry, MalformedEntry):
             if isinstance(entry, Snapshot):
-                self._learn(entry.descriptors, record, result)
+                self._learn(entry.descriptors, record, result, entry.gc_threshold)
                 self._state.raise_high(entry.high)
                 if entry.last_mutation is not None:
                     self._state.raise_high(entry.last_mutation.time)
@@ -191,15 +191,24 @@ class LogStep:
                 Incident(self._state.partition, untold.offset, untold.range_id, None, cause)
             )
 
-    def _learn(self, updates: Iterable[DescriptorUpdate], record: LogRecord, result: StepResult) -> None:
-        """Take descriptor versions. Rows before a new version are read first, by the older one."""
+    def _learn(
+        self,
+        updates: Iterable[DescriptorUpdate],
+        record: LogRecord,
+        result: StepResult,
+        kept: Timestamp | None,
+    ) -> None:
+        """Take descriptor versions. Rows before a new version are read first, by the older one.
+
+        ``kept`` is the GC threshold of the Snapshot that has them, ``None`` for a broadcast.
+        """
         offset = Offset(record.offset)
         place = f"offset {offset} of log partition {self._state.partition}"
         for update in updates:
             if self._rows.is_new(update):
                 self._deliveries.emit(result)
             try:
-                self._rows.learn(update, place)
+                self._rows.learn(update, place, kept)
             except (DescriptorConflict, EncodingError) as error:
                 self._deliveries.emit(result)
                 if (told := unforeseen_in(error)) is not None:

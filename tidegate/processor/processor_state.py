@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tidegate.errors import StateError
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StateTable
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_table import PartitionFeeds
@@ -31,6 +31,7 @@ from tidegate.processor.state.state_codec import (
 )
 from tidegate.processor.step_size import StepPace
 from tidegate.raftlog.entry import Offset
+from tidegate.ranges.range_state import RangeStatus
 
 
 class ProcessorState:
@@ -42,7 +43,7 @@ class ProcessorState:
         #: The last offset of the log that was read in this run. After a restart it is below the position
         #: while ranges that were behind read their entries again.
         self.read = NOWHERE
-        self.rows = PartitionRows()
+        self.rows = PartitionRows(config.descriptors)
         self.feeds = PartitionFeeds(partition)
         #: What ranges were before the steps that are not committed; ``None`` where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
@@ -63,6 +64,8 @@ class ProcessorState:
         self.row_limits = config.rows
         #: One pace for the log and one for backlogs: an entry that is put off makes its rows only later.
         self.pace, self.backlog_pace = (StepPace(self.reckoning, config.rows) for _ in range(2))
+        self.rows.is_wanted = lambda table_id: table_id in self.feeds.wanted_tables
+        self.rows.room.lowest_read = self._lowest_read
         self._pieces = RowPieces(config.bounds.piece_bytes)
         self._digests = RowDigests()
 
@@ -89,6 +92,16 @@ class ProcessorState:
         """Take in that a version at ``timestamp`` was applied."""
         if timestamp > self.position.high:
             self.position.high = timestamp
+
+    def _lowest_read(self) -> Timestamp:
+        """Return a time at or below which no row is read any more, by any feed, now or later."""
+        lowest: list[Timestamp] = [each.feed.start for each in self.ranges.lagging.feeds.values()]
+        lowest += (
+            min(state.gc_threshold, state.resolved)
+            for state in self.ranges.table
+            if state.status is not RangeStatus.ENDED
+        )
+        return min(lowest, default=ZERO)
 
     # ---- rows of state ----
 

@@ -6,7 +6,7 @@ The same bytes stand in the log's DescriptorUpdate and in worker state.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -22,6 +22,10 @@ _SPECIFIED: Final = "docs/log-contract.md#table-descriptors"
 #: The first byte of a message without the format byte: the tag of its field 1, a varint.
 _BARE_MESSAGE: Final = 0x08
 _SHOWN: Final = 40  # characters of a name, so that an error does not grow with what a source writes
+#: What a descriptor may have. Each column takes some 200 bytes once it is decoded, and 14 before.
+COLUMNS_MAX: Final = 10_000
+#: Columns, parts of the primary key, families, their column ids, elements and enum members together.
+PARTS_MAX: Final = 50_000
 _KINDS: Final = ", ".join(kind.value for kind in Kind)
 
 
@@ -46,11 +50,60 @@ def encode_descriptor(descriptor: TableDescriptor) -> bytes:
     return bytes((FORMAT_VERSION,)) + message.SerializeToString(deterministic=True)
 
 
-def decode_descriptor(stored: bytes) -> TableDescriptor:
+class DescriptorHead(NamedTuple):
+    """What is told of a table version without its columns. ``stored`` has all of it."""
+
+    id: int
+    version: int
+    modified: Timestamp
+    primary_index_id: int
+    database: str
+    schema: str
+    name: str
+    dropped: bool
+    stored: bytes
+
+
+def decode_descriptor(stored: bytes, *, is_bounded: bool = True) -> TableDescriptor:
     """Undo `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
 
-    The error's sentence is for the writer of the bytes: the source of a log.
+    The error's sentence is for the writer of the bytes: the source of a log. Where ``is_bounded`` is false
+    the descriptor may have any number of columns: it stands in state that an earlier version has written.
     """
+    message = _message(stored)
+    if is_bounded:
+        _require_bounded(message)
+    return _from_message(message)
+
+
+def decode_head(stored: bytes) -> DescriptorHead:
+    """Return the head of a stored descriptor. Raises `EncodingError` as `decode_descriptor` does.
+
+    Columns are not looked at.
+    """
+    message = _message(stored)
+    modified = Timestamp(message.modified_wall, message.modified_logical)
+    names = message.database, message.schema, message.name
+    index = message.primary_index_id or 1
+    return DescriptorHead(message.id, message.version, modified, index, *names, message.dropped, stored)
+
+
+def head_of(descriptor: TableDescriptor) -> DescriptorHead:
+    """Return the head of a descriptor, with its stored form."""
+    return DescriptorHead(
+        descriptor.id,
+        descriptor.version,
+        descriptor.modified,
+        descriptor.primary_index_id,
+        descriptor.database,
+        descriptor.schema,
+        descriptor.name,
+        descriptor.dropped,
+        encode_descriptor(descriptor),
+    )
+
+
+def _message(stored: bytes) -> pb.TableDescriptor:
     if not stored:
         raise EncodingError(
             f"the descriptor has no bytes: it needs the format byte {FORMAT_VERSION} and a message "
@@ -70,7 +123,32 @@ def decode_descriptor(stored: bytes) -> TableDescriptor:
             f"the {len(stored) - 1} bytes behind the descriptor's format byte are no message "
             f"tidegate.rows.TableDescriptor: {error} ({_SPECIFIED})"
         ) from None
-    return _from_message(message)
+    return message
+
+
+def _require_bounded(message: pb.TableDescriptor) -> None:
+    """Refuse a descriptor with more than a partition has memory for, before objects are made of it."""
+    columns = len(message.columns)
+    if columns > COLUMNS_MAX:
+        raise EncodingError(
+            f"the descriptor has {columns} columns, and may have {COLUMNS_MAX} ({_SPECIFIED})"
+        )
+    parts = columns + len(message.primary_key)
+    parts += sum(1 + len(family.column_ids) for family in message.families)
+    parts += sum(_type_parts(column.type) for column in message.columns)
+    if parts > PARTS_MAX:
+        raise EncodingError(
+            f"the descriptor has {parts} columns, key parts, families with their column ids, and members of "
+            f"enums, and may have {PARTS_MAX} together ({_SPECIFIED})"
+        )
+
+
+def _type_parts(message: pb.SqlType) -> int:
+    parts = len(message.members)
+    while message.HasField("element"):
+        message = message.element
+        parts += 1 + len(message.members)
+    return parts
 
 
 def _from_message(message: pb.TableDescriptor) -> TableDescriptor:

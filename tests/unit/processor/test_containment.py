@@ -250,7 +250,7 @@ def test_a_descriptor_whose_reading_nobody_foresaw_is_kept_with_its_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driven = active(_FEED)
-    monkeypatch.setattr(rows, "_decoded", _raise)
+    monkeypatch.setattr(rows, "decoded_descriptor", _raise)
     result = driven.step(_LOG)
     assert {each.source for each in result.refused} == {Source.LOG}
     assert "ArithmeticError" in result.refused[0].exception

@@ -19,6 +19,7 @@ from tidegate.rows import (
     encode_descriptor,
     parse_sql_type,
 )
+from tidegate.rows.stored_descriptor import COLUMNS_MAX, PARTS_MAX, decode_head, head_of
 from tidegate.rows.types import Kind
 
 TABLE = TableDescriptor(
@@ -139,3 +140,24 @@ def test_two_columns_of_one_id_are_refused() -> None:
     key = replace(TABLE, primary_key=(KeyPart(4), KeyPart(1), KeyPart(4)))
     with pytest.raises(EncodingError, match="primary_key of the descriptor has column id 4 twice"):
         decode_descriptor(encode_descriptor(key))
+
+
+def test_a_descriptor_has_bounded_columns_and_parts() -> None:
+    def wide(columns: int, members: int = 0) -> bytes:
+        label = parse_sql_type("e('a')")
+        label = replace(label, members=label.members * members)
+        types = (parse_sql_type("INT"), replace(parse_sql_type("STRING[]"), element=label))
+        found = tuple(Column(1 + number, "", types[number % 2]) for number in range(columns))
+        return encode_descriptor(replace(TABLE, columns=found, families=()))
+
+    assert len(decode_descriptor(wide(COLUMNS_MAX)).columns) == COLUMNS_MAX
+    with pytest.raises(EncodingError, match=f"has {COLUMNS_MAX + 1} columns, and may have {COLUMNS_MAX}"):
+        decode_descriptor(wide(COLUMNS_MAX + 1))
+    with pytest.raises(EncodingError, match=f"and may have {PARTS_MAX} together"):
+        decode_descriptor(wide(2, PARTS_MAX))
+    assert len(decode_descriptor(wide(COLUMNS_MAX + 1), is_bounded=False).columns) == COLUMNS_MAX + 1
+
+
+@given(tables())
+def test_the_head_of_a_stored_descriptor_is_that_of_the_descriptor(table: TableDescriptor) -> None:
+    assert decode_head(encode_descriptor(table)) == head_of(table)

@@ -178,11 +178,12 @@ def known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[Tab
 
     Dropped tables are left out.
     """
-    newest: dict[int, TableDescriptor] = {}
-    for descriptor in catalog.descriptors():
-        newest[descriptor.id] = descriptor
-    by_name = {TableName.of(table): table for table in newest.values() if not table.dropped}
-    return [(name, by_name[name]) for name in names if name in by_name]
+    by_name = {
+        TableName(head.name, head.schema, head.database): head.id
+        for head in catalog.newest()
+        if not head.dropped
+    }
+    return [(name, catalog.newest_of(by_name[name])) for name in names if name in by_name]
 
 
 def unsupported(

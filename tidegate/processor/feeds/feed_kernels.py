@@ -84,9 +84,8 @@ class FeedKernels:
         """Return a kernel with a plan for the feed; ``None`` where this process has none, or no credit."""
         key = feed.id, scanned_at
         known = self._planned.get(key)
-        learnt, active = self._rows.learnt, self._feeds.active
-        versions = len(learnt)
-        if known is not None and not any(each.id in feed.table_ids for each in learnt[known.versions :]):
+        versions, active = self._rows.versions, self._feeds.active
+        if known is not None and not self._rows.learnt_since(feed.table_ids, known.versions):
             known = known._replace(versions=versions)
         if known is None or known.versions != versions or known.active is not active:
             counts = map(self._rows.catalog.count, feed.table_ids)

@@ -299,8 +299,7 @@ class KernelRows:
 
     def _is_news(self, known: int) -> bool:
         """Whether any descriptor that was learnt behind the first ``known`` ones is of a wanted table."""
-        wanted, learnt = self._feeds.wanted_tables, self._rows.learnt
-        return any(learnt[number].id in wanted for number in range(known, len(learnt)))
+        return self._rows.learnt_since(self._feeds.wanted_tables, known)
 
     def _may_plan(self, planned: _Planned) -> bool:
         lanes = sum(map(self._rows.catalog.count, self._feeds.wanted_tables))

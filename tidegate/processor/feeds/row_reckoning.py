@@ -12,7 +12,6 @@ from tidegate.changefeed.encoding.row_width import (
     RowWidth,
     TableLengths,
     row_width,
-    table_lengths,
 )
 from tidegate.errors import EncodingError
 from tidegate.processor.feeds.feed_table import PartitionFeeds
@@ -86,17 +85,18 @@ class RowReckoning:
 
     def _look(self) -> None:
         """Take in descriptors that were learnt, and feeds that have begun or ended."""
-        learnt = self._rows.learnt
-        if self._seen == len(learnt) and self._feeds.active is self._active:
+        rows = self._rows
+        if self._seen == rows.versions and self._feeds.active is self._active:
             return
         changed = set(self._lengths) if self._feeds.active is not self._active else set[int]()
         self._active = self._feeds.active
-        for table in learnt[self._seen :]:
-            lengths, before = table_lengths(table), self._lengths.get(table.id, NO_LENGTHS)
-            if (widest := lengths.widest(before)) != before:
-                self._lengths[table.id] = widest
-                changed.add(table.id)
-        self._seen = len(learnt)
+        emitters = (feed.emitter for feed in self._active if feed.emitter is not None)
+        for table_id in {table_id for emitter in emitters for table_id in emitter.destinations}:
+            lengths = rows.lengths(table_id)
+            if lengths != self._lengths.get(table_id, NO_LENGTHS):
+                self._lengths[table_id] = lengths
+                changed.add(table_id)
+        self._seen = rows.versions
         if changed:
             self._reckon(changed)
 

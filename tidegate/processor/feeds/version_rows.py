@@ -5,14 +5,15 @@ It takes a batch and gives a batch: a columnar kernel may replace ``decode`` if 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from tidegate.changefeed.encoding.row_width import NO_LENGTHS, TableLengths, table_lengths
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
+from tidegate.processor.feeds.descriptor_room import DescriptorLimits, DescriptorRoom
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.stored_frame import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
@@ -24,19 +25,18 @@ from tidegate.rows import (
     TableCodec,
     TableDescriptor,
     Unreadable,
-    decode_descriptor,
-    encode_descriptor,
     table_id_of,
 )
+from tidegate.rows.catalog import PrimaryIndex, TablePast
+from tidegate.rows.decoded_descriptors import decoded_descriptor
+from tidegate.rows.stored_descriptor import DescriptorHead, decode_head, head_of
 from tidegate.spans import Span
 
 _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
+_PAST_PREFIX: Final = b"p"
 _REFUSED_SHOWN: Final = 3
-#: Every snapshot repeats the descriptors of its tables. With this cache those of 50,000 ranges are decoded
-#: once.
-_decoded: Final = lru_cache(maxsize=256)(decode_descriptor)
 
 
 class _Unfit(NamedTuple):
@@ -85,30 +85,55 @@ class Starts(NamedTuple):
 _EVERY_VERSION: Final = Starts({}, {})
 
 
+def _never(_: int) -> bool:
+    return False
+
+
 class PartitionRows:
     """The table descriptors that a partition knows, and the rows that it reads by them."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: DescriptorLimits | None = None) -> None:
         self.catalog = Catalog()
+        self.room = DescriptorRoom(limits or DescriptorLimits())
+        #: Whether an active feed wants a table.
+        self.is_wanted: Callable[[int], bool] = _never
         #: For each table the highest timestamp of a decoded row. A new descriptor that is valid from that
         #: time or earlier comes too late.
         self._highs: dict[int, Timestamp] = {}
-        self._changed_descriptors: list[TableDescriptor] = []
+        #: Versions, each by table id and number, that have come or were forgotten since the last freeze.
+        self._changed_descriptors: dict[tuple[int, int], None] = {}
         self._changed_highs: set[int] = set()
         #: Tables with a descriptor version that could not be taken: no older version may read their rows.
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
-        #: All descriptor versions that are known, in the order in which they were learnt.
-        self.learnt: list[TableDescriptor] = []
+        self._changed_pasts: set[int] = set()
+        #: How many descriptor versions were learnt. It grows with each one, and never falls.
+        self.versions = 0
+        #: What it was when a version of each table was learnt last.
+        self._learnt: dict[int, int] = {}
+        self._known = 0
+        #: How long rows of each table may be, by the versions that were looked at; and those that were not.
+        self._lengths: dict[int, TableLengths] = {}
+        self._unmeasured: dict[int, list[int]] = {}
 
     def __len__(self) -> int:
         """Return the number of its rows of state."""
-        return len(self.learnt) + len(self._highs) + len(self._unfit)
+        return self._known + len(self._highs) + len(self._unfit) + len(self.catalog.pasts)
 
-    @property
-    def versions(self) -> int:
-        """How many descriptor versions are known. It grows with each one that is learnt."""
-        return len(self.learnt)
+    def learnt_since(self, table_ids: Iterable[int], versions: int) -> bool:
+        """Return whether a version of any of the tables was learnt since there were so many ``versions``."""
+        if self.versions == versions:
+            return False
+        return any(self._learnt.get(table_id, 0) > versions for table_id in table_ids)
+
+    def lengths(self, table_id: int) -> TableLengths:
+        """Return what tells how long rows of a table may be, by all versions that it has had."""
+        for version in self._unmeasured.pop(table_id, ()):
+            head = self.catalog.head(table_id, version)
+            if head is not None:
+                lengths = table_lengths(decoded_descriptor(head.stored, is_bounded=False))
+                self._lengths[table_id] = lengths.widest(self._lengths.get(table_id, NO_LENGTHS))
+        return self._lengths.get(table_id, NO_LENGTHS)
 
     @property
     def highs(self) -> Mapping[int, Timestamp]:
@@ -119,8 +144,11 @@ class PartitionRows:
         """Whether the update is not known yet. Then rows before it must be read first, without it."""
         return not self.catalog.has(update.table_id, update.version)
 
-    def learn(self, update: DescriptorUpdate, place: str = "") -> None:
+    def learn(self, update: DescriptorUpdate, place: str = "", kept: Timestamp | None = None) -> None:
         """Take a descriptor version. ``place`` is where it stands, for the sentence about a refused one.
+
+        ``kept`` is the GC threshold of the Snapshot that has it; ``None``: it is a broadcast. A version that
+        was forgotten is taken again only from a Snapshot of which rows may need it.
 
         Raises ``DescriptorConflict`` when the version comes too late: some rows that it governs were read by
         an older one. The version is known from here on, but feeds that emitted those rows must stop. Raises
@@ -129,17 +157,15 @@ class PartitionRows:
         """
         if update.table_id <= 0:
             raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
+        if self._is_forgotten(update, kept):
+            return
         late = self.is_new(update) and self._was_read_without(update)
         try:
-            descriptor = _descriptor_of(update)
-            _require_agreement(update, descriptor)
-            added = self.catalog.add(descriptor)
-            if added:
-                self._changed_descriptors.append(descriptor)
-                self.learnt.append(descriptor)
+            added = self._add(update)
         except (DescriptorConflict, EncodingError) as error:
             where = f" (it stands at {place})" if place else ""
-            self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
+            if self._may_be_unfit(update.table_id):
+                self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
             raise
         unfit = self._unfit.get(update.table_id)
         # A version that was refused and is taken now makes the table fit again only if it was not known: an
@@ -151,10 +177,81 @@ class PartitionRows:
             self._set_unfit(update.table_id, None)
         if late:
             raise DescriptorConflict(
-                f"version {update.version} of table {descriptor.name!r} is valid from {update.modified}, but "
-                f"rows up to {self._highs[update.table_id]} were read before it arrived. The source broke "
-                "the log contract; create the feed again"
+                f"version {update.version} of table {self._name_of(update)!r} is valid from "
+                f"{update.modified}, but rows up to {self._highs[update.table_id]} were read before it "
+                "arrived. The source broke the log contract; create the feed again"
             )
+
+    def _add(self, update: DescriptorUpdate) -> bool:
+        """Add a version to the catalog. Returns whether it is new."""
+        catalog, table_id = self.catalog, update.table_id
+        known = catalog.head(table_id, update.version)
+        if known is not None:
+            if known.stored == update.descriptor and known.modified == update.modified:
+                return False
+            # An earlier version of tidegate may have taken it without a bound.
+            descriptor = _descriptor_of(update, is_bounded=False)
+            _require_agreement(update, descriptor)
+            return catalog.add(descriptor)
+        if not (catalog.has_table(table_id) or table_id in self._unfit):
+            self.room.require_table(len(self._unfit))
+        descriptor = _descriptor_of(update)
+        _require_agreement(update, descriptor)
+        head = head_of(descriptor)
+        size = len(head.stored)
+        if self.room.must_look(size):
+            self._forget()
+        self.room.require(size, is_wanted=self.is_wanted(table_id))
+        catalog.put(head)
+        self._changed_descriptors[table_id, update.version] = None
+        self._note(head)
+        return True
+
+    def _note(self, head: DescriptorHead) -> None:
+        """Take in that the catalog has a version that it had not."""
+        self.room.take(len(head.stored))
+        self._known += 1
+        self.versions += 1
+        self._learnt[head.id] = self.versions
+        self._unmeasured.setdefault(head.id, []).append(head.version)
+
+    def _forget(self) -> None:
+        """Forget the versions by which no row is read any more."""
+        lowest = self.room.lowest_read()
+        for table_id in self.catalog.tables_before(lowest):
+            for head in self.catalog.forget(table_id, lowest):
+                self.room.give_back(len(head.stored))
+                self._known -= 1
+                self._changed_descriptors[table_id, head.version] = None
+                self._changed_pasts.add(table_id)
+            kept = [each for each in self._unmeasured.get(table_id, ()) if self.catalog.has(table_id, each)]
+            if table_id in self._unmeasured:
+                self._unmeasured[table_id] = kept
+        self.room.looked()
+
+    def _is_forgotten(self, update: DescriptorUpdate, kept: Timestamp | None) -> bool:
+        """Whether the update is of a version that was forgotten, and is not needed again.
+
+        A range that comes from another partition may need it: its Snapshot has all versions by which its rows
+        may still be read, down to its GC threshold ``kept``.
+        """
+        past = self.catalog.past(update.table_id)
+        if past is None or update.version > past.version or not self.is_new(update):
+            return False
+        return kept is None or self.catalog.is_governed(update.table_id, update.version, kept)
+
+    def _may_be_unfit(self, table_id: int) -> bool:
+        """Whether it is to be remembered that a table is unfit.
+
+        Not if too many others are. While they are, no further table is taken, so nothing reads its rows.
+        """
+        if table_id in self._unfit or self.catalog.has_table(table_id):
+            return True
+        return self.room.has_unfit(len(self._unfit))
+
+    def _name_of(self, update: DescriptorUpdate) -> str:
+        head = self.catalog.head(update.table_id, update.version)
+        return "" if head is None else head.name
 
     def unfit(self, table_id: int) -> str:
         """Return why rows of the table cannot be read at present; empty when they can."""
@@ -172,8 +269,12 @@ class PartitionRows:
     def _was_read_without(self, update: DescriptorUpdate) -> bool:
         """Whether rows that the version governs were read by an older one.
 
-        Where there was no older version such rows have failed, so none was read.
+        Where there was no older version such rows have failed, so none was read. A version that was forgotten
+        was known when its rows were read.
         """
+        past = self.catalog.past(update.table_id)
+        if past is not None and update.version <= past.version:
+            return False
         if update.modified > self._highs.get(update.table_id, ZERO):
             return False
         return self.catalog.has_before(update.table_id, update.modified)
@@ -253,8 +354,10 @@ class PartitionRows:
 
     def freeze(self) -> Iterator[StateChange]:
         """Yield the rows of state that changed since the last call."""
-        for descriptor in self._changed_descriptors:
-            yield _descriptor_row(descriptor)
+        for table_id, version in self._changed_descriptors:
+            head = self.catalog.head(table_id, version)
+            key = _DESCRIPTOR_PREFIX + table_id.to_bytes(8, "big") + version.to_bytes(8, "big")
+            yield StateChange(StateTable.DESCRIPTORS, key, None if head is None else head.stored)
         for table_id in self._changed_highs:
             high = self._highs[table_id]
             stored = pack(pb.TableHigh(wall=high.wall, logical=high.logical))
@@ -263,13 +366,25 @@ class PartitionRows:
             yield StateChange(
                 StateTable.DESCRIPTORS, _UNFIT_PREFIX + table_id.to_bytes(8, "big"), self._unfit_row(table_id)
             )
-        self._changed_descriptors = []
+        for table_id in sorted(self._changed_pasts):
+            key = _PAST_PREFIX + table_id.to_bytes(8, "big")
+            yield StateChange(StateTable.DESCRIPTORS, key, self._past_row(table_id))
+        self._changed_descriptors = {}
+        self._changed_pasts = set()
         self._changed_highs = set()
         self._changed_unfit = set()
 
     def _unfit_row(self, table_id: int) -> bytes | None:
         unfit = self._unfit.get(table_id)
         return None if unfit is None else pack(pb.UnfitTable(version=unfit.version, reason=unfit.reason))
+
+    def _past_row(self, table_id: int) -> bytes:
+        past = self.catalog.pasts[table_id]
+        indexes = (
+            pb.PastIndex(wall=since.wall, logical=since.logical, index_id=index_id)
+            for since, index_id in past.indexes
+        )
+        return pack(pb.TablePast(version=past.version, indexes=indexes))
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Put back the rows of the descriptors table, each (key, value), that ``freeze`` gave."""
@@ -280,15 +395,22 @@ class PartitionRows:
             elif key.startswith(_UNFIT_PREFIX):
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
+            elif key.startswith(_PAST_PREFIX):
+                past = unpack(pb.TablePast, value, "what is left of a table's forgotten versions")
+                indexes = (
+                    PrimaryIndex(Timestamp(each.wall, each.logical), each.index_id) for each in past.indexes
+                )
+                self.catalog.set_past(int.from_bytes(key[1:], "big"), TablePast(past.version, tuple(indexes)))
             else:
-                descriptor = _restored(value)
-                if self.catalog.add(descriptor):
-                    self.learnt.append(descriptor)
+                head = _restored(value)
+                if not self.catalog.has(head.id, head.version):
+                    self.catalog.put(head)
+                    self._note(head)
 
 
-def _restored(stored: bytes) -> TableDescriptor:
+def _restored(stored: bytes) -> DescriptorHead:
     try:
-        return _decoded(stored)
+        return decode_head(stored)
     except EncodingError as error:
         raise StateError(
             f"a table descriptor in the stored state cannot be read: {error}. Use the version of tidegate "
@@ -296,10 +418,10 @@ def _restored(stored: bytes) -> TableDescriptor:
         ) from None
 
 
-def _descriptor_of(update: DescriptorUpdate) -> TableDescriptor:
+def _descriptor_of(update: DescriptorUpdate, *, is_bounded: bool = True) -> TableDescriptor:
     """Return the descriptor of an update. Raises ``EncodingError`` if it cannot be read."""
     try:
-        return _decoded(update.descriptor)
+        return decoded_descriptor(update.descriptor, is_bounded=is_bounded)
     except EncodingError:
         raise
     except Exception as error:
@@ -325,8 +447,3 @@ def _require_agreement(update: DescriptorUpdate, descriptor: TableDescriptor) ->
             f"on, but carries version {descriptor.version} of table {descriptor.id} from "
             f"{descriptor.modified} on"
         )
-
-
-def _descriptor_row(descriptor: TableDescriptor) -> StateChange:
-    key = _DESCRIPTOR_PREFIX + descriptor.id.to_bytes(8, "big") + descriptor.version.to_bytes(8, "big")
-    return StateChange(StateTable.DESCRIPTORS, key, encode_descriptor(descriptor))

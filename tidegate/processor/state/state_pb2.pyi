@@ -426,6 +426,24 @@ class TableHigh(_message.Message):
     logical: int
     def __init__(self, wall: _Optional[int] = ..., logical: _Optional[int] = ...) -> None: ...
 
+class TablePast(_message.Message):
+    __slots__ = ("version", "indexes")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    INDEXES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    indexes: _containers.RepeatedCompositeFieldContainer[PastIndex]
+    def __init__(self, version: _Optional[int] = ..., indexes: _Optional[_Iterable[_Union[PastIndex, _Mapping]]] = ...) -> None: ...
+
+class PastIndex(_message.Message):
+    __slots__ = ("wall", "logical", "index_id")
+    WALL_FIELD_NUMBER: _ClassVar[int]
+    LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    INDEX_ID_FIELD_NUMBER: _ClassVar[int]
+    wall: int
+    logical: int
+    index_id: int
+    def __init__(self, wall: _Optional[int] = ..., logical: _Optional[int] = ..., index_id: _Optional[int] = ...) -> None: ...
+
 class Feed(_message.Message):
     __slots__ = ("feed_id", "epoch", "status", "registered", "message", "reason")
     FEED_ID_FIELD_NUMBER: _ClassVar[int]

@@ -284,10 +284,15 @@ def rows_by(descriptors: Iterable[DescriptorUpdate]) -> PartitionRows:
     taken.
     """
     rows = PartitionRows()
+    rows.is_wanted = _always
     for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
         with suppress(DescriptorConflict, EncodingError):
             rows.learn(update)
     return rows
+
+
+def _always(_: int) -> bool:
+    return True
 
 
 def _newest(batch: pa.RecordBatch) -> list[Version]:

@@ -1,0 +1,280 @@
+"""Table descriptors of a partition: what is forgotten, what is refused, and that nothing else stops.
+
+docs/protocols/descriptors.md has the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.unit.processor.driving import Driven, StoredState
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.errors import DescriptorConflict, EncodingError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.batch import StateTable
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.feeds.descriptor_room import VERSION_BYTES, DescriptorLimits
+from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.raftlog.entry import DescriptorUpdate
+from tidegate.rows import Column, TableDescriptor, parse_sql_type
+from tidegate.rows.stored_descriptor import COLUMNS_MAX, encode_descriptor
+from tidegate.rows.table_key import index_span
+
+_TABLE = HandTable.of(104, "t", "id INT, v STRING")
+#: Each new version has the partition look for unneeded ones.
+_EAGER = DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0)
+
+
+def _version(number: int, of: TableDescriptor = _TABLE.descriptor, index: int = 1) -> TableDescriptor:
+    """Version ``number``, valid from second ``number`` on. Its second column has another name."""
+    first, second = of.columns
+    columns = (first, replace(second, name=f"v{number:03}"))
+    return replace(of, version=number, modified=at(number), columns=columns, primary_index_id=index)
+
+
+_SIZE = len(encode_descriptor(_version(1))) + VERSION_BYTES
+
+
+def _rows(limits: DescriptorLimits = _EAGER, lowest: Timestamp = ZERO) -> PartitionRows:
+    rows = PartitionRows(limits)
+    rows.room.lowest_read = lambda: lowest
+    return rows
+
+
+def _known(rows: PartitionRows, table_id: int = 104) -> list[int]:
+    return [each.version for each in rows.catalog.versions(table_id)]
+
+
+def _learn(rows: PartitionRows, *numbers: int, kept: Timestamp | None = None) -> None:
+    for number in numbers:
+        rows.learn(update_of(_version(number)), "", kept)
+
+
+# ---- what is forgotten ----
+
+
+def test_the_newest_version_at_the_lowest_time_that_is_read_and_all_later_ones_are_kept() -> None:
+    rows = _rows(lowest=at(3.5))
+    _learn(rows, 1, 2, 3, 4, 5)
+    assert _known(rows) == [3, 4, 5]
+    assert rows.catalog.at(104, at(3.6)).descriptor.version == 3
+    assert rows.room.used_bytes == 3 * _SIZE
+
+
+def test_nothing_is_forgotten_while_rows_of_any_time_may_be_read() -> None:
+    rows = _rows()
+    _learn(rows, 1, 2, 3, 4, 5)
+    assert _known(rows) == [1, 2, 3, 4, 5]
+
+
+def test_nothing_is_forgotten_where_descriptors_take_little() -> None:
+    rows = _rows(DescriptorLimits(kept_bytes=6 * _SIZE, look_bytes=0, grows=0), lowest=at(3.5))
+    _learn(rows, 1, 2, 3, 4, 5)
+    assert _known(rows) == [1, 2, 3, 4, 5]
+    _learn(rows, 6, 7)
+    assert _known(rows) == [3, 4, 5, 6, 7]
+
+
+def test_a_copy_of_a_forgotten_version_does_nothing() -> None:
+    rows = _rows(lowest=at(3.5))
+    _learn(rows, 1, 2, 3, 4, 5)
+    rows.raise_high(104, at(9))
+    seen = rows.versions
+    _learn(rows, 1, 2)
+    _learn(rows, 1, 2, kept=at(3.1))
+    assert (_known(rows), rows.versions) == ([3, 4, 5], seen)
+    assert not rows.unfit(104)
+
+
+def test_a_snapshot_of_which_rows_need_a_forgotten_version_brings_it_back_and_no_feed_fails() -> None:
+    """Such a range comes from another partition. The versions have read rows before they were forgotten."""
+    rows = _rows(lowest=at(3.5))
+    _learn(rows, 1, 2, 3, 4, 5)
+    rows.raise_high(104, at(9))
+    rows.room.lowest_read = lambda: at(1.5)
+    _learn(rows, 1, 2, 3, kept=at(1.5))
+    assert _known(rows) == [1, 2, 3, 4, 5]
+    assert rows.catalog.at(104, at(1.6)).descriptor.version == 1
+
+
+def test_primary_indexes_of_forgotten_versions_are_known() -> None:
+    rows = _rows(lowest=at(8))
+    for number, index in ((1, 1), (2, 1), (3, 4), (6, 4), (7, 2), (8, 2), (9, 2)):
+        rows.learn(update_of(_version(number, index=index)))
+    assert _known(rows) == [8, 9]
+    spans = {index: index_span(104, index) for index in (1, 2, 4)}
+    assert rows.primary_keys(104, at(1), at(20)) == (spans[1], spans[4], spans[2])
+    assert rows.primary_keys(104, at(5), at(7)) == (spans[4], spans[2])
+    assert rows.primary_keys(104, at(10), at(20)) == (spans[2],)
+    assert rows.primary_keys(104, at(0.5), at(20)) is None
+
+
+def _restored(rows: PartitionRows, state: dict[bytes, bytes]) -> PartitionRows:
+    again = PartitionRows(_EAGER)
+    again.restore(state.items())
+    again.room.lowest_read = rows.room.lowest_read
+    return again
+
+
+def test_what_was_forgotten_is_forgotten_after_a_restart() -> None:
+    rows, state = _rows(lowest=at(3.5)), dict[bytes, bytes]()
+    for number in (1, 2, 3, 4, 5):
+        rows.learn(update_of(_version(number, index=number)))
+        for _, key, value in rows.freeze():
+            if value is None:
+                del state[key]
+            else:
+                state[key] = value
+        assert len(state) == len(rows)
+        rows = _restored(rows, state)
+        assert len(state) == len(rows)
+    _learn(rows, 1, 2)
+    assert _known(rows) == [3, 4, 5]
+    assert len(rows.primary_keys(104, at(1), at(9)) or ()) == 5
+
+
+# ---- what is refused ----
+
+
+def _other(table_id: int) -> DescriptorUpdate:
+    return update_of(HandTable.of(table_id, f"t{table_id}", "id INT, v STRING").descriptor)
+
+
+def test_a_descriptor_with_too_many_columns_is_refused_by_name_and_one_that_is_stored_is_read() -> None:
+    columns = [Column(number, "", parse_sql_type("INT")) for number in range(1, COLUMNS_MAX + 2)]
+    wide = replace(_TABLE.descriptor, id=105, columns=tuple(columns))
+    rows = _rows()
+    with pytest.raises(EncodingError, match="has 10001 columns, and may have 10000"):
+        rows.learn(update_of(wide))
+    assert "10001 columns" in rows.unfit(105)
+    rows.learn(_other(106))
+    again = PartitionRows()
+    again.restore([(b"d" + bytes(16), encode_descriptor(wide))])
+    again.learn(update_of(wide))
+    assert not again.unfit(105)
+    assert len(again.catalog.newest_of(105).columns) == COLUMNS_MAX + 1
+
+
+def test_a_table_for_which_there_is_no_room_is_refused_and_a_wanted_one_goes_on() -> None:
+    rows = _rows(DescriptorLimits(0, 0, 0, unwanted_bytes=3 * _SIZE, wanted_bytes=5 * _SIZE))
+    rows.is_wanted = lambda table_id: table_id == 104
+    _learn(rows, 1, 2, 3)
+    with pytest.raises(DescriptorConflict, match="there is no room for its"):
+        rows.learn(_other(105))
+    assert "no room" in rows.unfit(105)
+    _learn(rows, 4, 5)
+    with pytest.raises(DescriptorConflict, match="there is no room for its"):
+        _learn(rows, 6)
+    assert _known(rows) == [1, 2, 3, 4, 5]
+    _learn(rows, 4, 5)
+
+
+def test_a_refused_table_is_taken_once_there_is_room_again() -> None:
+    rows = _rows(DescriptorLimits(0, 0, 0, unwanted_bytes=3 * _SIZE))
+    _learn(rows, 1, 2, 3)
+    with pytest.raises(DescriptorConflict):
+        rows.learn(_other(105))
+    rows.room.lowest_read = lambda: at(3)
+    rows.learn(_other(105))
+    assert (_known(rows), rows.unfit(105)) == ([3], "")
+
+
+def test_tables_that_cannot_be_read_are_bounded_and_then_no_other_is_taken() -> None:
+    rows = _rows(DescriptorLimits(unfit_tables=2))
+    for table_id in (105, 106, 107):
+        for _ in range(2):
+            with pytest.raises((DescriptorConflict, EncodingError)):
+                rows.learn(_other(table_id)._replace(descriptor=b"\1\xff"))
+    assert [bool(rows.unfit(table_id)) for table_id in (105, 106, 107)] == [True, True, False]
+    with pytest.raises(DescriptorConflict, match="2 tables of the log partition cannot be read"):
+        rows.learn(_other(107))
+    assert len(rows) == 2
+    rows.learn(_other(106))
+    rows.learn(_other(107))
+    assert not rows.unfit(107)
+
+
+def test_many_wide_descriptors_are_kept_as_bytes() -> None:
+    columns = tuple(Column(number, "", parse_sql_type("INT")) for number in range(1, 2_000))
+    rows = _rows()
+    for table_id in range(200, 220):
+        rows.learn(update_of(replace(_TABLE.descriptor, id=table_id, columns=columns)))
+    assert not rows.catalog._codecs
+    assert rows.lengths(200).columns == len(columns)
+
+
+# ---- in a partition ----
+
+
+def _driven(limits: DescriptorLimits, state: StoredState | None = None) -> Driven:
+    config = ProcessorConfig(descriptors=limits)
+    if state is None:
+        return Driven(PartitionProcessor(0, 1, config))
+    rows = ((table, key, value) for (table, key), value in state.items())
+    return Driven(PartitionProcessor.restore(0, 1, config, rows), state)
+
+
+def _stored_versions(driven: Driven) -> int:
+    return sum(table is StateTable.DESCRIPTORS and key[:1] == b"d" for table, key in driven.state)
+
+
+def test_a_partition_forgets_down_to_the_lowest_gc_threshold_of_its_ranges() -> None:
+    log = HandLog(1)
+    log.write(update_of(_version(1)))
+    ranges = [log.open_range(number, _TABLE.span) for number in (7, 8)]
+    for number in (2, 3, 4, 5, 6):
+        log.write(update_of(_version(number)))
+    for each, gc in zip(ranges, (4.5, 5.5), strict=True):
+        each.heartbeat(7)
+        each.snapshot(close=7, gc=gc)
+    log.write(update_of(_version(8)))
+    driven = _driven(_EAGER)
+    driven.run(log.partitions[0], 1)
+    assert _stored_versions(driven) == 4  # 4, 5, 6, 8
+    late = activation([_version(8)], start=at(4.6), feed_id=FeedId("late"))
+    driven.control(late)
+    assert not driven.causes
+
+
+def test_a_range_that_waits_keeps_all_versions() -> None:
+    log = HandLog(1)
+    log.write(update_of(_version(1)))
+    one, other = log.open_range(7, _TABLE.span), log.open_range(8, _TABLE.span)
+    other.unreadable()
+    for number in (2, 3, 4):
+        log.write(update_of(_version(number)))
+    one.heartbeat(7)
+    one.snapshot(close=7, gc=3.5)
+    log.write(update_of(_version(8)))
+    driven = _driven(_EAGER)
+    driven.run(log.partitions[0], 1)
+    assert _stored_versions(driven) == 5
+
+
+@pytest.mark.parametrize("limits", [_EAGER, DescriptorLimits(0, 0, 0, 4 * _SIZE, 5 * _SIZE)])
+def test_feeds_of_other_tables_go_on_beside_hostile_descriptors(limits: DescriptorLimits) -> None:
+    def rows_beside(count: int, limits: DescriptorLimits) -> list[object]:
+        log = HandLog(1)
+        log.write(update_of(_version(1)))
+        one = log.open_range(7, _TABLE.span)
+        driven = _driven(limits)
+        driven.control(activation([_version(1)], start=ZERO))
+        for number in range(count):
+            log.write(_other(200 + number))
+            log.write(_other(300)._replace(descriptor=b"\1\xff", version=number))
+        one.apply(_TABLE.put(2, 1, "a"), close=1)
+        log.write(update_of(_version(3)))
+        one.apply(_TABLE.put(4, 2, "b"), close=3)
+        driven.run(log.partitions[0], 7)
+        again = _driven(limits, driven.state)
+        again.step(log.partitions[0])
+        assert len(again.state) == len(driven.state)
+        return [(record.key, record.value) for record in driven.rows]
+
+    assert len(rows_beside(0, DescriptorLimits())) == 2
+    assert rows_beside(20, limits) == rows_beside(0, DescriptorLimits())

@@ -1,0 +1,104 @@
+"""How much room the table descriptors of a partition take, and which versions are forgotten to make some.
+
+docs/protocols/descriptors.md has the rules, with their failure cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.errors import DescriptorConflict
+from tidegate.hlc import ZERO, Timestamp
+
+#: What a version counts for besides its stored bytes: its place in state and in memory.
+VERSION_BYTES: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorLimits:
+    """How many bytes the descriptors of a partition may take, each with ``VERSION_BYTES`` on top.
+
+    Versions of tables that no feed wants are refused above ``unwanted_bytes``, and all others above
+    ``wanted_bytes``. Nothing is forgotten below ``kept_bytes``. Unneeded versions are looked for when what is
+    kept is ``grows`` times what was left the last time, and not before ``look_bytes`` have come. If
+    ``unfit_tables`` cannot be read, a further table is not taken.
+    """
+
+    kept_bytes: int = 4 << 20
+    look_bytes: int = 1 << 20
+    grows: int = 2
+    unwanted_bytes: int = 64 << 20
+    wanted_bytes: int = 128 << 20
+    unfit_tables: int = 10_000
+
+
+def nothing_is_read_yet() -> Timestamp:
+    """Return that rows of any time may be read."""
+    return ZERO
+
+
+class DescriptorRoom:
+    """The room for descriptors in a partition.
+
+    ``lowest_read`` returns a time at or below which no row is read any more, by any feed, now or later.
+    """
+
+    __slots__ = ("_limits", "_look_at", "_offered", "lowest_read", "used_bytes")
+
+    def __init__(self, limits: DescriptorLimits) -> None:
+        self._limits = limits
+        self.lowest_read: Callable[[], Timestamp] = nothing_is_read_yet
+        self.used_bytes = 0
+        #: How many bytes of new versions have come since unneeded ones were looked for.
+        self._offered = 0
+        self._look_at = limits.kept_bytes
+
+    def take(self, size: int) -> None:
+        """Take in that a version with so many stored bytes is kept."""
+        self.used_bytes += size + VERSION_BYTES
+
+    def give_back(self, size: int) -> None:
+        """Take in that a version is forgotten."""
+        self.used_bytes -= size + VERSION_BYTES
+
+    def must_look(self, size: int) -> bool:
+        """Return whether unneeded versions are to be looked for before a new version is taken.
+
+        To look takes time for each range and each version of the partition. So it is done when the
+        descriptors have doubled, or when there is no room; and not before ``look_bytes`` have come.
+        """
+        self._offered += size + VERSION_BYTES
+        used = self.used_bytes + size + VERSION_BYTES
+        return used > min(self._look_at, self._limits.unwanted_bytes) and (
+            self._offered >= self._limits.look_bytes
+        )
+
+    def looked(self) -> None:
+        """Take in that unneeded versions were forgotten."""
+        self._offered = 0
+        self._look_at = max(self._limits.kept_bytes, self._limits.grows * self.used_bytes)
+
+    def require(self, size: int, *, is_wanted: bool) -> None:
+        """Raise ``DescriptorConflict`` if there is no room for a version."""
+        limits = self._limits
+        most = limits.wanted_bytes if is_wanted else limits.unwanted_bytes
+        if self.used_bytes + size + VERSION_BYTES > most:
+            raise DescriptorConflict(
+                f"there is no room for its {size} bytes: the table descriptors that the log partition needs "
+                f"take {self.used_bytes >> 20} MiB, and may take {most >> 20} MiB "
+                "(docs/protocols/descriptors.md). Rows of this version cannot be read"
+            )
+
+    def require_table(self, unfit: int) -> None:
+        """Raise ``DescriptorConflict`` if too many tables are unfit for one more table to be taken."""
+        if not self.has_unfit(unfit):
+            raise DescriptorConflict(
+                f"{unfit} tables of the log partition cannot be read, and no more can be remembered "
+                "(docs/protocols/descriptors.md). The table is not taken"
+            )
+
+    def has_unfit(self, unfit: int) -> bool:
+        """Return whether one more table may be unfit, when so many are."""
+        return unfit < self._limits.unfit_tables
