@@ -14,10 +14,17 @@ from tidegate.errors import EvaluationError
 from tidegate.subscribe.query.arithmetic import ARITHMETIC, calculate, type_name
 from tidegate.subscribe.query.casts import CAST_TYPES, TEXT_TYPES, cast
 from tidegate.subscribe.query.patterns import is_like
-from tidegate.subscribe.query.query_work import CHARACTERS, RowWork
+from tidegate.subscribe.query.query_work import CHARACTERS, LETTERS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import bounded_text
-from tidegate.subscribe.query.three_valued import COMPARISONS, LAZY_OPERATORS, Evaluate, compare, truth
+from tidegate.subscribe.query.three_valued import (
+    COMPARISONS,
+    LAZY_OPERATORS,
+    Evaluate,
+    compare,
+    in_constants,
+    truth,
+)
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.updates.update import RowValues
@@ -44,26 +51,18 @@ def compile_expression(expression: Expression, scope: Scope, work: RowWork | Non
 
 
 def operations_in(expression: Expression) -> int:
-    """Count the operations of an expression."""
+    """Count the operations of an expression: one that takes many operands is as many."""
     count, waiting = 0, [expression]
     while waiting:
         each = waiting.pop()
         if isinstance(each, Operation):
-            count += 1
+            count += 1 if _is_in_constants(each) else max(len(each.operands) - 1, 1)
             waiting += each.operands
     return count
 
 
-def looks_at_texts(expression: Expression) -> bool:
-    """Whether an expression has operations that go through texts."""
-    waiting = [expression]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Operation):
-            if each.operator in _OF_TEXTS or each.operator.startswith(_CAST):
-                return True
-            waiting += each.operands
-    return False
+def _is_in_constants(operation: Operation) -> bool:
+    return operation.operator == "in" and all(isinstance(each, Constant) for each in operation.operands[1:])
 
 
 def is_true(value: Any) -> bool:
@@ -81,10 +80,18 @@ def _operation(operation: Operation, operands: list[Evaluate], work: RowWork) ->
         )
     function = known[0]
     if lazy is not None:
-        return lambda row: function(operands, row)
+        if _is_in_constants(operation) and (found := _in_constants(operation, operands[0], work)) is not None:
+            return found
+        return lambda row: function(operands, row, work)
     if len(operands) == 1:
         return _of_one(function, operands[0])
     return _of_several(function, operands)
+
+
+def _in_constants(operation: Operation, value: Evaluate, work: RowWork) -> Evaluate | None:
+    return in_constants(
+        value, [each.value for each in operation.operands[1:] if isinstance(each, Constant)], work
+    )
 
 
 def _of_one(function: Callable[..., Any], operand: Evaluate) -> Evaluate:
@@ -109,7 +116,7 @@ def _strict(name: str, work: RowWork) -> tuple[Callable[..., Any], Sequence[int]
     It is not called with NULL.
     """
     if name in COMPARISONS:
-        return (lambda left, right: compare(name, left, right)), (2,)
+        return (lambda left, right: compare(name, left, right, work)), (2,)
     if name in ARITHMETIC:
         return (lambda left, right: calculate(name, left, right)), (2,)
     if name.startswith(_CAST) and name.removeprefix(_CAST) in CAST_TYPES:
@@ -122,7 +129,7 @@ def _strict(name: str, work: RowWork) -> tuple[Callable[..., Any], Sequence[int]
 
 def _cast_to(sql_type: str, work: RowWork) -> Callable[[Any], Any]:
     if sql_type in TEXT_TYPES:
-        return lambda value: cast(value, sql_type)
+        return lambda value: _cast_to_text(value, sql_type, work)
 
     def read(value: Any) -> Any:
         if isinstance(value, str):
@@ -130,6 +137,15 @@ def _cast_to(sql_type: str, work: RowWork) -> Callable[[Any], Any]:
         return cast(value, sql_type)
 
     return read
+
+
+def _cast_to_text(value: Any, sql_type: str, work: RowWork) -> Any:
+    if isinstance(value, str):
+        return cast(value, sql_type)
+    work.look_at(value)
+    made = cast(value, sql_type)
+    work.spend(len(made) // LETTERS)
+    return made
 
 
 def _text(value: Any) -> str:

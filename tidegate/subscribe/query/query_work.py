@@ -13,7 +13,8 @@ After every `PAUSE_STEPS` a query pauses (`ProcessShare.pause`): others go on, a
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from tidegate.errors import LimitExceeded
 
@@ -57,6 +58,29 @@ class RowWork:
         """Count the steps to copy texts. Raises ``LimitExceeded``."""
         self.spend(sum(map(len, texts)) // COPIED)
 
+    def compare(self, left: Any, right: Any) -> None:
+        """Count the steps to compare two values. Raises ``LimitExceeded``."""
+        if isinstance(left, str | bytes):
+            self.spend(min(len(left), len(right)) // COPIED)
+        else:
+            self.look_at(left)
+            self.look_at(right)
+
+    def look_at(self, value: Any) -> None:
+        """Count the steps to go through a value: one for each member of JSON. Raises ``LimitExceeded``."""
+        if isinstance(value, dict | list | tuple):
+            self.spend(sum(map(len, _containers_of(value))))
+
     def change_letters(self, text: str) -> None:
         """Count the steps to change the letters of a text. Raises ``LimitExceeded``."""
         self.spend(len(text) // (LETTERS if text.isascii() else CHARACTERS))
+
+
+def _containers_of(value: Any) -> Iterator[Any]:
+    """Yield the objects and lists of a value of JSON, the value itself first."""
+    waiting = [value]
+    while waiting:
+        container = waiting.pop()
+        yield container
+        members = container.values() if isinstance(container, dict) else container
+        waiting += [member for member in members if isinstance(member, dict | list | tuple)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
-from tidegate.subscribe.query.evaluation import compile_expression, is_true, looks_at_texts, operations_in
+from tidegate.subscribe.query.evaluation import compile_expression, is_true, operations_in
 from tidegate.subscribe.query.query_work import PAUSE_STEPS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import RowBytes, ShownBytes
@@ -27,8 +28,6 @@ _MOST_COLUMNS: Final = 1_664
 #: What a value takes in a row, and what it takes to sort by a value.
 _PLACE_BYTES: Final = 8
 _KEY_BYTES: Final = 200
-#: A query of few operations is not counted, if none of them goes through texts.
-_FEW_OPERATIONS: Final = 16
 #: What it takes to keep a row in its order, in steps.
 _RANKED_STEPS: Final = 20
 
@@ -52,6 +51,20 @@ class _Downward:
         return hash(self.key)
 
 
+class _SortedBy(NamedTuple):
+    """What a row is sorted by.
+
+    Attributes:
+        key: it orders rows.
+        made_bytes: what it takes beside the row.
+        copied_bytes: what the key of JSON takes, which has a copy of all members.
+    """
+
+    key: Any
+    made_bytes: int
+    copied_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Sort:
     """One item of ORDER BY: over the relation's columns, or over the query's own."""
@@ -61,12 +74,14 @@ class _Sort:
     order: ValueOrder
     is_column: bool
 
-    def key(self, row: RowValues, shown: RowValues) -> tuple[Any, int]:
-        """Return what to sort a row by, and how many bytes that takes beside the row."""
+    def key(self, row: RowValues, shown: RowValues, work: RowWork) -> _SortedBy:
+        """Return what to sort a row by. Raises ``LimitExceeded`` where ``work`` does."""
         value = self.evaluate(shown if self.over_output else row)
+        work.look_at(value)
         key = self.order.key(value)
         made = 0 if self.is_column else value_bytes(value)
-        return _Downward(key) if self.order.descending else key, _KEY_BYTES + made
+        copied = value_bytes(value) if isinstance(value, dict | list | tuple) else 0
+        return _SortedBy(_Downward(key) if self.order.descending else key, _KEY_BYTES + made, copied)
 
 
 class Selection:
@@ -79,7 +94,7 @@ class Selection:
     """
 
     __slots__ = (
-        *("_grows", "_items", "_share", "_sorts", "_steps", "_takes_long", "_top", "_where", "_work"),
+        *("_grows", "_items", "_share", "_sorts", "_picks", "_steps", "_top", "_where", "_work"),
         *("columns", "sources", "stateful"),
     )
 
@@ -106,7 +121,8 @@ class Selection:
         operations = sum(map(operations_in, expressions))
         #: What a row takes, beside what operations on texts take.
         self._steps = 1 + operations + len(self._items) // 8 + _RANKED_STEPS * self.stateful
-        self._takes_long = operations > _FEW_OPERATIONS or any(map(looks_at_texts, expressions))
+        #: A query that picks columns alone is not counted, and pauses after so many rows.
+        self._picks = None if operations else max(PAUSE_STEPS // self._steps, 1)
         self._top = TopRows(query.limit, query.offset, share) if self.stateful else None
 
     def apply(self, updates: Iterable[Update], shown: ShownBytes | None = None) -> list[Update]:
@@ -118,23 +134,32 @@ class Selection:
         Raises ``EvaluationError`` where an expression has no value for a row, ``LimitExceeded`` for a text, a
         row or all rows that are too large, and ``PieceFull`` where ``shown`` does.
         """
-        if self._top is None and not self._grows and not self._takes_long:
-            where = self._where
-            return [
-                each._replace(row=self._shown(each.row))
-                for each in updates
-                if where is None or is_true(where(each.row))
-            ]
+        if self._top is None and not self._grows and self._picks is not None:
+            return self._picked(iter(updates), self._picks)
         shown = ShownBytes() if shown is None else shown
         passed = self._passed(updates, shown)
         if self._top is not None:
             return self._top.apply(map(self._ranked, passed), shown)
+        if not self._grows:
+            return [each._replace(row=self._shown(each.row)) for each in passed]
         made: list[Update] = []
         for update in passed:
             taken = RowBytes(update.row)
             row = self._counted(update.row, taken)
             shown.add(taken.taken, row_bytes(update.row))
             made.append(update._replace(row=row))
+        return made
+
+    def _picked(self, updates: Iterator[Update], at_once: int) -> list[Update]:
+        where, made = self._where, list[Update]()
+        while some := list(islice(updates, at_once)):
+            made += [
+                each._replace(row=self._shown(each.row))
+                for each in some
+                if where is None or is_true(where(each.row))
+            ]
+            if self._share is not None:
+                self._share.pause()
         return made
 
     def _passed(self, updates: Iterable[Update], shown: ShownBytes) -> Iterator[Update]:
@@ -167,12 +192,14 @@ class Selection:
         taken = RowBytes(row)
         shown = self._counted(row, taken)
         rank: list[Any] = []
+        copied = 0
         for sort in self._sorts:
-            key, key_bytes = sort.key(row, shown)
+            key, made_bytes, copied_bytes = sort.key(row, shown, self._work)
             rank.append(key)
-            taken.add(key_bytes)
+            taken.add(made_bytes)
+            copied += copied_bytes
         rank.append(values_key(shown))
-        return RankedUpdate(tuple(rank), update._replace(row=shown), taken.taken, row_bytes(row))
+        return RankedUpdate(tuple(rank), update._replace(row=shown), taken.taken + copied, row_bytes(row))
 
 
 def _expressions(query: SelectQuery) -> list[Expression]:

@@ -15,13 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, TypeAlias
 
-from tidegate.errors import EvaluationError
+from tidegate.errors import EvaluationError, LimitExceeded
 from tidegate.subscribe.query.arithmetic import is_number, type_name
+from tidegate.subscribe.query.query_work import RowWork
 from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import value_key
 
 #: A row's values -> the expression's value. Raises ``EvaluationError``.
 Evaluate: TypeAlias = Callable[[RowValues], Any]
+
+#: Operands, a row and what counts the steps for it -> a value.
+Lazy: TypeAlias = Callable[[Sequence[Evaluate], RowValues, RowWork], Any]
 
 #: Comparisons of two values that are not NULL.
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -34,14 +38,21 @@ COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def compare(operator: str, left: Any, right: Any) -> bool:
-    """Return ``left operator right`` for two values that are not NULL.
+#: Values that may be long.
+_LONG: Final = frozenset({str, bytes, dict, list, tuple})
 
-    NaN equals itself, and is above all numbers. Raises ``EvaluationError`` for values of unlike types.
+
+def compare(operator: str, left: Any, right: Any, work: RowWork | None = None) -> bool:
+    """Return ``left operator right`` for two values that are not NULL. ``work`` counts what that takes.
+
+    NaN equals itself, and is above all numbers. Raises ``EvaluationError`` for values of unlike types, and
+    where ``work`` does.
     """
     alike = type(left) is type(right) or (is_number(left) and is_number(right))
     if not alike:
         raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
+    if work is not None and type(left) in _LONG:
+        work.compare(left, right)
     return COMPARISONS[operator](value_key(left), value_key(right))
 
 
@@ -52,7 +63,7 @@ def truth(value: Any) -> bool | None:
     raise EvaluationError(f"argument must be boolean, not {type_name(value)}")
 
 
-def _and(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
+def _and(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> bool | None:
     unknown = False
     for operand in operands:
         value = truth(operand(row))
@@ -62,7 +73,7 @@ def _and(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
     return None if unknown else True
 
 
-def _or(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
+def _or(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> bool | None:
     unknown = False
     for operand in operands:
         value = truth(operand(row))
@@ -72,7 +83,7 @@ def _or(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
     return None if unknown else False
 
 
-def _in(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
+def _in(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> bool | None:
     """Every item is evaluated, whichever is equal, and none is held: their texts may be long."""
     value = operands[0](row)
     found, unknown = False, value is None
@@ -83,7 +94,9 @@ def _in(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
             unknown = True
         elif value is not None and not found and unlike is None:
             try:
-                found = compare("=", value, item)
+                found = compare("=", value, item, work)
+            except LimitExceeded:
+                raise
             except EvaluationError as error:  # an item behind it that has no value comes first
                 unlike = error
     if unlike is not None:
@@ -91,35 +104,59 @@ def _in(operands: Sequence[Evaluate], row: RowValues) -> bool | None:
     return None if unknown and not found else found
 
 
-def _is_same(operands: Sequence[Evaluate], row: RowValues) -> bool:
+def in_constants(value: Evaluate, items: Sequence[Any], work: RowWork) -> Evaluate | None:
+    """Return the function for ``value IN (constants)``, which takes as long for many constants as for one.
+
+    ``None`` if the constants are not all texts, or all numbers.
+    """
+    present = [item for item in items if item is not None]
+    texts = all(isinstance(item, str) for item in present)
+    if not present or not (texts or all(is_number(item) and item == item for item in present)):
+        return None
+    known, unknown = frozenset(present), len(present) < len(items)
+
+    def is_in(row: RowValues) -> bool | None:
+        sought = value(row)
+        if sought is None:
+            return None
+        if not (isinstance(sought, str) if texts else is_number(sought)):
+            compare("=", sought, present[0], work)  # it says why they cannot be compared
+        return True if sought == sought and sought in known else None if unknown else False
+
+    return is_in
+
+
+def _is_same(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> bool:
     left, right = (operand(row) for operand in operands)
-    return left is right if left is None or right is None else compare("=", left, right)
+    if left is None or right is None:
+        return left is right
+    return compare("=", left, right, work)
 
 
-def _coalesce(operands: Sequence[Evaluate], row: RowValues) -> Any:
+def _coalesce(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> Any:
     return next((value for operand in operands if (value := operand(row)) is not None), None)
 
 
-def _nullif(operands: Sequence[Evaluate], row: RowValues) -> Any:
+def _nullif(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> Any:
     left, right = (operand(row) for operand in operands)
-    return None if left is not None and right is not None and compare("=", left, right) else left
+    return None if left is not None and right is not None and compare("=", left, right, work) else left
 
 
-def _is(wanted: bool | None) -> Callable[[Sequence[Evaluate], RowValues], bool]:
-    return lambda operands, row: truth(operands[0](row)) is wanted
+def _is(wanted: bool | None) -> Lazy:
+    return lambda operands, row, _: truth(operands[0](row)) is wanted
 
 
 _MANY: Final = range(1, 1_000_000)
 
 #: By operator, what gives its value from the operands and a row, and how many operands it takes.
-LAZY_OPERATORS: Final[Mapping[str, tuple[Callable[[Sequence[Evaluate], RowValues], Any], Sequence[int]]]] = {
+LAZY_OPERATORS: Final[Mapping[str, tuple[Lazy, Sequence[int]]]] = {
     "and": (_and, _MANY),
     "or": (_or, _MANY),
     "in": (_in, _MANY),
     "coalesce": (_coalesce, _MANY),
     "nullif": (_nullif, (2,)),
     "is same": (_is_same, (2,)),
-    "is null": (lambda operands, row: operands[0](row) is None, (1,)),
+    "is null": (lambda operands, row, _: operands[0](row) is None, (1,)),
     "is true": (_is(True), (1,)),
     "is false": (_is(False), (1,)),
     "is unknown": (_is(None), (1,)),

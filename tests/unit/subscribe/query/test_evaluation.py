@@ -211,3 +211,18 @@ def test_an_error_of_arithmetic_shows_no_whole_number(query: str) -> None:
     with pytest.raises(EvaluationError, match="has no value") as refused:
         value_of(query, (number, None, None))
     assert len(str(refused.value)) < 200
+
+
+@given(
+    sought=st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.floats(-2, 2), st.sampled_from("ab")),
+    items=st.lists(st.sampled_from(["0", "1", "1.0", "2.5", "-1", "'a'", "'b'", "NULL", "true"]), min_size=1),
+)
+def test_a_list_of_constants_says_what_a_list_of_columns_says(sought: Any, items: list[str]) -> None:
+    answers: list[Any] = []
+    for texts in (items, [f"coalesce(c, {item})" for item in items]):
+        try:
+            answers.append(value_of(f"a IN ({', '.join(texts)})", (sought, None, None)))
+        except EvaluationError as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+    assert type(answers[0]) is type(answers[1])

@@ -14,6 +14,8 @@ from tidegate.subscribe.updates.update import RowValues, Update
 
 #: A piece of a pattern that is looked for at each place of a text of a's, all of whose runs are compared.
 SLOW = "%" + "a_" * 15 + "b%"
+#: An object of JSON of 10,000 members: it takes some milliseconds to compare.
+JSON = {"a": list(range(10_000))}
 LIKES = " OR ".join(f"note LIKE '{SLOW}{number}'" for number in range(1_000))
 
 
@@ -57,8 +59,18 @@ def shown(
         (f"SELECT id FROM accounts WHERE {either('note NOT LIKE note')}", (1, 1, "%_" * 20_000)),
         (f"SELECT id FROM accounts WHERE {either('upper(note) = note')}", (1, 1, "ä" * 1_000_000)),
         (f"SELECT id FROM accounts WHERE {either('note::numeric = 1')}", (1, 1, "1" * 1_000_000)),
+        (f"SELECT id FROM accounts WHERE {either('note <> note')}", (1, 1, JSON)),
+        (f"SELECT id FROM accounts WHERE {either('note NOT IN (note)')}", (1, 1, JSON)),
+        (f"SELECT id FROM accounts WHERE {either('note IS DISTINCT FROM note')}", (1, 1, JSON)),
+        (f"SELECT id FROM accounts WHERE {either('nullif(note, note) = note')}", (1, 1, JSON)),
+        (f"SELECT id FROM accounts WHERE {either('length(note::text) < 1')}", (1, 1, JSON)),
+        (f"SELECT * FROM accounts ORDER BY {', '.join(['3'] * 40)} LIMIT 1", (1, 1, JSON)),
+        (f"SELECT id FROM accounts WHERE {' OR '.join(['note<note'] * 4_000)}", (1, 1, "a" * 1_000_000)),
     ],
-    ids=["where", "columns", "order", "one pattern", "long patterns", "letters", "numbers"],
+    ids=[
+        *("where", "columns", "order", "one pattern", "long patterns", "letters", "numbers", "json"),
+        *("json in a list", "distinct json", "json or null", "json as text", "order by json", "long texts"),
+    ],
 )
 def test_a_row_has_a_bound_of_steps(query: str, row: RowValues) -> None:
     with pytest.raises(LimitExceeded, match=f"more than {ROW_STEPS:,} steps for one row") as caught:
@@ -108,3 +120,48 @@ def test_a_query_pauses_between_rows_and_ends_there_when_its_subscription_is_clo
     with pytest.raises(InterruptedError):
         shown(query, [(1, 1, "a")] * 100, share=closed)
     assert closed.pauses == 3
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"id IN ({', '.join(['balance'] * 5_000)})",
+        f"coalesce({', '.join(['note'] * 5_000)}) = 'a'",
+        " OR ".join(["note"] * 5_000),
+        " AND ".join(["note IS NULL"] * 3_000),
+    ],
+    ids=["in", "coalesce", "or", "and"],
+)
+def test_an_operation_of_many_operands_is_many_and_pauses(condition: str) -> None:
+    share = Share(ends_at=3)
+    with pytest.raises(InterruptedError):
+        shown(f"SELECT id FROM accounts WHERE {condition}", [(1, 2, None)] * 10, share=share)
+    with pytest.raises(PieceFull):
+        shown(f"SELECT id FROM accounts WHERE {condition}", [(1, 2, None)] * 200, ShownBytes(cut=True))
+
+
+def test_a_list_of_constants_takes_as_long_as_one() -> None:
+    condition = f"id IN ({', '.join(map(str, range(10_000)))})"
+    rows: list[RowValues] = [(9_999, 0, "a")] * 1_000
+    assert shown(f"SELECT id FROM accounts WHERE {condition}", rows, ShownBytes(cut=True)) == 1_000
+
+
+def test_a_query_that_picks_columns_pauses_too() -> None:
+    share = Share()
+    assert shown("SELECT id FROM accounts", [(1, 1, "a")] * (3 * PAUSE_STEPS), share=share) == 3 * PAUSE_STEPS
+    assert share.pauses >= 3
+
+
+def test_the_key_of_json_that_a_row_is_sorted_by_counts() -> None:
+    def kept(order: str) -> int:
+        taken = 0
+
+        class Counting(Share):
+            def hold(self, rows: HeldRows, count: int) -> None:
+                nonlocal taken
+                taken = count
+
+        shown(f"SELECT id, note FROM accounts ORDER BY {order} LIMIT 1", [(1, 1, JSON)], share=Counting())
+        return taken
+
+    assert kept(", ".join(["note"] * 10)) > 8 * kept("id")
