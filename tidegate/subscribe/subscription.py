@@ -238,7 +238,8 @@ class Subscription:
             yield batch
 
     def _chunk(self, rows: Sequence[RowValues]) -> SubscriptionBatch:
-        """Make a chunk of the snapshot."""
+        """Make a chunk of the snapshot, whose rows count for whoever is given it."""
+        self._waiting.set(0)
         return SubscriptionBatch(
             Frontier(self._bounds.as_of), tuple(rows), False, None, False, is_partial=True
         )

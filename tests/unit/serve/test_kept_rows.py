@@ -6,10 +6,12 @@ import pytest
 
 from tests.unit.serve.shared.memory_table import keys_at_one
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
+from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tidegate.errors import LimitExceeded
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.serve.kept_memory import KeptMemory, KeptShare
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
+from tidegate.subscribe.gate.spilled_rows import Spill
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.subscription import Subscription, SubscriptionBatch, SubscriptionSource
 
@@ -83,3 +85,26 @@ def test_what_one_keeps_is_missing_for_others_until_it_is_closed(
     for share in shares:
         share.close()
     open_ones.append(batches_of(text, kept_memory.share(), tells_before=tells_before))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id)) AS OF 1",
+        "SUBSCRIBE (SELECT id, note FROM accounts) AS OF 1",
+    ],
+)
+def test_a_chunk_of_a_snapshot_makes_room_for_the_next(text: str) -> None:
+    spill = Spill(MemorySpill(), LITTLE, least_opening_bytes=0)
+    source = SubscriptionSource("feed", tells_before=True, share=KeptMemory(2 * LITTLE).share())
+    subscription = Subscription(plan_of(text), Timestamp(1), source, chunks=spill)
+    gate = RowGate(DECODERS, HISTORY.partitions, GateStart(ZERO, parts_up_to=Timestamp(1)), spill=spill)
+    rows = 0
+    for place, record in HISTORY.records:
+        gate.take(place, record)
+        while (opening := gate.open()) is not None:
+            batch = subscription.advance(opening, gate.offsets())
+            while batch is not None:
+                rows += len(batch.rows) if batch.is_partial or batch.is_snapshot else 0
+                batch = subscription.following()
+    assert rows == ROWS
