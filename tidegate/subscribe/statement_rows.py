@@ -116,16 +116,17 @@ class StatementRows:
     def _changes(self, changes: TableChanges, up_to: Timestamp | None, made: ShownBytes) -> ShownRows:
         outputs = self._outputs(resume_as_of(changes.before), up_to)
         shown: list[RowValues] = []
+        if up_to is not None and changes.frontier > up_to:
+            changes = changes.below(up_to)  # a row that is not shown has no say
         if self._plain is not None:
             groups: list[TimeGroup] = []
             before: list[RowValues | None] = []
             after: list[RowValues | None] = []
             for time, pairs in zip(changes.times, changes.pairs, strict=True):
-                if up_to is None or time < up_to:
-                    begin = len(before)
-                    before += (gone for gone, _ in pairs)
-                    after += (come for _, come in pairs)
-                    groups.append((self._head(time), begin, len(before)))
+                begin = len(before)
+                before += (gone for gone, _ in pairs)
+                after += (come for _, come in pairs)
+                groups.append((self._head(time), begin, len(before)))
             shown = self._plain(groups, before, after)
         else:
             outputs.take(self._selected(_updates(changes), made))

@@ -166,6 +166,22 @@ def test_up_to_ends_within_changes(history: TopicHistory, up_to: Timestamp, text
                 break
 
 
+@pytest.mark.parametrize("rest", ["", " ORDER BY id LIMIT 5"])
+def test_a_row_at_or_above_up_to_has_no_say(rest: str) -> None:
+    changes = TableChanges(
+        Frontier(Timestamp(1)),
+        Frontier(Timestamp(9)),
+        [Timestamp(wall) for wall in range(1, 9)],
+        [[(None, (wall, wall, "a"))] for wall in range(1, 9)],
+        {},
+    )
+    shown_by = StatementRows(plan_of(f"SUBSCRIBE (SELECT id, 1 / (5 - balance) FROM accounts{rest})"), "feed")
+    shown = shown_by.changes(changes, Timestamp(5))
+    assert [shown_row[0].wall for shown_row in shown.rows] == [1, 2, 3, 4]
+    assert shown.is_last
+    assert shown.frontier == Timestamp(5)
+
+
 def test_one_form_for_statements_that_differ_by_their_bounds_alone() -> None:
     one, other = (
         StatementRows(plan_of(f"SUBSCRIBE accounts {rest}"), "feed").form

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -75,6 +75,11 @@ class TableChanges:
         end, pairs = Frontier(self.times[count]), self.pairs[:count]
         held_bytes = self.held_bytes * sum(map(len, pairs)) // max(sum(map(len, self.pairs)), 1)
         return TableChanges(self.before, end, self.times[:count], pairs, self.offsets, held_bytes)
+
+    def below(self, up_to: Timestamp) -> TableChanges:
+        """Return the changes below a timestamp. They end where all of them do: nothing else is shown."""
+        end = bisect_left(self.times, up_to)
+        return replace(self, times=self.times[:end], pairs=self.pairs[:end])
 
 
 class TableFollower:
