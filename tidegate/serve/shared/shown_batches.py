@@ -133,15 +133,15 @@ class ShownBatches:
                 replace(snapshot, rows=all_rows(snapshot.rows, sizes.whole_bytes)), shown_by
             )
         if snapshot.row_count > sizes.shared_rows:
-            return SnapshotChunks(snapshot, shown_by, sizes)
-        rows, more = rows_up_to(snapshot.rows, sizes.piece_bytes)
+            return SnapshotChunks(snapshot, shown_by, lambda: self.sizes)
+        rows, more = rows_up_to(snapshot.rows, sizes.piece_bytes, weighs_all=sizes.cuts_all)
         if more is not None:
-            return SnapshotChunks(replace(snapshot, rows=more), shown_by, sizes)
+            return SnapshotChunks(replace(snapshot, rows=more), shown_by, lambda: self.sizes)
         snapshot = replace(snapshot, rows=rows)
         try:
             return snapshot_batch(snapshot, shown_by, sizes.piece())
         except PieceFull:
-            return SnapshotChunks(snapshot, shown_by, sizes)
+            return SnapshotChunks(snapshot, shown_by, lambda: self.sizes)
 
     def _forget_soon(self, form: Hashable, made: _Shown) -> None:
         shared = not (made.cancelled() or made.exception()) and self._is_shared(made.result())

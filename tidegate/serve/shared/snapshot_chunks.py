@@ -10,10 +10,10 @@ that the query makes of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final
 
 from tidegate.errors import LimitExceeded
@@ -63,13 +63,21 @@ class SnapshotSizes:
         """Return the count for rows that can be cut into several pieces."""
         return ShownBytes(self.piece_bytes, cut=True)
 
+    def require_room(self, rows: Sequence[RowValues]) -> None:
+        """Raise ``PieceFull`` for several rows of the table that are too large, where all pieces are cut."""
+        if self.cuts_all and len(rows) > 1 and _is_beyond(rows, self.piece_bytes):
+            raise PieceFull
+
 
 class SnapshotChunks:
     """The chunks of one snapshot, for one subscriber. Close it: it keeps rows of its time."""
 
     __slots__ = ("_batches", "_closed", "_lock", "_shown_by", "_sizes", "frontier", "token")
 
-    def __init__(self, snapshot: TableSnapshot, shown_by: StatementRows, sizes: SnapshotSizes) -> None:
+    def __init__(
+        self, snapshot: TableSnapshot, shown_by: StatementRows, sizes: Callable[[], SnapshotSizes]
+    ) -> None:
+        """``sizes`` says the sizes for the next chunk: memory may become scarce amid a snapshot."""
         #: The rows are as of it.
         self.frontier = snapshot.frontier
         #: That of the last chunk.
@@ -106,9 +114,11 @@ class SnapshotChunks:
 
     def _partial(self, rows: Sequence[RowValues]) -> Iterator[SubscriptionBatch]:
         """Yield chunks of these rows: one, or halves where a chunk has no room for what is made of them."""
+        sizes = self._sizes()
         shown: Sequence[RowValues] | None = None
         with suppress(PieceFull):
-            shown = self._shown_by.chunk(rows, self.frontier, self._sizes.piece())
+            sizes.require_room(rows)
+            shown = self._shown_by.chunk(rows, self.frontier, sizes.piece())
         if shown is None:
             half = len(rows) // 2
             yield from self._partial(rows[:half])
@@ -119,9 +129,11 @@ class SnapshotChunks:
 
     def _last(self, rows: Sequence[RowValues]) -> Iterator[SubscriptionBatch]:
         """Yield the chunks of the last rows, behind which the snapshot is complete."""
+        sizes = self._sizes()
         last: ShownRows | None = None
         with suppress(PieceFull):
-            last = self._shown_by.snapshot(rows, self.frontier, self._sizes.piece())
+            sizes.require_room(rows)
+            last = self._shown_by.snapshot(rows, self.frontier, sizes.piece())
         if last is None:
             half = len(rows) // 2
             yield from self._partial(rows[:half])
@@ -130,32 +142,40 @@ class SnapshotChunks:
             yield SubscriptionBatch(self.frontier, last.rows, True, self.token, False)
 
 
-def _pieces(rows: Iterable[RowValues], sizes: SnapshotSizes) -> Iterator[list[RowValues]]:
+def _is_beyond(rows: Iterable[RowValues], most: int) -> bool:
+    return any(taken > most for taken in accumulate(map(row_bytes, rows)))
+
+
+def _pieces(rows: Iterable[RowValues], sizes: Callable[[], SnapshotSizes]) -> Iterator[list[RowValues]]:
     """Yield rows some at a time. Those that are in memory in any case are not weighed."""
     if isinstance(rows, list):
-        for begin in range(0, len(rows), sizes.chunk_rows):
-            yield rows[begin : begin + sizes.chunk_rows]
+        begin = 0
+        while begin < len(rows):
+            piece = rows[begin : begin + sizes().chunk_rows]
+            begin += len(piece)
+            yield piece
         return
-    piece: list[RowValues] = []
-    taken = 0
+    piece, taken, now = [], 0, sizes()
     for row in rows:
         taken += row_bytes(row)
-        if piece and (len(piece) == sizes.chunk_rows or taken > sizes.piece_bytes):
+        if piece and (len(piece) >= now.chunk_rows or taken > now.piece_bytes):
             yield piece
-            piece, taken = [], row_bytes(row)
+            piece, taken, now = [], row_bytes(row), sizes()
         piece.append(row)
     if piece:
         yield piece
 
 
-def rows_up_to(rows: Iterable[RowValues], most: int) -> tuple[list[RowValues], Iterable[RowValues] | None]:
+def rows_up_to(
+    rows: Iterable[RowValues], most: int, *, weighs_all: bool = False
+) -> tuple[list[RowValues], Iterable[RowValues] | None]:
     """Take rows into memory, up to ``most`` bytes.
 
     Returns those, and all of them once more if there are more; ``None`` if there are not. Rows that are in
-    memory in any case are not weighed.
+    memory in any case are not weighed, unless it ``weighs_all``.
     """
     if isinstance(rows, list):
-        return rows, None
+        return rows, rows if weighs_all and _is_beyond(rows, most) else None
     rows, taken, some = iter(rows), 0, list[RowValues]()
     for row in rows:
         taken += row_bytes(row)

@@ -94,3 +94,27 @@ def test_a_stream_that_failed_gives_back_what_it_kept_when_it_is_closed() -> Non
             assert failed.value.__traceback__ is not None  # it still holds the rows
 
     run(test)
+
+
+@pytest.mark.parametrize("sizes", [SnapshotSizes(), SnapshotSizes(shared_rows=100, chunk_rows=300)])
+def test_rows_of_a_table_in_memory_come_in_small_pieces_while_memory_is_scarce(sizes: SnapshotSizes) -> None:
+    async def test() -> None:
+        history, most = keys_at_one(900, "a" * 10_000), 9 * COUNTED_BYTES
+        async with memory_table(history, Timestamp(1), sizes=sizes, own_bytes=most) as table:
+            await read_to(table, 1)
+            stream = table.stream("SUBSCRIBE accounts")
+            held: list[SubscriptionBatch] = []
+            if sizes.shared_rows == 100:  # memory becomes scarce amid the snapshot
+                first = await stream.next()
+                assert first is not None
+                held.append(first)
+            table.kept_memory.hold(table, most - table.kept_memory.taken)
+            while not held or held[-1].is_partial:
+                batch = await stream.next()
+                assert batch is not None
+                held.append(batch)
+                assert len(batch.rows) < 100
+            keys = [row[2] for batch in held for row in batch.rows]
+            assert sorted(keys) == list(range(900))
+
+    run(test)
