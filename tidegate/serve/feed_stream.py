@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from tidegate.client.subscribe import LiveSubscription
+from tidegate.errors import LimitExceeded
 from tidegate.serve.held_batches import count_batch
-from tidegate.serve.kept_memory import KeptShare
+from tidegate.serve.kept_memory import KeptShare, SubscriptionClosed
 from tidegate.serve.metrics import ServeCounts
 from tidegate.serve.stream_source import ShownType, StreamColumns
 from tidegate.subscribe.subscription import SubscriptionBatch
@@ -49,6 +50,7 @@ class FeedStream:
         self._closed = closed
         self._reading: asyncio.Future[SubscriptionBatch | None] | None = None
         self._is_closed = False
+        self._failure: LimitExceeded | None = None
         self._closing: asyncio.Future[None] | None = None
         self._opening = (
             SubscriptionBatch(Frontier(live.as_of), tuple(opening), False, None, False) if opening else None
@@ -66,6 +68,8 @@ class FeedStream:
 
     async def next(self) -> SubscriptionBatch | None:
         """See ``SubscriptionStream``."""
+        if self._failure is not None:
+            raise self._failure
         if self._opening is not None:
             opening, self._opening = self._opening, None
             return opening
@@ -79,8 +83,10 @@ class FeedStream:
                 batch = await asyncio.shield(reading)
             except asyncio.CancelledError:
                 raise
-            except BaseException:
+            except BaseException as error:
                 self._reading = None
+                if isinstance(error, SubscriptionClosed):
+                    return None
                 raise
             self._reading = None
             if batch is not None and self._counts is not None:
@@ -93,7 +99,11 @@ class FeedStream:
         """Read the next batch in a thread; ``None`` if none comes for a while."""
         batch = self._live.next(_POLL_S)
         if batch is not None and self._share is not None:
-            count_batch(self._share.memory, batch)
+            try:
+                count_batch(self._share.memory, batch)
+            except LimitExceeded as error:
+                self._failure = error  # the reader is behind the batch, and nothing may be given without it
+                raise
         return batch
 
     async def close(self) -> None:

@@ -86,19 +86,22 @@ class KeptShare:
         closed: whether the subscription is.
     """
 
-    __slots__ = ("_pause", "_rows", "closed", "memory")
+    __slots__ = ("_lock", "_pause", "_rows", "closed", "memory")
 
     def __init__(self, memory: KeptMemory, pause: Callable[[], object] | None = None) -> None:
         self.memory = memory
         self._pause = pause
         self._rows: WeakSet[HeldRows] = WeakSet()
+        #: A thread that works may count rows while the subscription is closed.
+        self._lock = threading.Lock()
         self.closed = False
 
     def hold(self, rows: HeldRows, count: int) -> None:
         """Say how many bytes some rows take from now on. Raises ``LimitExceeded`` as ``KeptMemory.hold``."""
-        if not self.closed:
-            self._rows.add(rows)
-            self.memory.hold(rows, count)
+        with self._lock:
+            if not self.closed:
+                self._rows.add(rows)
+                self.memory.hold(rows, count)
 
     def pause(self) -> None:
         """Let others go on. Raises ``SubscriptionClosed``."""
@@ -112,6 +115,7 @@ class KeptShare:
 
         An error that ended it may hold its rows for a while.
         """
-        self.closed = True
-        for rows in list(self._rows):
-            self.memory.hold(rows, 0)
+        with self._lock:
+            self.closed = True
+            for rows in list(self._rows):
+                self.memory.hold(rows, 0)

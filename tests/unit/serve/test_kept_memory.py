@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import LimitExceeded
-from tidegate.serve.kept_memory import KeptMemory
+from tidegate.serve.kept_memory import KeptMemory, KeptShare
 from tidegate.subscribe.updates.held_rows import STEP_BYTES, HeldRows
 
 
@@ -88,3 +88,27 @@ def test_threads_that_count_at_once_lose_nothing() -> None:
         thread.join()
     assert kept_memory.is_scarce is False
     assert kept_memory.taken == 4 * 2 * STEP_BYTES
+
+
+def test_a_thread_that_counts_while_its_subscription_is_closed_leaves_nothing_counted() -> None:
+    counting, closes = threading.Event(), threading.Event()
+
+    class SlowMemory(KeptMemory):
+        def hold(self, holder: object, count: int) -> None:
+            if count:
+                counting.set()
+                assert closes.wait(10)
+            super().hold(holder, count)
+
+    memory = SlowMemory(1_000_000)
+    share, rows = KeptShare(memory), HeldRows(None)
+    counts = threading.Thread(target=share.hold, args=(rows, 500_000))
+    closing = threading.Thread(target=share.close)
+    counts.start()
+    assert counting.wait(10)
+    closing.start()
+    closing.join(0.1)  # it may be done before the other thread counts
+    closes.set()
+    counts.join(10)
+    closing.join(10)
+    assert memory.taken == 0
