@@ -106,6 +106,8 @@ class FeedPublisher:
         self._refusal_told = False
         self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self.frontier: FeedFrontier | None = None
+        if sink is not None:
+            sink.publishers += 1  # it stays open until this one has ended
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
     def apply(self, report: PartitionProgress) -> None:
