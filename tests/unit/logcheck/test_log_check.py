@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -36,6 +37,7 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.rows import encode_descriptor
+from tidegate.rows.stored_descriptor import COLUMNS_MAX
 from tidegate.spans import Span
 
 
@@ -249,6 +251,14 @@ def test_a_row_that_another_commit_of_the_transaction_contradicts_is_told() -> N
     assert isinstance(entry, Command)
     records = _put(number, entry._replace(ops=(*(entry.ops or ()), other)), records)
     assert Rule.COMMIT_TIME in {breach.rule for breach in _breaches(records)}
+
+
+def test_a_descriptor_with_too_many_columns_is_told() -> None:
+    many = tuple(replace(TABLE.descriptor.columns[-1], id=each) for each in range(1, COLUMNS_MAX + 2))
+    breaches = _breaches(_put(0, update_of(replace(TABLE.descriptor, columns=many))))
+    assert (Rule.DESCRIPTOR_BYTES, True) in {
+        (breach.rule, "10001 columns, and may have 10000" in breach.sentence) for breach in breaches
+    }
 
 
 def test_a_descriptor_that_comes_with_two_contents_is_told() -> None:
