@@ -7,7 +7,8 @@ or goes before the edge, the edge moves over as many rows as came or went. So no
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import merge
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -16,6 +17,8 @@ from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import SortKey
 
 _RANK: Final = attrgetter("rank")
+#: So many entries are sorted without a break.
+RUN_ENTRIES: Final = 5_000
 
 
 class Entry:
@@ -126,12 +129,11 @@ class RankedOrder:
         if not entry.count:
             del self._entries[at]
 
-    def merge(self, new: Iterable[Entry]) -> None:
+    def merge(self, new: Iterable[Entry], pause: Callable[[], object]) -> None:
         """Take many entries, and let those go that have no count: in one go through all of them."""
         edges = [(edge, self._first_left(edge)) for edge in self._edges]
-        self._entries = [entry for entry in self._entries if entry.count]
-        self._entries += (entry for entry in new if entry.count)
-        self._entries.sort(key=_RANK)
+        kept = [entry for entry in self._entries if entry.count]
+        self._entries = _sorted(kept, [entry for entry in new if entry.count], pause)
         for edge, first_behind in edges:
             edge.index = len(self._entries) if first_behind is None else self.position(first_behind)
             edge.before = sum(entry.rows for entry in islice(self._entries, edge.index))
@@ -147,3 +149,23 @@ class RankedOrder:
     def settle(self) -> list[Entry]:
         """Move the edges to where they belong; return the entries that they have passed."""
         return [entry for edge in self._edges for entry in edge.settle(self._entries)]
+
+
+def _sorted(kept: list[Entry], new: list[Entry], pause: Callable[[], object]) -> list[Entry]:
+    """Return entries that are in order and new ones, all in order; those of one rank as they came.
+
+    Python sorts a list without a break, and no other thread goes on meanwhile. So a long one is sorted in
+    runs, and these are merged one by one.
+    """
+    if len(new) <= RUN_ENTRIES:
+        return sorted(kept + new, key=_RANK)
+    runs = [kept]
+    for begin in range(0, len(new), RUN_ENTRIES):
+        pause()
+        runs.append(sorted(new[begin : begin + RUN_ENTRIES], key=_RANK))
+    made: list[Entry] = []
+    merged = merge(*runs, key=_RANK)
+    while some := list(islice(merged, RUN_ENTRIES)):
+        made += some
+        pause()
+    return made

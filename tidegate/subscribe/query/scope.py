@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
@@ -15,6 +15,13 @@ class Scope:
 
     columns: tuple[str, ...]
     qualifiers: tuple[tuple[str, ...], ...] = ()
+    _places: dict[str, list[int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places: dict[str, list[int]] = {}
+        for at, column in enumerate(self.columns):
+            places.setdefault(column, []).append(at)
+        object.__setattr__(self, "_places", places)
 
     def position(self, reference: ColumnReference) -> int:
         """Return where the column stands in a row.
@@ -22,7 +29,7 @@ class Scope:
         Raises ``SubscribeStatementError`` for none, and for several.
         """
         *qualifier, name = reference.parts
-        found = [at for at, column in enumerate(self.columns) if column == name]
+        found = self._places.get(name, ())
         shown = ".".join(reference.parts)
         if not found or (qualifier and tuple(qualifier) not in self.qualifiers):
             raise StatementFault.UNKNOWN_COLUMN.error(f'column "{shown}" does not exist', reference.position)

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.query.ranked_order import Edge, Entry, RankedOrder
+from tidegate.subscribe.query.ranked_order import RUN_ENTRIES, Edge, Entry, RankedOrder
 from tidegate.subscribe.query.shown_bytes import HeldBytes, ShownBytes
 from tidegate.subscribe.updates.held_rows import ProcessShare
 from tidegate.subscribe.updates.row_identity import row_identity
@@ -48,13 +48,14 @@ class RankedUpdate(NamedTuple):
 class TopRows:
     """Holds all rows that pass the query, sorted. Memory grows with the table, not with LIMIT and OFFSET."""
 
-    __slots__ = ("_begin", "_end", "_entries", "_held", "_order", "_shown")
+    __slots__ = ("_begin", "_end", "_entries", "_held", "_order", "_pause", "_shown")
 
     def __init__(self, limit: int | None, offset: int = 0, share: ProcessShare | None = None) -> None:
         self._begin = Edge(offset)
         self._end = None if limit is None else Edge(offset + limit)
         self._order = RankedOrder([self._begin] if self._end is None else [self._begin, self._end])
         self._held = HeldBytes(share=share)
+        self._pause = _nothing if share is None else share.pause
         self._entries: dict[Hashable, Entry] = {}
         #: Of the rows of the window: how often each is shown, and in which form.
         self._shown: dict[Hashable, tuple[int, RowValues]] = {}
@@ -81,7 +82,9 @@ class TopRows:
         looked_at |= dict.fromkeys(self._few(ranked) if len(ranked) <= _FEW else self._many(ranked))
         looked_at |= dict.fromkeys(entry.identity for entry in self._order.settle())
         looked_at |= dict.fromkeys(entry.identity for entry in self._order.at_edges())
-        for identity in looked_at:
+        for at, identity in enumerate(looked_at):
+            if at % RUN_ENTRIES == 0:
+                self._pause()
             before = self._shown.get(identity, (0, ()))
             now = self._now(identity)
             if now[0]:
@@ -108,13 +111,15 @@ class TopRows:
         """Do the same as ``_few`` in one go through all rows."""
         touched: list[Hashable] = []
         new: list[Entry] = []
-        for each in ranked:
+        for at, each in enumerate(ranked):
+            if at % RUN_ENTRIES == 0:
+                self._pause()
             entry, is_new = self._entry(each)
             touched.append(entry.identity)
             if is_new:
                 new.append(entry)
             self._add(entry, each)
-        self._order.merge(new)
+        self._order.merge(new, self._pause)
         return touched
 
     def _entry(self, ranked: RankedUpdate) -> tuple[Entry, bool]:
@@ -143,3 +148,7 @@ class TopRows:
         count = entry.rows if self._end is None else self._end.rows_of(entry, at)
         count -= self._begin.rows_of(entry, at)
         return (count, entry.row) if count else (0, ())
+
+
+def _nothing() -> None:
+    """Pause for nobody."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from tests.unit.subscribe.consumer_run import plan_of
 from tidegate.errors import LimitExceeded
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.query import ranked_order
 from tidegate.subscribe.query.query_work import FREE_STEPS, PAUSE_STEPS, PIECE_STEPS, ROW_STEPS, WHOLE_STEPS
 from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.updates.held_rows import HeldRows
@@ -165,3 +168,22 @@ def test_the_key_of_json_that_a_row_is_sorted_by_counts() -> None:
         return taken
 
     assert kept(", ".join(["note"] * 10)) > 8 * kept("id")
+
+
+def test_rows_for_limit_are_sorted_in_runs_with_pauses_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    def changes() -> tuple[list[list[Update]], int]:
+        random, share = Random(1), Share()
+        query = "SUBSCRIBE (SELECT * FROM accounts ORDER BY balance DESC LIMIT 400 OFFSET 100)"
+        selection = plan_of(query).selection(share)
+        assert selection is not None
+        rows = [(key, random.randrange(50), "a") for key in range(1_000)]
+        times = [[Update(Timestamp(1), 1, row) for row in rows]]
+        times.append([Update(Timestamp(2), -1, row) for row in rows[:600]])
+        times.append([Update(Timestamp(3), 1, row) for row in rows[:600]])
+        return [sorted(selection.apply(updates)) for updates in times], share.pauses
+
+    whole, few = changes()
+    monkeypatch.setattr(ranked_order, "RUN_ENTRIES", 7)
+    in_runs, many = changes()
+    assert in_runs == whole
+    assert many > few + 3 * 600 // 7
