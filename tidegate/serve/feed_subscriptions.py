@@ -46,6 +46,8 @@ from tidegate.subscribe.updates.relation import Relations
 #: work at a time.
 _BEGUN: Final = 16
 _WORKING: Final = 4
+#: Batches that cannot be cut are begun beside those: each may take long.
+_WHOLE_BEGUN: Final = 8
 _Answer = TypeVar("_Answer")
 _Stream: TypeAlias = FeedStream | SharedStream
 
@@ -80,6 +82,7 @@ class FeedSubscriptions:
         self._opening = 0
         # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
         self._threads = TurnThreads(_BEGUN, _WORKING, "batches")
+        self._whole_threads = self._threads.beside(_WHOLE_BEGUN, "whole batches")
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._statements = StatementThreads()
@@ -87,7 +90,7 @@ class FeedSubscriptions:
         memory = MemoryLimits(limits.table_rows, limits.table_bytes)
         self._kept_memory = KeptMemory(limits.own_bytes)
         options = SharedOptions(limits.log_bytes, memory, self._kept_memory, data, linger_s, spill)
-        self.tables = RunningTables(options, self._threads)
+        self.tables = RunningTables(options, self._threads, self._whole_threads)
         self.counts = ServeCounts()
 
     async def parse(self, text: str) -> SubscribeStatement:
@@ -161,6 +164,7 @@ class FeedSubscriptions:
         self._own_threads.shutdown(wait=False)
         self._feeds.close()
         self._threads.shutdown(wait=False)
+        self._whole_threads.shutdown(wait=False)
 
     async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
         """Return the shared table with this subscriber counted; ``None`` if only a reader of its own can

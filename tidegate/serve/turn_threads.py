@@ -26,9 +26,16 @@ class TurnThreads(ThreadPoolExecutor):
     def __init__(self, begun: int, working: int, name: str) -> None:
         super().__init__(begun, name)
         self._lock = threading.Lock()
-        self._free = working
+        self._free = [0] * working
         self._waiting: deque[threading.Event] = deque()
         self._turn = threading.local()
+
+    def beside(self, begun: int, name: str) -> TurnThreads:
+        """Return threads that begin other work, and take turns with these: of both, ``working`` work."""
+        threads = TurnThreads(begun, 0, name)
+        threads._lock, threads._free = self._lock, self._free
+        threads._waiting, threads._turn = self._waiting, self._turn
+        return threads
 
     def submit(
         self, fn: Callable[_Args, _Made], /, *args: _Args.args, **kwargs: _Args.kwargs
@@ -53,7 +60,7 @@ class TurnThreads(ThreadPoolExecutor):
     def _begin_turn(self) -> None:
         with self._lock:
             if self._free:
-                self._free -= 1
+                self._free.pop()
                 mine = None
             else:
                 mine = threading.Event()
@@ -68,4 +75,4 @@ class TurnThreads(ThreadPoolExecutor):
             if self._waiting:
                 self._waiting.popleft().set()
             else:
-                self._free += 1
+                self._free.append(0)

@@ -74,3 +74,21 @@ def test_an_error_gives_the_turn_back_and_a_pause_elsewhere_does_nothing() -> No
     threads.pause()
     assert threads.submit(divmod, 5, 3).result(10) == (1, 2)
     threads.shutdown()
+
+
+def test_threads_beside_others_begin_though_those_have_begun_all_they_may() -> None:
+    threads = TurnThreads(1, 1, "t")
+    whole, ends = threads.beside(1, "whole"), threading.Event()
+
+    def long() -> None:
+        while not ends.is_set():
+            threads.pause()
+
+    slow = whole.submit(long)
+    assert threads.submit(lambda: "short").result(10) == "short"
+    ends.set()
+    slow.result(10)
+    assert threads.submit(lambda: "short").result(10) == "short"
+    assert len(threads._free) == 1
+    whole.shutdown()
+    threads.shutdown()

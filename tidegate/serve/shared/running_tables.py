@@ -60,10 +60,15 @@ class SharedOptions:
 class RunningTables:
     """The tables by their feeds and topics. It has to be used in one event loop."""
 
-    def __init__(self, options: SharedOptions, threads: Executor) -> None:
-        """``threads`` make batches, and never wait for Kafka."""
+    def __init__(
+        self, options: SharedOptions, threads: Executor, whole_threads: Executor | None = None
+    ) -> None:
+        """``threads`` make batches, and never wait for Kafka; ``whole_threads`` make those that cannot be
+        cut.
+        """
         self._options = options
         self._threads = threads
+        self._whole_threads = whole_threads
         self._running: dict[Hashable, _Running] = {}
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
         #: The last thread of each place, which may still end.
@@ -139,7 +144,13 @@ class RunningTables:
             return None
         sizes = SnapshotSizes(whole_bytes=options.memory.bytes)
         shared = SharedTable(
-            prepared.source, prepared.as_of, options.log_bytes, self._threads, options.kept_memory, sizes
+            prepared.source,
+            prepared.as_of,
+            options.log_bytes,
+            self._threads,
+            options.kept_memory,
+            sizes,
+            self._whole_threads,
         )
         reader = TableReader(
             prepared.gate,

@@ -210,7 +210,10 @@ class SharedStream:
             with suppress(PieceFull):
                 batch = await self._whole(changes)
         if batch is None:
-            shown = await asyncio.get_running_loop().run_in_executor(self._threads, self._part, changes)
+            loop, whole_threads = asyncio.get_running_loop(), self._table.batches.whole_threads
+            shown = await loop.run_in_executor(self._threads, self._part, changes)
+            if shown is None:
+                shown = await loop.run_in_executor(whole_threads, self._single, changes)
             batch = self._with_own_token(changes, shown)
         self._frontier, self._token = batch.frontier, batch.token
         return batch
@@ -224,18 +227,16 @@ class SharedStream:
         if not shown_by.stateful and (up_to is None or changes.frontier < up_to):
             return await self._table.batches.of_changes(changes, shown_by)
         made = ShownBytes() if shown_by.stateful else sizes.piece()
+        threads = self._table.batches.whole_threads if shown_by.stateful else self._threads
         shown = await asyncio.get_running_loop().run_in_executor(
-            self._threads, shown_by.changes, changes, up_to, made
+            threads, shown_by.changes, changes, up_to, made
         )
         if up_to is not None and changes.frontier >= up_to:
             return self._with_own_token(changes, shown)
         return batch_of(changes, shown_by, shown)
 
-    def _part(self, changes: TableChanges) -> ShownRows:
-        """Show the first of some changes: as many timestamps as a piece has room for, and at least one.
-
-        Raises ``LimitExceeded`` for a timestamp that is beyond the bound of a batch.
-        """
+    def _part(self, changes: TableChanges) -> ShownRows | None:
+        """Show the first of some changes: as many timestamps as a piece has room for; ``None`` for none."""
         up_to, sizes = self._plan.up_to, self._table.batches.sizes
         count = min(len(changes.times), self._part_times)
         while count > 1:
@@ -247,9 +248,16 @@ class SharedStream:
                 shown = self._shown_by.changes(part, up_to, sizes.piece())
                 self._part_times = 4 * count
                 return shown
+        return None
+
+    def _single(self, changes: TableChanges) -> ShownRows:
+        """Show the first timestamp of some changes, which a piece has no room for.
+
+        Raises ``LimitExceeded`` for a timestamp that is beyond the bound of a batch.
+        """
         self._part_times = 2
         part = changes if len(changes.times) == 1 else changes.first(1)
-        return self._shown_by.changes(part, up_to)
+        return self._shown_by.changes(part, self._plan.up_to)
 
     def _with_own_token(self, changes: TableChanges, shown: ShownRows) -> SubscriptionBatch:
         """Make a batch that ends amid changes: reading on begins where the batch before says."""

@@ -47,10 +47,11 @@ class SharedTable:
         threads: Executor,
         kept_memory: KeptMemory,
         sizes: SnapshotSizes | None = None,
+        whole_threads: Executor | None = None,
     ) -> None:
         self.source = source
         self.as_of = as_of
-        self.batches = ShownBatches(threads, kept_memory, sizes)
+        self.batches = ShownBatches(threads, kept_memory, sizes, whole_threads)
         #: Whether the first snapshot is complete.
         self.filled = False
         #: How many streams go through it.

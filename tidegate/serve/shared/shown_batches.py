@@ -49,16 +49,25 @@ class ShownBatches:
     """Makes batches in threads. It has to be used in one event loop.
 
     Attributes:
+        whole_threads: they make what cannot be cut, and so may take long.
         held_bytes: about what the kept batches take, with their changes.
         kept_memory: what subscriptions keep by themselves; batches that nobody keeps here count there.
     """
 
-    __slots__ = ("_batches", "_sizes", "_snapshots", "_threads", "held_bytes", "kept_memory", "made")
+    __slots__ = (
+        *("_batches", "_sizes", "_snapshots", "_threads"),
+        *("held_bytes", "kept_memory", "made", "whole_threads"),
+    )
 
     def __init__(
-        self, threads: Executor, kept_memory: KeptMemory, sizes: SnapshotSizes | None = None
+        self,
+        threads: Executor,
+        kept_memory: KeptMemory,
+        sizes: SnapshotSizes | None = None,
+        whole_threads: Executor | None = None,
     ) -> None:
         self._threads = threads
+        self.whole_threads = whole_threads or threads
         self._sizes = sizes or SnapshotSizes()
         self.kept_memory = kept_memory
         self._batches: OrderedDict[tuple[int, Hashable], _Kept] = OrderedDict()
@@ -120,7 +129,8 @@ class ShownBatches:
                 shown = await asyncio.shield(known)
                 if isinstance(shown, SubscriptionBatch):
                     return shown  # chunks are another one's
-        made = self._in_thread(lambda: self._shown(snapshot(), shown_by))
+        threads = self._threads if shown_by.gives_chunks else self.whole_threads
+        made = self._in_thread(lambda: self._shown(snapshot(), shown_by), threads)
         if known is None and not shown_by.stateful and at_least is None:
             self._snapshots[shown_by.form] = made
             made.add_done_callback(lambda made: self._forget_soon(shown_by.form, made))
@@ -150,8 +160,8 @@ class ShownBatches:
     def _is_shared(self, shown: TableRowsShown) -> bool:
         return isinstance(shown, SubscriptionBatch) and len(shown.rows) <= self.sizes.shared_rows
 
-    def _in_thread(self, make: Callable[[], _T]) -> asyncio.Future[_T]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, make)
+    def _in_thread(self, make: Callable[[], _T], threads: Executor | None = None) -> asyncio.Future[_T]:
+        return asyncio.get_running_loop().run_in_executor(threads or self._threads, make)
 
 
 def batch_of(

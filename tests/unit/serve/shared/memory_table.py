@@ -160,7 +160,8 @@ class MemoryTable:
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
         self.kept_memory = KeptMemory(own_bytes)
-        self.shared = SharedTable("feed", as_of, log_bytes, self.threads, self.kept_memory, sizes)
+        whole = self.threads.beside(1, "w") if isinstance(self.threads, TurnThreads) else None
+        self.shared = SharedTable("feed", as_of, log_bytes, self.threads, self.kept_memory, sizes, whole)
         rows = open_table_rows(data, "feed", RELATION, most)
         follower = TableFollower(RELATION, rows, as_of, spill)
         self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)

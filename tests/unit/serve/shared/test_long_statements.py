@@ -110,3 +110,25 @@ def test_a_short_statement_overtakes_long_ones() -> None:
                 each.cancel()
 
     run(test)
+
+
+def test_statements_whose_batches_are_not_cut_leave_threads_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = Counted(monkeypatch)
+
+    async def test() -> None:
+        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(2, 1, "t")) as table:
+            await read_to(table, 1)
+            texts = [f"SELECT id FROM accounts WHERE {LONG} ORDER BY id LIMIT {limit}" for limit in range(6)]
+            streams = [table.stream(f"SUBSCRIBE ({text})") for text in texts]
+            waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
+            await counted.more(1)
+            assert await table.stream("SUBSCRIBE accounts").next() is not None
+            assert not any(each.done() for each in waiting)
+            assert counted.rows < ROWS
+            for each, stream in zip(waiting, streams, strict=True):
+                each.cancel()
+                await stream.close()
+
+    run(test)
