@@ -161,7 +161,15 @@ class ShownBatches:
         return isinstance(shown, SubscriptionBatch) and len(shown.rows) <= self.sizes.shared_rows
 
     def _in_thread(self, make: Callable[[], _T], threads: Executor | None = None) -> asyncio.Future[_T]:
-        return asyncio.get_running_loop().run_in_executor(threads or self._threads, make)
+        made = asyncio.get_running_loop().run_in_executor(threads or self._threads, make)
+        made.add_done_callback(_note_error)
+        return made
+
+
+def _note_error(made: asyncio.Future[_T]) -> None:
+    """Say that somebody has seen the error: those who waited may be gone, and then it is no news."""
+    if not made.cancelled():
+        made.exception()
 
 
 def batch_of(

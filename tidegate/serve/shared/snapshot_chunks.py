@@ -94,14 +94,26 @@ class SnapshotChunks:
         Raises ``EvaluationError``, ``HistoryLost`` for damaged rows, and ``StateError`` where the reader has
         let its rows go.
         """
-        with self._lock:
-            return None if self._closed else next(self._batches, None)
+        try:
+            with self._lock:
+                return None if self._closed else next(self._batches, None)
+        finally:
+            self._let_go()
 
     def close(self) -> None:
-        """Let the rows go. It waits for a thread that makes a batch."""
-        with self._lock:
-            self._closed = True
-            self._batches.close()
+        """Let the rows go: at once, or when the thread that makes a batch of them has made it.
+
+        It does not wait: that thread may wait for its turn, which others have who close chunks.
+        """
+        self._closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._closed and self._lock.acquire(blocking=False):
+            try:
+                self._batches.close()
+            finally:
+                self._lock.release()
 
     def _made(self, snapshot: TableSnapshot) -> Generator[SubscriptionBatch]:
         pieces = _pieces(snapshot.rows, self._sizes)

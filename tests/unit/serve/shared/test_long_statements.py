@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.unit.serve.postgres.served import run
 from tests.unit.serve.shared.memory_table import keys_at_one, memory_table, read_to
+from tests.unit.subscribe.consumer_run import plan_of
 from tidegate.hlc import Timestamp
+from tidegate.serve.kept_memory import KeptMemory
+from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes
+from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.serve.turn_threads import TurnThreads
 from tidegate.subscribe.query.selection import Selection
+from tidegate.subscribe.statement_rows import StatementRows
+from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import RowValues, Update
 
 ROWS = 300
@@ -113,22 +122,63 @@ def test_a_short_statement_overtakes_long_ones() -> None:
 
 
 def test_statements_whose_batches_are_not_cut_leave_threads_for_others(
-    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    counted = Counted(monkeypatch)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        begun.set()
+        goes_on.wait(30)
 
     async def test() -> None:
-        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(2, 1, "t")) as table:
+        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(2, 2, "t")) as table:
             await read_to(table, 1)
-            texts = [f"SELECT id FROM accounts WHERE {LONG} ORDER BY id LIMIT {limit}" for limit in range(6)]
-            streams = [table.stream(f"SUBSCRIBE ({text})") for text in texts]
+            text = "SUBSCRIBE (SELECT id FROM accounts ORDER BY note LIMIT 3)"
+            streams = [table.stream(text, share=table.kept_memory.share(pause)) for _ in range(3)]
             waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
-            await counted.more(1)
-            assert await table.stream("SUBSCRIBE accounts").next() is not None
+            assert await asyncio.to_thread(begun.wait, 30)
+            batch = await asyncio.wait_for(table.stream("SUBSCRIBE accounts").next(), 20)
+            assert batch is not None
             assert not any(each.done() for each in waiting)
-            assert counted.rows < ROWS
             for each, stream in zip(waiting, streams, strict=True):
                 each.cancel()
                 await stream.close()
+            goes_on.set()
+            await asyncio.to_thread(table.shared.batches.whole_threads.submit(int).result, 30)
 
     run(test)
+    gc.collect()
+    assert not caplog.records  # a client that goes is no error
+
+
+def test_who_closes_chunks_does_not_wait_for_the_thread_that_makes_one() -> None:
+    makes, goes_on, gone = threading.Event(), threading.Event(), threading.Event()
+
+    def pause() -> None:
+        makes.set()
+        assert goes_on.wait(30)
+
+    def rows() -> Iterator[RowValues]:
+        try:
+            yield from ((number, 1, "a") for number in range(3_000))
+        finally:
+            gone.set()
+
+    shown_by = StatementRows(
+        plan_of("SUBSCRIBE (SELECT id FROM accounts WHERE note LIKE id::text)"),
+        "feed",
+        KeptMemory(1 << 30).share(pause),
+    )
+    snapshot = TableSnapshot(3_000, rows(), Frontier(Timestamp(2)), {})
+    chunks = SnapshotChunks(snapshot, shown_by, lambda: SnapshotSizes(chunk_rows=1_000))
+    with ThreadPoolExecutor(1) as threads:
+        made = threads.submit(chunks.next)
+        assert makes.wait(30)
+        chunks.close()
+        assert not gone.is_set()
+        goes_on.set()
+        made.result(30)
+    del snapshot
+    assert chunks.next() is None
+    gc.collect()
+    assert gone.is_set()
