@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tidegate.errors import LimitExceeded
-from tidegate.subscribe.query.query_work import CHARACTERS, RowWork
+from tidegate.subscribe.query.query_work import SOUGHT, RowWork
 
 _TOKEN: Final = re.compile(r"\\(?P<taken>.)|(?P<any>%)|(?P<one>_)|(?P<plain>[^\\%_]+|\\$)", re.DOTALL)
 #: As long as a statement; a column may be a pattern too.
@@ -98,7 +98,7 @@ def is_like(text: str, pattern: str, *, fold: bool = False, work: RowWork | None
         work.change_letters(text)
         text = _folded(text)
     is_kept = len(pattern) <= _KEPT_CHARACTERS
-    work.spend(1 + len(text) // CHARACTERS + (0 if is_kept else len(pattern)))
+    work.spend(1 + len(text) // SOUGHT + (0 if is_kept else len(pattern)))
     read = _kept_pieces if is_kept else _pieces
     first, *between = read(pattern, fold)
     if not between:

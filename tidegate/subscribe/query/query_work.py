@@ -8,7 +8,8 @@ that an operation goes through. Three things have a bound:
 3. What has to come at once (`ShownBytes`). A query of up to `FREE_STEPS` a row meets no bound, however many
    rows there are.
 
-After every `PAUSE_STEPS` a query pauses (`ProcessShare.pause`): others go on, and whoever is closed ends.
+After every `PAUSE_STEPS` a query pauses (`ProcessShare.pause`): others go on, and whoever is closed ends. A
+query that shares its process with nobody has none of these bounds: in the client library it is one's own.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from tidegate.errors import LimitExceeded
 ROW_STEPS: Final = 200_000
 PIECE_STEPS: Final = 400_000
 WHOLE_STEPS: Final = 100_000_000
+NO_BOUND: Final = 1 << 62
 #: Steps for each row that no bound counts.
 FREE_STEPS: Final = 200
 PAUSE_STEPS: Final = 2_000
 
-#: Characters that an operation goes through in a step: one that looks at each, one that changes letters of
-#: ASCII, and one that copies.
-CHARACTERS: Final = 64
+#: Characters that an operation goes through in a step: one that reads each, such as a cast to a number; LIKE
+#: that looks for a text; one that changes letters of ASCII; and one that copies.
+CHARACTERS: Final = 32
+SOUGHT: Final = 128
 LETTERS: Final = 1_024
 COPIED: Final = 4_096
 
@@ -40,17 +43,19 @@ class RowWork:
         taken: the steps so far. Whoever goes on to the next row sets it back.
     """
 
-    __slots__ = ("taken",)
+    __slots__ = ("_most", "taken")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = ROW_STEPS) -> None:
+        """``most`` is the bound; `NO_BOUND` for none."""
+        self._most = most
         self.taken = 0
 
     def spend(self, steps: int) -> None:
         """Count steps, before more are done. Raises ``LimitExceeded`` if they are too many."""
         self.taken += steps
-        if self.taken > ROW_STEPS:
+        if self.taken > self._most:
             raise LimitExceeded(
-                f"the query takes more than {ROW_STEPS:,} steps for one row: write fewer LIKEs and other "
+                f"the query takes more than {self._most:,} steps for one row: write fewer LIKEs and other "
                 "operations, patterns with fewer _, or look at shorter texts"
             )
 

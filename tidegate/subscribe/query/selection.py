@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from tidegate.subscribe.query.evaluation import compile_expression, is_true, operations_in
-from tidegate.subscribe.query.query_work import PAUSE_STEPS, RowWork
+from tidegate.subscribe.query.query_work import NO_BOUND, PAUSE_STEPS, ROW_STEPS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import RowBytes, ShownBytes
 from tidegate.subscribe.query.three_valued import Evaluate
@@ -109,7 +109,7 @@ class Selection:
         )
         scope = Scope(relation.columns, tuple(qualifiers))
         self._share = share
-        self._work = work = RowWork()
+        self._work = work = RowWork(NO_BOUND if share is None else ROW_STEPS)
         self.columns, self._items = _items(query.items, scope, work)
         self.sources = _sources(query.items, scope)
         # A row that has each column at most once, and nothing else, is no longer than that of the table.
@@ -169,9 +169,11 @@ class Selection:
             work.taken = self._steps
             if where is None or is_true(where(update.row)):
                 yield update
+            if share is None:
+                continue
             shown.spend(work.taken)
             since += work.taken
-            if since >= PAUSE_STEPS and share is not None:
+            if since >= PAUSE_STEPS:
                 share.pause()
                 since = 0
 

@@ -47,7 +47,7 @@ def shown(
     query: str, rows: list[RowValues], made: ShownBytes | None = None, share: Share | None = None
 ) -> int:
     """Apply a query to rows at one time; returns how many rows it shows."""
-    selection = plan_of(f"SUBSCRIBE ({query})").selection(share)
+    selection = plan_of(f"SUBSCRIBE ({query})").selection(share or Share())
     assert selection is not None
     return len(selection.apply([Update(Timestamp(1), 1, row) for row in rows], made))
 
@@ -187,3 +187,15 @@ def test_rows_for_limit_are_sorted_in_runs_with_pauses_between(monkeypatch: pyte
     in_runs, many = changes()
     assert in_runs == whole
     assert many > few + 3 * 600 // 7
+
+
+def test_a_query_that_shares_its_process_with_nobody_has_no_bound_of_steps() -> None:
+    likes = " OR ".join(["note LIKE '%abc%'"] * 60)
+    plan = plan_of(f"SUBSCRIBE (SELECT id FROM accounts WHERE {likes})")
+    row = (1, 1, "the quick brown fox " * 50_000)
+    alone, served = plan.selection(), plan.selection(Share())
+    assert alone is not None
+    assert served is not None
+    assert alone.apply([Update(Timestamp(1), 1, row)] * 3) == []
+    with pytest.raises(LimitExceeded):
+        served.apply([Update(Timestamp(1), 1, row)] * 3)
