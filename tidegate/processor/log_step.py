@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
-from tidegate.hlc import MAX, ZERO_CLOSED, ClosedTimestamp, Timestamp
+from tidegate.hlc import MAX, ZERO, ZERO_CLOSED, ClosedTimestamp, Timestamp
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.breaking import refused_record
 from tidegate.processor.containment import Input, unforeseen_in
@@ -87,7 +87,7 @@ class LogStep:
             self._learn((entry,), record, result, None)
         elif not isinstance(entry, MalformedEntry):
             if isinstance(entry, Snapshot):
-                self._learn(entry.descriptors, record, result, entry.gc_threshold)
+                self._learn(entry.descriptors, record, result, _lowest_row(entry))
                 self._state.raise_high(entry.high)
                 if entry.last_mutation is not None:
                     self._state.raise_high(entry.last_mutation.time)
@@ -196,11 +196,11 @@ class LogStep:
         updates: Iterable[DescriptorUpdate],
         record: LogRecord,
         result: StepResult,
-        kept: Timestamp | None,
+        lowest: Timestamp | None,
     ) -> None:
         """Take descriptor versions. Rows before a new version are read first, by the older one.
 
-        ``kept`` is the GC threshold of the Snapshot that has them, ``None`` for a broadcast.
+        ``lowest`` is the time of the lowest row of the range whose Snapshot has them; ``None``: a broadcast.
         """
         offset = Offset(record.offset)
         place = f"offset {offset} of log partition {self._state.partition}"
@@ -208,7 +208,7 @@ class LogStep:
             if self._rows.is_new(update):
                 self._deliveries.emit(result)
             try:
-                self._rows.learn(update, place, kept)
+                self._rows.learn(update, place, lowest)
             except (DescriptorConflict, EncodingError) as error:
                 self._deliveries.emit(result)
                 if (told := unforeseen_in(error)) is not None:
@@ -216,3 +216,13 @@ class LogStep:
                 cause = f"version {update.version} of table {update.table_id}: {error}"
                 fail_table(self._feeds, update.table_id, FeedError(f"{cause} (it stands at {place})"))
                 result.incidents.append(Incident(self._state.partition, offset, None, None, cause))
+
+
+def _lowest_row(chunk: Snapshot) -> Timestamp:
+    """Return a time below which the range of a Snapshot has no row to give.
+
+    Its open intents may be below the GC threshold, and of several chunks any may have them.
+    """
+    if chunk.chunks > 1:
+        return ZERO
+    return min([chunk.gc_threshold, *(intent.timestamp for intent in chunk.intents)])

@@ -31,7 +31,7 @@ from tidegate.processor.state.state_codec import (
 )
 from tidegate.processor.step_size import StepPace
 from tidegate.raftlog.entry import Offset
-from tidegate.ranges.range_state import RangeStatus
+from tidegate.ranges.range_state import RangeState, RangeStatus
 
 
 class ProcessorState:
@@ -97,11 +97,19 @@ class ProcessorState:
         """Return a time at or below which no row is read any more, by any feed, now or later."""
         lowest: list[Timestamp] = [each.feed.start for each in self.ranges.lagging.feeds.values()]
         lowest += (
-            min(state.gc_threshold, state.resolved)
-            for state in self.ranges.table
-            if state.status is not RangeStatus.ENDED
+            self._lowest_row(state) for state in self.ranges.table if state.status is not RangeStatus.ENDED
         )
         return min(lowest, default=ZERO)
+
+    def _lowest_row(self, state: RangeState) -> Timestamp:
+        """Return a time at or below which a range has no row to give; zero if that is not known.
+
+        A Snapshot that waits may have intents and missing rows from before what the range has resolved: those
+        of keys that a merge brings.
+        """
+        if state.chunks or state.behind is not None or self.ranges.has_backlog(state.range_id):
+            return ZERO
+        return min(state.gc_threshold, state.resolved)
 
     # ---- rows of state ----
 

@@ -11,6 +11,7 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import KeyValue, Offset, RangeId
@@ -24,10 +25,10 @@ MIDDLE, UPPER = PLAIN.key(100), PLAIN.key(200)
 class Partitions:
     """Processors of all partitions of a log, one feed, and the hand-off topic between them."""
 
-    def __init__(self, log: HandLog, feed: Activate = FEED) -> None:
+    def __init__(self, log: HandLog, feed: Activate = FEED, config: ProcessorConfig | None = None) -> None:
         self.log = log
         count = len(log.partitions)
-        self.driven = [Driven(PartitionProcessor(number, count)) for number in range(count)]
+        self.driven = [Driven(PartitionProcessor(number, count, config)) for number in range(count)]
         for driven in self.driven:
             driven.control(feed)
         self.sent: list[list[Exchange]] = [[] for _ in range(count)]

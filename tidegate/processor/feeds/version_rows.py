@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.row_width import NO_LENGTHS, TableLengths, table_lengths
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError, brief
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
 from tidegate.processor.feeds.descriptor_room import DescriptorLimits, DescriptorRoom
@@ -144,11 +144,11 @@ class PartitionRows:
         """Whether the update is not known yet. Then rows before it must be read first, without it."""
         return not self.catalog.has(update.table_id, update.version)
 
-    def learn(self, update: DescriptorUpdate, place: str = "", kept: Timestamp | None = None) -> None:
+    def learn(self, update: DescriptorUpdate, place: str = "", lowest: Timestamp | None = None) -> None:
         """Take a descriptor version. ``place`` is where it stands, for the sentence about a refused one.
 
-        ``kept`` is the GC threshold of the Snapshot that has it; ``None``: it is a broadcast. A version that
-        was forgotten is taken again only from a Snapshot of which rows may need it.
+        ``lowest`` is the time of the lowest row of the range whose Snapshot has it; ``None``: it is a
+        broadcast. A version that was forgotten is taken again only from a Snapshot of which rows may need it.
 
         Raises ``DescriptorConflict`` when the version comes too late: some rows that it governs were read by
         an older one. The version is known from here on, but feeds that emitted those rows must stop. Raises
@@ -157,11 +157,11 @@ class PartitionRows:
         """
         if update.table_id <= 0:
             raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
-        if self._is_forgotten(update, kept):
+        if self._is_forgotten(update, lowest):
             return
         late = self.is_new(update) and self._was_read_without(update)
         try:
-            added = self._add(update)
+            added = self._add(update, lowest)
         except (DescriptorConflict, EncodingError) as error:
             where = f" (it stands at {place})" if place else ""
             if self._may_be_unfit(update.table_id):
@@ -182,7 +182,7 @@ class PartitionRows:
                 "arrived. The source broke the log contract; create the feed again"
             )
 
-    def _add(self, update: DescriptorUpdate) -> bool:
+    def _add(self, update: DescriptorUpdate, lowest: Timestamp | None) -> bool:
         """Add a version to the catalog. Returns whether it is new."""
         catalog, table_id = self.catalog, update.table_id
         known = catalog.head(table_id, update.version)
@@ -200,7 +200,7 @@ class PartitionRows:
         head = head_of(descriptor)
         size = len(head.stored)
         if self.room.must_look(size):
-            self._forget()
+            self._forget(MAX if lowest is None else lowest)
         self.room.require(size, is_wanted=self.is_wanted(table_id))
         catalog.put(head)
         self._changed_descriptors[table_id, update.version] = None
@@ -215,9 +215,12 @@ class PartitionRows:
         self._learnt[head.id] = self.versions
         self._unmeasured.setdefault(head.id, []).append(head.version)
 
-    def _forget(self) -> None:
-        """Forget the versions by which no row is read any more."""
-        lowest = self.room.lowest_read()
+    def _forget(self, coming: Timestamp) -> None:
+        """Forget the versions by which no row is read any more.
+
+        ``coming`` is the time of the lowest row of the range whose Snapshot is read: it has not taken it yet.
+        """
+        lowest = min(self.room.lowest_read(), coming)
         for table_id in self.catalog.tables_before(lowest):
             for head in self.catalog.forget(table_id, lowest):
                 self.room.give_back(len(head.stored))
@@ -229,16 +232,19 @@ class PartitionRows:
                 self._unmeasured[table_id] = kept
         self.room.looked()
 
-    def _is_forgotten(self, update: DescriptorUpdate, kept: Timestamp | None) -> bool:
+    def _is_forgotten(self, update: DescriptorUpdate, lowest: Timestamp | None) -> bool:
         """Whether the update is of a version that was forgotten, and is not needed again.
 
         A range that comes from another partition may need it: its Snapshot has all versions by which its rows
-        may still be read, down to its GC threshold ``kept``.
+        may still be read, down to ``lowest``. A version that is valid from a later time than a known one was
+        not forgotten: it has the number of one that was, and other content.
         """
         past = self.catalog.past(update.table_id)
         if past is None or update.version > past.version or not self.is_new(update):
             return False
-        return kept is None or self.catalog.is_governed(update.table_id, update.version, kept)
+        if self.catalog.has_before(update.table_id, update.modified):
+            return False
+        return lowest is None or self.catalog.is_governed(update.table_id, update.version, lowest)
 
     def _may_be_unfit(self, table_id: int) -> bool:
         """Whether it is to be remembered that a table is unfit.
@@ -270,14 +276,14 @@ class PartitionRows:
         """Whether rows that the version governs were read by an older one.
 
         Where there was no older version such rows have failed, so none was read. A version that was forgotten
-        was known when its rows were read.
+        was known when its rows were read. A later one that comes now was not, and the older ones were.
         """
         past = self.catalog.past(update.table_id)
         if past is not None and update.version <= past.version:
             return False
         if update.modified > self._highs.get(update.table_id, ZERO):
             return False
-        return self.catalog.has_before(update.table_id, update.modified)
+        return past is not None or self.catalog.has_before(update.table_id, update.modified)
 
     def _set_unfit(self, table_id: int, unfit: _Unfit | None) -> None:
         if unfit is None:

@@ -5,13 +5,16 @@ docs/protocols/descriptors.md has the rules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.hand_log import HandLog, HandRange, HandTable, at, intent, txn, update_of
 from tests.unit.processor.driving import Driven, StoredState
+from tests.unit.processor.partitions import Partitions
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import DescriptorConflict, EncodingError
 from tidegate.hlc import ZERO, Timestamp
@@ -23,10 +26,11 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.row_shape import is_shaped
 from tidegate.processor.state.stored_frame import pack
-from tidegate.raftlog.entry import DescriptorUpdate
+from tidegate.raftlog.entry import DescriptorUpdate, OpenIntent, RangeId, Trigger
 from tidegate.rows import Column, TableDescriptor, parse_sql_type
 from tidegate.rows.stored_descriptor import COLUMNS_MAX, encode_descriptor
 from tidegate.rows.table_key import index_span
+from tidegate.spans import Span
 
 _TABLE = HandTable.of(104, "t", "id INT, v STRING")
 #: Each new version has the partition look for unneeded ones.
@@ -53,9 +57,9 @@ def _known(rows: PartitionRows, table_id: int = 104) -> list[int]:
     return [each.version for each in rows.catalog.versions(table_id)]
 
 
-def _learn(rows: PartitionRows, *numbers: int, kept: Timestamp | None = None) -> None:
+def _learn(rows: PartitionRows, *numbers: int, lowest: Timestamp | None = None) -> None:
     for number in numbers:
-        rows.learn(update_of(_version(number)), "", kept)
+        rows.learn(update_of(_version(number)), "", lowest)
 
 
 # ---- what is forgotten ----
@@ -89,7 +93,7 @@ def test_a_copy_of_a_forgotten_version_does_nothing() -> None:
     rows.raise_high(104, at(9))
     seen = rows.versions
     _learn(rows, 1, 2)
-    _learn(rows, 1, 2, kept=at(3.1))
+    _learn(rows, 1, 2, lowest=at(3.1))
     assert (_known(rows), rows.versions) == ([3, 4, 5], seen)
     assert not rows.unfit(104)
 
@@ -100,9 +104,37 @@ def test_a_snapshot_of_which_rows_need_a_forgotten_version_brings_it_back_and_no
     _learn(rows, 1, 2, 3, 4, 5)
     rows.raise_high(104, at(9))
     rows.room.lowest_read = lambda: at(1.5)
-    _learn(rows, 1, 2, 3, kept=at(1.5))
+    _learn(rows, 1, 2, 3, lowest=at(1.5))
     assert _known(rows) == [1, 2, 3, 4, 5]
     assert rows.catalog.at(104, at(1.6)).descriptor.version == 1
+
+
+def test_what_a_snapshot_brings_back_is_not_forgotten_while_the_snapshot_is_read() -> None:
+    """Its range has not taken it yet, so the other ranges alone would have the versions forgotten again."""
+    rows = _rows(lowest=at(3.5))
+    _learn(rows, 1, 2, 3, 4, 5)
+    _learn(rows, 1, 2, 3, 4, 5, 6, lowest=at(1.5))
+    assert _known(rows) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_version_that_comes_late_is_told_after_older_ones_were_forgotten() -> None:
+    rows = _rows(lowest=at(4.5))
+    _learn(rows, 1, 4)
+    _learn(rows, 5)
+    assert _known(rows) == [4, 5]
+    rows.raise_high(104, at(9))
+    with pytest.raises(DescriptorConflict, match="were read before it arrived"):
+        _learn(rows, 2)
+
+
+def test_a_table_that_is_made_anew_with_the_number_of_a_forgotten_version_is_refused() -> None:
+    rows = _rows(lowest=at(3.5))
+    _learn(rows, 1, 2, 3, 4, 5)
+    with pytest.raises(DescriptorConflict, match="not after version 1 at"):
+        rows.learn(update_of(replace(_version(1), modified=at(20))))
+    assert "version 1 of table 104" in rows.unfit(104)
+    _learn(rows, 2)
+    assert _known(rows) == [3, 4, 5]
 
 
 def test_primary_indexes_of_forgotten_versions_are_known() -> None:
@@ -253,6 +285,70 @@ def test_a_partition_forgets_down_to_the_lowest_gc_threshold_of_its_ranges() -> 
     late = activation([_version(8)], start=at(4.6), feed_id=FeedId("late"))
     driven.control(late)
     assert not driven.causes
+
+
+_VERSIONS = tuple(update_of(_version(number)) for number in (1, 2, 3, 4, 9))
+
+
+def _rows_of(log: HandLog, order: Sequence[int], limits: DescriptorLimits) -> tuple[list[object], list[str]]:
+    feed = activation([_version(1)], start=at(0.5))
+    run = Partitions(log, feed, ProcessorConfig(descriptors=limits))
+    for number in order:
+        run.read(number, batch=1)
+    run.settle()
+    return [(row.key, row.value) for driven in run.driven for row in driven.rows], run.causes()
+
+
+@pytest.mark.parametrize("limits", [_EAGER, DescriptorLimits()])
+def test_a_range_that_comes_with_an_intent_below_its_gc_threshold_is_read(limits: DescriptorLimits) -> None:
+    log = HandLog(2)
+    for update in _VERSIONS[:-1]:
+        log.write(update)
+    low, high = _TABLE.split(500)
+    parent, other = log.open_range(2, low), log.open_range(5, high)
+    parent.apply(intent(1, 2.5), close=2)
+    other.apply(close=9)
+    other.snapshot(close=9, gc=8)
+    log.write(_VERSIONS[-1])
+    parent.apply(trigger=Trigger.SPLIT, close=9)
+    child = HandRange(log, RangeId(3), Span(_TABLE.key(300), low.end))
+    fields: dict[str, Any] = {"close": 9, "gc": 8, "descriptors": _VERSIONS, "parents": (parent.as_parent(),)}
+    parent.span, parent.generation, child.generation = Span(low.start, _TABLE.key(300)), 2, 2
+    parent.snapshot(**fields)
+    key, _ = _TABLE.pair(400, "x")
+    child.snapshot(intents=[OpenIntent(txn(1), b"anchor", key, at(2.5))], **fields)
+    child.apply(_TABLE.commit(1, 2.5, 400, "x"), close=9)
+    rows, causes = _rows_of(log, (1, 0), limits)
+    assert not causes
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize("limits", [_EAGER, DescriptorLimits()])
+def test_a_range_that_waits_for_keys_with_an_older_intent_keeps_all_versions(
+    limits: DescriptorLimits,
+) -> None:
+    log = HandLog(2)
+    for update in _VERSIONS[:-1]:
+        log.write(update)
+    low, high = _TABLE.split(500)
+    left, right = log.open_range(3, low), log.open_range(2, high)
+    right.apply(intent(1, 2.5), close=2)
+    left.apply(close=9)
+    left.snapshot(close=9, gc=8)
+    log.write(_VERSIONS[-1])
+    right.apply(close=9)
+    right.end()
+    left.apply(trigger=Trigger.MERGE, close=9)
+    parents = left.as_parent(), right.as_parent()
+    left.span, left.generation = _TABLE.span, 2
+    key, _ = _TABLE.pair(600, "x")
+    intents = [OpenIntent(txn(1), b"anchor", key, at(2.5))]
+    left.snapshot(close=9, high=2, gc=8, descriptors=_VERSIONS, parents=parents, intents=intents)
+    log.write(update_of(_version(10)))
+    left.apply(_TABLE.commit(1, 2.5, 600, "x"), close=9)
+    rows, causes = _rows_of(log, (1, 0), limits)
+    assert not causes
+    assert len(rows) == 1
 
 
 def test_a_range_that_waits_keeps_all_versions() -> None:
