@@ -109,19 +109,28 @@ class FeedKernels:
     def _live(self, feed: PartitionFeed) -> Iterator[TablePlan]:
         starts = self._feeds.starts.rows
         for table_id in sorted(feed.table_ids):
-            versions = self._rows.catalog.versions(table_id)
-            plans = tuple(version_plan(table, table.modified, [feed]) for table in versions)
+            plans = version_plans(self._rows, table_id, [feed])
             yield TablePlan(table_id, starts.get(table_id, ZERO), plans)
 
     def _scanned(self, feed: PartitionFeed, at: Timestamp) -> Iterator[TablePlan]:
         for table_id in sorted(feed.table_ids):
             try:
-                table = self._rows.catalog.version_at(table_id, at)
+                table = self._rows.version_at(table_id, at)
             except FeedError:
                 plans: tuple[VersionPlan, ...] = ()  # each row fails the feed, in Python's words
             else:
                 plans = (version_plan(table, _NEVER, [feed], at),)
             yield TablePlan(table_id, _NEVER, plans)
+
+
+def version_plans(
+    rows: PartitionRows, table_id: int, receivers: Sequence[PartitionFeed]
+) -> tuple[VersionPlan, ...]:
+    """Return the plans of all versions of a table. Rows of a refused one fail feeds, in Python's words."""
+    return tuple(
+        version_plan(table, since, receivers) if is_read else VersionPlan(table, since, None)
+        for table, since, is_read in rows.read_by(table_id)
+    )
 
 
 def version_plan(

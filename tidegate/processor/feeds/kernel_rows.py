@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import EncodingError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StepResult
-from tidegate.processor.feeds.feed_kernels import FeedKernels, version_plan
+from tidegate.processor.feeds.feed_kernels import FeedKernels, version_plans
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernels import Kernel, Kernels
 from tidegate.processor.feeds.partition_feed import PartitionFeed
@@ -313,10 +313,7 @@ class KernelRows:
     def _tables(self, receivers: Sequence[PartitionFeed]) -> Iterator[TablePlan]:
         starts = self._feeds.starts.rows
         for table_id in sorted(self._feeds.wanted_tables) if receivers else ():
-            versions = tuple(
-                version_plan(table, table.modified, receivers)
-                for table in self._rows.catalog.versions(table_id)
-            )
+            versions = version_plans(self._rows, table_id, receivers)
             yield TablePlan(table_id, starts.get(table_id, ZERO), versions)
 
 

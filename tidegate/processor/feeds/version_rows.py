@@ -9,7 +9,15 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.row_width import NO_LENGTHS, TableLengths, table_lengths
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError, brief
+from tidegate.errors import (
+    DescriptorConflict,
+    EncodingError,
+    FeedError,
+    RowError,
+    StateError,
+    UnknownTable,
+    brief,
+)
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
@@ -36,7 +44,10 @@ _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
 _PAST_PREFIX: Final = b"p"
+_REFUSED_PREFIX: Final = b"r"
 _REFUSED_SHOWN: Final = 3
+#: Refused versions of a table that are known one by one. Of more, the two newest count as one.
+_REFUSED_KEPT: Final = 8
 
 
 class _Unfit(NamedTuple):
@@ -107,6 +118,10 @@ class PartitionRows:
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
         self._changed_pasts: set[int] = set()
+        #: Versions that were refused, with their modification times, by table id. Rows of their times cannot
+        #: be read, also when the table is fit again by a later version.
+        self._refused: dict[int, dict[int, Timestamp]] = {}
+        self._changed_refused: dict[tuple[int, int], None] = {}
         #: How many descriptor versions were learnt. It grows with each one, and never falls.
         self.versions = 0
         #: What it was when a version of each table was learnt last.
@@ -118,7 +133,8 @@ class PartitionRows:
 
     def __len__(self) -> int:
         """Return the number of its rows of state."""
-        return self._known + len(self._highs) + len(self._unfit) + len(self.catalog.pasts)
+        refused = sum(map(len, self._refused.values()))
+        return self._known + len(self._highs) + len(self._unfit) + len(self.catalog.pasts) + refused
 
     def learnt_since(self, table_ids: Iterable[int], versions: int) -> bool:
         """Return whether a version of any of the tables was learnt since there were so many ``versions``."""
@@ -165,6 +181,7 @@ class PartitionRows:
         except (DescriptorConflict, EncodingError) as error:
             where = f" (it stands at {place})" if place else ""
             if self._may_be_unfit(update.table_id):
+                self._note_refused(update)
                 self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
             raise
         unfit = self._unfit.get(update.table_id)
@@ -209,6 +226,8 @@ class PartitionRows:
 
     def _note(self, head: DescriptorHead) -> None:
         """Take in that the catalog has a version that it had not."""
+        if head.version in self._refused.get(head.id, ()):
+            self._forget_refused(head.id, head.version)
         self.room.take(len(head.stored))
         self._known += 1
         self.versions += 1
@@ -230,6 +249,9 @@ class PartitionRows:
             kept = [each for each in self._unmeasured.get(table_id, ()) if self.catalog.has(table_id, each)]
             if table_id in self._unmeasured:
                 self._unmeasured[table_id] = kept
+            for version in [*self._refused.get(table_id, ())]:
+                if self.catalog.is_governed(table_id, version, lowest):
+                    self._forget_refused(table_id, version)
         self.room.looked()
 
     def _is_forgotten(self, update: DescriptorUpdate, lowest: Timestamp | None) -> bool:
@@ -245,6 +267,71 @@ class PartitionRows:
         if self.catalog.has_before(update.table_id, update.modified):
             return False
         return lowest is None or self.catalog.is_governed(update.table_id, update.version, lowest)
+
+    def _note_refused(self, update: DescriptorUpdate) -> None:
+        """Note a version that was refused and is not known, if rows would be read by an older one."""
+        table_id, version = update.table_id, update.version
+        if not (self.is_new(update) and self.catalog.has_before(table_id, update.modified)):
+            return
+        refused = self._refused.setdefault(table_id, {})
+        refused[version] = min(update.modified, refused.get(version, update.modified))
+        self._changed_refused[table_id, version] = None
+        if len(refused) > _REFUSED_KEPT:
+            older, newest = sorted(refused)[-2:]
+            refused[newest] = min(refused[older], refused[newest])
+            self._changed_refused[table_id, newest] = None
+            self._forget_refused(table_id, older)
+
+    def _forget_refused(self, table_id: int, version: int) -> None:
+        refused = self._refused[table_id]
+        del refused[version]
+        if not refused:
+            del self._refused[table_id]
+        self._changed_refused[table_id, version] = None
+
+    def has_refused(self, table_id: int) -> bool:
+        """Return whether a version of the table was refused, and rows of its time may still be read."""
+        return table_id in self._refused
+
+    def read_by(self, table_id: int) -> Iterator[tuple[TableDescriptor, Timestamp, bool]]:
+        """Yield which version governs rows of a table from which time on, and whether they can be read.
+
+        They cannot from the time of a refused version on, up to the next known one.
+        """
+        versions, refused = self.catalog.versions(table_id), self._refused.get(table_id, {})
+        ends = [*(table.modified for table in versions[1:]), MAX]
+        for table, end in zip(versions, ends, strict=False):  # a table may have no version yet
+            later = (modified for version, modified in refused.items() if version > table.version)
+            unread = max(table.modified, min(later, default=MAX))
+            if unread > table.modified:
+                yield table, table.modified, True
+            if unread < end:
+                yield table, unread, False
+
+    def version_at(self, table_id: int, timestamp: Timestamp) -> TableDescriptor:
+        """Return the version by which rows written at ``timestamp`` are read.
+
+        Raises ``FeedError`` if there is none.
+        """
+        governing = self.catalog.version_at(table_id, timestamp)
+        if table_id in self._refused:
+            self._require_read(governing, timestamp)
+        return governing
+
+    def _codec_at(self, table_id: int, timestamp: Timestamp) -> TableCodec:
+        """Return the codec for rows written at ``timestamp``. Raises ``FeedError`` if there is none."""
+        codec = self.catalog.at(table_id, timestamp)
+        if table_id in self._refused:
+            self._require_read(codec.descriptor, timestamp)
+        return codec
+
+    def _require_read(self, governing: TableDescriptor, timestamp: Timestamp) -> None:
+        for version, modified in self._refused[governing.id].items():
+            if version > governing.version and modified <= timestamp:
+                raise UnknownTable(
+                    f"version {version} of table {governing.name} ({governing.id}), which is valid from "
+                    f"{modified}, was refused: rows of its time cannot be read"
+                )
 
     def _may_be_unfit(self, table_id: int) -> bool:
         """Whether it is to be remembered that a table is unfit.
@@ -269,8 +356,13 @@ class PartitionRows:
         return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
 
     def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
-        """See `Catalog.primary_keys`. Also ``None``, for not known, while the table is unfit."""
-        return None if table_id in self._unfit else self.catalog.primary_keys(table_id, first, last)
+        """See `Catalog.primary_keys`. Also ``None``, for not known, while the table is unfit, and for times
+        at which a version of it was refused.
+        """
+        refused = self._refused.get(table_id, {}).values()
+        if table_id in self._unfit or any(modified <= last for modified in refused):
+            return None
+        return self.catalog.primary_keys(table_id, first, last)
 
     def _was_read_without(self, update: DescriptorUpdate) -> bool:
         """Whether rows that the version governs were read by an older one.
@@ -281,6 +373,8 @@ class PartitionRows:
         past = self.catalog.past(update.table_id)
         if past is not None and update.version <= past.version:
             return False
+        if update.version in self._refused.get(update.table_id, ()):
+            return False  # feeds that had such rows before have failed, and none was read since
         if update.modified > self._highs.get(update.table_id, ZERO):
             return False
         return past is not None or self.catalog.has_before(update.table_id, update.modified)
@@ -325,7 +419,7 @@ class PartitionRows:
             return None
         self.raise_high(table_id, scanned_at)
         try:
-            row = self.catalog.at(table_id, scanned_at).decode(version.key, version.value)
+            row = self._codec_at(table_id, scanned_at).decode(version.key, version.value)
             return None if row is None else row._replace(scanned_at=scanned_at)
         except Exception as error:
             return TableRowError(table_id, version, feed_error(error))
@@ -342,7 +436,7 @@ class PartitionRows:
             return None
         self.raise_high(table_id, timestamp)
         try:
-            codec = self.catalog.at(table_id, timestamp)
+            codec = self._codec_at(table_id, timestamp)
             row = codec.decode(version.key, version.value)
             if row is None or table_id not in wanted_previous:
                 return row
@@ -372,10 +466,14 @@ class PartitionRows:
             yield StateChange(
                 StateTable.DESCRIPTORS, _UNFIT_PREFIX + table_id.to_bytes(8, "big"), self._unfit_row(table_id)
             )
+        for table_id, version in self._changed_refused:
+            key = _REFUSED_PREFIX + table_id.to_bytes(8, "big") + version.to_bytes(8, "big")
+            yield StateChange(StateTable.DESCRIPTORS, key, self._refused_row(table_id, version))
         for table_id in sorted(self._changed_pasts):
             key = _PAST_PREFIX + table_id.to_bytes(8, "big")
             yield StateChange(StateTable.DESCRIPTORS, key, self._past_row(table_id))
         self._changed_descriptors = {}
+        self._changed_refused = {}
         self._changed_pasts = set()
         self._changed_highs = set()
         self._changed_unfit = set()
@@ -383,6 +481,10 @@ class PartitionRows:
     def _unfit_row(self, table_id: int) -> bytes | None:
         unfit = self._unfit.get(table_id)
         return None if unfit is None else pack(pb.UnfitTable(version=unfit.version, reason=unfit.reason))
+
+    def _refused_row(self, table_id: int, version: int) -> bytes | None:
+        modified = self._refused.get(table_id, {}).get(version)
+        return None if modified is None else pack(pb.TableHigh(wall=modified.wall, logical=modified.logical))
 
     def _past_row(self, table_id: int) -> bytes:
         past = self.catalog.pasts[table_id]
@@ -401,6 +503,10 @@ class PartitionRows:
             elif key.startswith(_UNFIT_PREFIX):
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
+            elif key.startswith(_REFUSED_PREFIX):
+                modified = unpack(pb.TableHigh, value, "the time of a version that was refused")
+                versions = self._refused.setdefault(int.from_bytes(key[1:9], "big"), {})
+                versions[int.from_bytes(key[9:], "big")] = Timestamp(modified.wall, modified.logical)
             elif key.startswith(_PAST_PREFIX):
                 past = unpack(pb.TablePast, value, "what is left of a table's forgotten versions")
                 indexes = (

@@ -167,9 +167,10 @@ def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
     """Return the keys of each index that some descriptor of the table calls primary.
 
     A new secondary index is built by changes that no op tells of, and these hide no row. A table without a
-    descriptor that can be read counts with all of its keys.
+    descriptor that can be read, or with one that cannot, counts with all of its keys.
     """
-    versions = () if rows.unfit(table_id) else rows.catalog.descriptors()
+    is_known = not (rows.unfit(table_id) or rows.has_refused(table_id))
+    versions = rows.catalog.descriptors() if is_known else ()
     indexes = dict.fromkeys(each.primary_index_id for each in versions if each.id == table_id)
     return tuple(index_span(table_id, index_id) for index_id in indexes) or (table_span(table_id),)
 

@@ -26,8 +26,9 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.row_shape import is_shaped
 from tidegate.processor.state.stored_frame import pack
-from tidegate.raftlog.entry import DescriptorUpdate, OpenIntent, RangeId, Trigger
-from tidegate.rows import Column, TableDescriptor, parse_sql_type
+from tidegate.raftlog.entry import DescriptorUpdate, OpenIntent, RaftIndex, RangeId, Trigger
+from tidegate.ranges.version import Version
+from tidegate.rows import Column, Row, TableDescriptor, parse_sql_type
 from tidegate.rows.stored_descriptor import COLUMNS_MAX, encode_descriptor
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
@@ -228,6 +229,58 @@ def test_a_refused_table_is_taken_once_there_is_room_again() -> None:
     rows.room.lowest_read = lambda: at(3)
     rows.learn(_other(105))
     assert (_known(rows), rows.unfit(105)) == ([3], "")
+
+
+def test_rows_of_a_refused_version_are_not_read_by_an_older_one_when_a_later_one_is_taken() -> None:
+    limits = DescriptorLimits(0, 0, 0, unwanted_bytes=_SIZE)
+    rows, state = _rows(limits), dict[bytes, bytes]()
+    _learn(rows, 1)
+    with pytest.raises(DescriptorConflict, match="no room"):
+        _learn(rows, 3)
+    rows.is_wanted = lambda _: True
+    _learn(rows, 5)
+    state.update((key, value) for _, key, value in rows.freeze() if value is not None)
+    assert len(state) == len(rows)
+    again = PartitionRows(limits)
+    again.restore(state.items())
+    again.is_wanted = rows.is_wanted
+    for each in (rows, again):
+        assert (each.unfit(104), each.has_refused(104)) == ("", True)
+        told = [(table.version, since, is_read) for table, since, is_read in each.read_by(104)]
+        assert told == [(1, at(1), True), (1, at(3), False), (5, at(5), True)]
+        decoded = []
+        for seconds in (2, 3, 4, 5):
+            op = _TABLE.put(seconds, 1, "a")
+            version = Version(
+                op.key, op.timestamp, op.value or b"", None, False, RangeId(7), RaftIndex(11), 0
+            )
+            decoded += each.decode([version], {104})
+        assert [isinstance(row, Row) for row in decoded] == [True, False, False, True]
+        assert "version 3 of table t (104)" in str(decoded[1])
+        assert each.primary_keys(104, at(1), at(4)) is None
+    _learn(again, 3)
+    assert [is_read for _, _, is_read in again.read_by(104)] == [True, True, True]
+    rows.room.lowest_read = lambda: at(6)
+    _learn(rows, 7)
+    assert not [key for _, key, value in rows.freeze() if key.startswith(b"r") and value is not None]
+    assert [is_read for _, _, is_read in rows.read_by(104)] == [True, True]
+
+
+def test_a_table_without_versions_is_read_by_none() -> None:
+    assert not [*_rows().read_by(104)]
+
+
+def test_refused_versions_of_a_table_are_bounded_and_many_count_as_one() -> None:
+    rows = _rows(DescriptorLimits(0, 0, 0, unwanted_bytes=_SIZE))
+    _learn(rows, 1)
+    for number in range(2, 40):
+        with pytest.raises(DescriptorConflict):
+            _learn(rows, number)
+    assert len(rows) == 2 + 8
+    rows.is_wanted = lambda _: True
+    _learn(rows, 40)
+    told = [(table.version, since, is_read) for table, since, is_read in rows.read_by(104)]
+    assert told == [(1, at(1), True), (1, at(2), False), (40, at(40), True)]
 
 
 def test_tables_that_cannot_be_read_are_bounded_and_then_no_other_is_taken() -> None:
