@@ -26,7 +26,7 @@ class DescriptorLimits:
     ``unfit_tables`` cannot be read, a further table is not taken.
     """
 
-    kept_bytes: int = 4 << 20
+    kept_bytes: int = 32 << 20
     look_bytes: int = 1 << 20
     grows: int = 2
     unwanted_bytes: int = 64 << 20

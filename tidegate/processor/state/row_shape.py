@@ -17,7 +17,7 @@ _PIECE: Final = rb"(?:/piece/.{4})?"
 _KEYS: Final = {
     StateTable.RANGES: rb".{8}(?:/t|.{4})?" + _PIECE + rb"|" + re.escape(POSITION_KEY) + _PIECE,
     StateTable.INTENTS: rb".{8}.*",
-    StateTable.DESCRIPTORS: rb"(?:[hpu].{8}|d.{16})" + _PIECE,
+    StateTable.DESCRIPTORS: rb"(?:[hpu].{8}|[dr].{16})" + _PIECE,
     StateTable.FEEDS: rb"[A-Za-z0-9_-]{1,64}" + _PIECE,
 }
 _SHAPES: Final = {table: re.compile(pattern, re.DOTALL) for table, pattern in _KEYS.items()}
