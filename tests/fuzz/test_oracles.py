@@ -104,10 +104,10 @@ def test_an_input_that_takes_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_an_exception_in_the_step_of_a_partition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     learn = PartitionRows.learn
 
-    def planted(self: PartitionRows, update: Any, place: str = "") -> None:
+    def planted(self: PartitionRows, update: Any, *place: Any, **more: Any) -> None:
         if update.descriptor[-1:] == b"\xff":
             raise LookupError("planted")
-        learn(self, update, place)
+        learn(self, update, *place, **more)
 
     monkeypatch.setattr(PartitionRows, "learn", planted)
     assert _is_found("which is a defect: LookupError", "steps", 1_500)

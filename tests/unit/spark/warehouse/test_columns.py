@@ -124,7 +124,7 @@ def test_dates_and_times_that_come_as_numbers_are_what_they_are(sql: str, value:
 
 
 def test_columns_of_an_avro_feed_are_not_loaded_as_text() -> None:
-    with pytest.raises(UnsupportedTable, match="pets has a column v that is to be loaded as text"):
+    with pytest.raises(UnsupportedTable, match="pets has a column v that cannot be loaded as text"):
         columns_of([table(("v", "DATE"))], AVRO, ["v"])
 
 
