@@ -36,6 +36,8 @@ from tidegate.subscribe.statement.statement import SubscribeStatement
 _ROUNDS: Final = 3
 _STARTS_S: Final = 60.0
 _SILENCE_S: Final = 60.0
+#: Clients that subscribe at the same time: of more statements at once the server refuses some.
+_OPENING: Final = 32
 _FRONTIER: Final = b'"frontier": "'
 
 
@@ -138,8 +140,8 @@ def event_delay(topics: BenchTopics, seconds: float, clients: int, rows_per_s: i
 
 async def _take_events(port: int, meters: list[DelayMeter], last: Timestamp, writes: threading.Thread) -> int:
     """Have every client begin, then write; returns how many readers the server had amid it."""
-    began = asyncio.Semaphore(0)
-    tasks = [asyncio.create_task(_client(port, meter, last, began)) for meter in meters]
+    began, opening = asyncio.Semaphore(0), asyncio.Semaphore(_OPENING)
+    tasks = [asyncio.create_task(_client(port, meter, last, began, opening)) for meter in meters]
     for _ in tasks:
         await asyncio.wait_for(began.acquire(), _SILENCE_S)
     writes.start()
@@ -148,8 +150,11 @@ async def _take_events(port: int, meters: list[DelayMeter], last: Timestamp, wri
     return readers
 
 
-async def _client(port: int, meter: DelayMeter, last: Timestamp, began: asyncio.Semaphore) -> None:
+async def _client(
+    port: int, meter: DelayMeter, last: Timestamp, began: asyncio.Semaphore, opening: asyncio.Semaphore
+) -> None:
     statement = urllib.parse.quote("SUBSCRIBE orders ENVELOPE UPSERT (KEY (id))")
+    await opening.acquire()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     writer.write(
         f"GET /subscribe?statement={statement} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
@@ -168,6 +173,7 @@ async def _client(port: int, meter: DelayMeter, last: Timestamp, began: asyncio.
         meter.given(Timestamp(int(wall), int(logical)), time.perf_counter())
         if is_first:
             began.release()
+            opening.release()
             is_first = False
         if int(wall) >= last.wall:
             break
