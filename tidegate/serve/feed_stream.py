@@ -83,10 +83,11 @@ class FeedStream:
                 batch = await asyncio.shield(reading)
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:
+            except SubscriptionClosed:
                 self._reading = None
-                if isinstance(error, SubscriptionClosed):
-                    return None
+                return None
+            except BaseException:
+                self._reading = None
                 raise
             self._reading = None
             if batch is not None and self._counts is not None:

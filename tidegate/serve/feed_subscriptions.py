@@ -33,7 +33,7 @@ from tidegate.serve.shared.table_rows import MemoryLimits
 from tidegate.serve.shown_types import stream_columns
 from tidegate.serve.statement_threads import StatementThreads
 from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
-from tidegate.serve.turn_threads import TurnThreads
+from tidegate.serve.turn_threads import Turns, TurnThreads
 from tidegate.subscribe.client.resume_token import ResumeToken, parse_token, read_token
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
@@ -81,8 +81,9 @@ class FeedSubscriptions:
         self._streams: set[_Stream] = set()
         self._opening = 0
         # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
-        self._threads = TurnThreads(_BEGUN, _WORKING, "batches")
-        self._whole_threads = self._threads.beside(_WHOLE_BEGUN, "whole batches")
+        self._turns = turns = Turns(_WORKING)
+        self._threads = TurnThreads(_BEGUN, turns, "batches")
+        self._whole_threads = TurnThreads(_WHOLE_BEGUN, turns, "whole batches")
         # A thread of its own for each reader that waits for Kafka.
         self._own_threads = ThreadPoolExecutor(limits.own_readers, "subscription")
         self._statements = StatementThreads()
@@ -182,7 +183,7 @@ class FeedSubscriptions:
         plan = planned.plan
         resumed = None
         try:
-            share = self._kept_memory.share(self._threads.pause)
+            share = self._kept_memory.share(self._turns.pause)
             shown_by = await self._in(self._threads, lambda: StatementRows(plan, shared.source, share))
             if token:
                 resumed = read_token(token, shown_by.fingerprint)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from weakref import WeakSet, ref
 
 from tidegate.errors import LimitExceeded
-from tidegate.subscribe.updates.held_rows import HeldRows
+from tidegate.subscribe.updates.process_share import HeldRows
 
 
 class KeptMemory:

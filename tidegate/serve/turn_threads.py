@@ -1,7 +1,7 @@
 """Threads that take turns: a statement that takes long holds up no other client.
 
 Some threads make batches for all clients. Few of them work at a time, since Python runs one of them anyway. A
-piece of work that pauses (`pause`) after its time gives its turn to the one that has waited longest.
+piece of work that pauses (`Turns.pause`) after its time gives its turn to the one that has waited longest.
 """
 
 from __future__ import annotations
@@ -20,22 +20,56 @@ _Made = TypeVar("_Made")
 TURN_S: Final = 0.02
 
 
-class TurnThreads(ThreadPoolExecutor):
-    """Begins up to ``begun`` pieces of work, of which ``working`` work at a time."""
+class Turns:
+    """The turns of several pools of threads: at most ``working`` of all their threads work at a time."""
 
-    def __init__(self, begun: int, working: int, name: str) -> None:
-        super().__init__(begun, name)
+    def __init__(self, working: int) -> None:
         self._lock = threading.Lock()
-        self._free = [0] * working
-        self._waiting: deque[threading.Event] = deque()
+        self._free = working
         self._turn = threading.local()
+        #: Threads that wait for their turn, the first one first.
+        self.waiting: deque[threading.Event] = deque()
 
-    def beside(self, begun: int, name: str) -> TurnThreads:
-        """Return threads that begin other work, and take turns with these: of both, ``working`` work."""
-        threads = TurnThreads(begun, 0, name)
-        threads._lock, threads._free = self._lock, self._free
-        threads._waiting, threads._turn = self._waiting, self._turn
-        return threads
+    def begin(self) -> None:
+        """Wait for a turn of this thread."""
+        mine: threading.Event | None = None
+        with self._lock:
+            if self._free:
+                self._free -= 1
+            else:
+                mine = threading.Event()
+                self.waiting.append(mine)
+        if mine is not None:
+            mine.wait()  # whoever ends a turn gives it away
+        self._turn.begun = time.monotonic()
+
+    def end(self) -> None:
+        """End this thread's turn: the thread that has waited longest begins its own."""
+        self._turn.begun = None
+        with self._lock:
+            if self.waiting:
+                self.waiting.popleft().set()
+            else:
+                self._free += 1
+
+    def pause(self) -> None:
+        """Let others go on if this thread has a turn that has lasted long enough."""
+        begun = getattr(self._turn, "begun", None)
+        if begun is not None and self.waiting and time.monotonic() - begun >= TURN_S:
+            self.end()
+            self.begin()
+
+
+class TurnThreads(ThreadPoolExecutor):
+    """Begins up to ``begun`` pieces of work, which take turns with each other and with those of other pools.
+
+    Attributes:
+        turns: the turns that they take.
+    """
+
+    def __init__(self, begun: int, turns: Turns, name: str) -> None:
+        super().__init__(begun, name)
+        self.turns = turns
 
     def submit(
         self, fn: Callable[_Args, _Made], /, *args: _Args.args, **kwargs: _Args.kwargs
@@ -43,36 +77,9 @@ class TurnThreads(ThreadPoolExecutor):
         """Have a thread call a function in its turn."""
         return super().submit(self._in_turn, fn, *args, **kwargs)  # type: ignore[arg-type]
 
-    def pause(self) -> None:
-        """Let others go on if this thread has a turn that has lasted long enough."""
-        begun = getattr(self._turn, "begun", None)
-        if begun is not None and self._waiting and time.monotonic() - begun >= TURN_S:
-            self._end_turn()
-            self._begin_turn()
-
     def _in_turn(self, fn: Callable[..., _Made], *args: object, **kwargs: object) -> _Made:
-        self._begin_turn()
+        self.turns.begin()
         try:
             return fn(*args, **kwargs)
         finally:
-            self._end_turn()
-
-    def _begin_turn(self) -> None:
-        with self._lock:
-            if self._free:
-                self._free.pop()
-                mine = None
-            else:
-                mine = threading.Event()
-                self._waiting.append(mine)
-        if mine is not None:
-            mine.wait()  # whoever ends a turn gives it away
-        self._turn.begun = time.monotonic()
-
-    def _end_turn(self) -> None:
-        self._turn.begun = None
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._free.append(0)
+            self.turns.end()

@@ -25,7 +25,7 @@ from tidegate.subscribe.outputs.output_stage import OutputBounds
 from tidegate.subscribe.outputs.plain_rows import plain_rows
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.updates.held_rows import HeldRows
+from tidegate.subscribe.updates.process_share import HeldRows
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues

@@ -21,7 +21,7 @@ from tidegate.subscribe.statement.statement import (
     SubscribeStatement,
 )
 from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
-from tidegate.subscribe.updates.held_rows import ProcessShare
+from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
 
 #: How many tables an error names.

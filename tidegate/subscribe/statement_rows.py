@@ -21,7 +21,7 @@ from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.query.shown_bytes import ShownBytes
 from tidegate.subscribe.subscription import comes_in_chunks, is_plain
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
-from tidegate.subscribe.updates.held_rows import ProcessShare
+from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.update import RowValues, Update
 
 

@@ -39,7 +39,7 @@ from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
-from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
+from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 

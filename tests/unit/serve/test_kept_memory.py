@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidegate.errors import LimitExceeded
 from tidegate.serve.kept_memory import KeptMemory, KeptShare
-from tidegate.subscribe.updates.held_rows import STEP_BYTES, HeldRows
+from tidegate.subscribe.updates.process_share import STEP_BYTES, HeldRows
 
 
 class Holder:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from tidegate.serve import turn_threads
-from tidegate.serve.turn_threads import TurnThreads
+from tidegate.serve.turn_threads import Turns, TurnThreads
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_so_many_work_at_a_time_and_the_others_wait_for_their_turn() -> None:
-    threads = TurnThreads(8, 2, "t")
+    threads = TurnThreads(8, Turns(2), "t")
     inside, most, lock, go = 0, 0, threading.Lock(), threading.Event()
 
     def work() -> None:
@@ -38,7 +38,7 @@ def test_so_many_work_at_a_time_and_the_others_wait_for_their_turn() -> None:
 
 
 def test_work_that_pauses_gives_its_turn_to_what_has_waited_longest() -> None:
-    threads = TurnThreads(8, 1, "t")
+    threads = TurnThreads(8, Turns(1), "t")
     begun, others, order = threading.Event(), threading.Event(), list[str]()
 
     def long() -> None:
@@ -46,7 +46,7 @@ def test_work_that_pauses_gives_its_turn_to_what_has_waited_longest() -> None:
         others.wait(10)
         for number in range(3):
             order.append(f"long {number}")
-            threads.pause()
+            threads.turns.pause()
         order.append("long ends")
 
     def short(name: str) -> None:
@@ -55,7 +55,7 @@ def test_work_that_pauses_gives_its_turn_to_what_has_waited_longest() -> None:
     slow = threads.submit(long)
     begun.wait(10)
     shorts: list[Future[None]] = [threads.submit(short, name) for name in ("first", "second")]
-    while len(threads._waiting) < 2:
+    while len(threads.turns.waiting) < 2:
         slow.exception(0.001) if slow.done() else None
     others.set()
     for each in (slow, *shorts):
@@ -67,28 +67,28 @@ def test_work_that_pauses_gives_its_turn_to_what_has_waited_longest() -> None:
 
 
 def test_an_error_gives_the_turn_back_and_a_pause_elsewhere_does_nothing() -> None:
-    threads = TurnThreads(2, 1, "t")
+    threads = TurnThreads(2, Turns(1), "t")
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             threads.submit(divmod, 1, 0).result(10)
-    threads.pause()
+    threads.turns.pause()
     assert threads.submit(divmod, 5, 3).result(10) == (1, 2)
     threads.shutdown()
 
 
 def test_threads_beside_others_begin_though_those_have_begun_all_they_may() -> None:
-    threads = TurnThreads(1, 1, "t")
-    whole, ends = threads.beside(1, "whole"), threading.Event()
+    threads = TurnThreads(1, Turns(1), "t")
+    whole, ends = TurnThreads(1, threads.turns, "whole"), threading.Event()
 
     def long() -> None:
         while not ends.is_set():
-            threads.pause()
+            threads.turns.pause()
 
     slow = whole.submit(long)
     assert threads.submit(lambda: "short").result(10) == "short"
     ends.set()
     slow.result(10)
     assert threads.submit(lambda: "short").result(10) == "short"
-    assert len(threads._free) == 1
+    assert threads.turns._free == 1
     whole.shutdown()
     threads.shutdown()

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe.collector_pause import collector_paused
+from tidegate.client.subscribe.collector_pace import collector_slowed
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
@@ -128,7 +128,7 @@ class FeedGate:
         """Take what has come, as soon as anything has. Raises what `FeedReader` and `RowGate` raise."""
         self._reader.pause(self._pauses.now())
         polled = self._reader.poll(timeout_s)
-        with collector_paused():
+        with collector_slowed():
             self._take(polled)
 
     def _take(self, polled: Sequence[PartitionRecords]) -> None:

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.subscribe.collector_pause import collector_paused
+from tidegate.client.subscribe.collector_pace import collector_slowed
 from tidegate.errors import HistoryLost, ObjectDropped
 from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
 
@@ -98,7 +98,7 @@ class FeedReader:
         """
         messages = self._consumer.consume(1, timeout=timeout_s)
         self._note_lows()
-        with collector_paused():
+        with collector_slowed():
             if messages:
                 messages += self._consumer.consume(_POLLED_RECORDS, timeout=0)
             return self._read(messages)

@@ -15,7 +15,7 @@ from tidegate.client.subscribe.spill_files import SpillSettings
 from tidegate.subscribe.client.resume_token import read_token
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.updates.held_rows import ProcessShare
+from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.update import RowValues
 
 #: The name of the only member.

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegate.client.kafka.topic_admin import open_admin
-from tidegate.client.subscribe.collector_pause import collector_paused
+from tidegate.client.subscribe.collector_pace import collector_slowed
 from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_gate import FeedGate
@@ -54,7 +54,7 @@ from tidegate.subscribe.subscription import (
     takes_parts,
 )
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after
-from tidegate.subscribe.updates.held_rows import ProcessShare
+from tidegate.subscribe.updates.process_share import ProcessShare
 
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
 _POLL_S: Final = 0.2
@@ -330,7 +330,7 @@ class SharedReading:
     def _opens(self) -> bool:
         """Whether there is a batch that was not given yet, made now or before."""
         while self._opened is None:
-            with collector_paused():
+            with collector_slowed():
                 self._opened = self._joint.following()
                 if self._opened is not None:
                     break

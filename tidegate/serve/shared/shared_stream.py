@@ -221,9 +221,8 @@ class SharedStream:
     async def _whole(self, changes: TableChanges) -> SubscriptionBatch:
         """Make one batch of changes. Raises ``PieceFull`` if it would be too large, and can be cut."""
         up_to, shown_by, sizes = self._plan.up_to, self._shown_by, self._table.batches.sizes
-        can_cut = not shown_by.stateful and len(changes.times) > 1
-        if can_cut and sizes.cuts_all and changes.held_bytes > sizes.piece_bytes:
-            raise PieceFull
+        if not shown_by.stateful:
+            sizes.require_room_for(changes)
         if not shown_by.stateful and (up_to is None or changes.frontier < up_to):
             return await self._table.batches.of_changes(changes, shown_by)
         made = ShownBytes() if shown_by.stateful else sizes.piece()
@@ -242,9 +241,8 @@ class SharedStream:
         while count > 1:
             count = (count + 1) // 2
             part = changes.first(count)
-            if sizes.cuts_all and count > 1 and part.held_bytes > sizes.piece_bytes:
-                continue
             with suppress(PieceFull):
+                sizes.require_room_for(part)
                 shown = self._shown_by.changes(part, up_to, sizes.piece())
                 self._part_times = 4 * count
                 return shown

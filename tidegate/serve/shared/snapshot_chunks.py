@@ -19,6 +19,7 @@ from typing import Final
 from tidegate.errors import LimitExceeded
 from tidegate.serve.held_batches import COUNTED_BYTES
 from tidegate.serve.shared.table_reader import TableSnapshot
+from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement_rows import ShownRows, StatementRows
@@ -62,6 +63,11 @@ class SnapshotSizes:
     def piece(self) -> ShownBytes:
         """Return the count for rows that can be cut into several pieces."""
         return ShownBytes(self.piece_bytes, cut=True)
+
+    def require_room_for(self, changes: TableChanges) -> None:
+        """Raise ``PieceFull`` for changes of several timestamps that are too large, where all are cut."""
+        if self.cuts_all and len(changes.times) > 1 and changes.held_bytes > self.piece_bytes:
+            raise PieceFull
 
     def require_room(self, rows: Sequence[RowValues]) -> None:
         """Raise ``PieceFull`` for several rows of the table that are too large, where all pieces are cut."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tidegate.client.subscribe.collector_pause import collector_paused
+from tidegate.client.subscribe.collector_pace import collector_slowed
 from tidegate.serve.shared.table_rows import TableRows
 from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
 from tidegate.subscribe.figures import SubscriptionFigures
@@ -126,7 +126,7 @@ class TableReader:
     def _read(self) -> None:
         idle = 0
         while not self._stop.is_set():
-            with collector_paused():
+            with collector_slowed():
                 opening = self._source.open()
             if opening is None:
                 self._source.read(_POLL_S)
@@ -136,7 +136,7 @@ class TableReader:
                 continue
             if not self._confirmed():
                 return
-            with self._lock, collector_paused():
+            with self._lock, collector_slowed():
                 self._whole = False  # for good, where an error leaves an opening half taken
                 changes = self._follower.take(opening, self._source.offsets())
                 self._whole = True

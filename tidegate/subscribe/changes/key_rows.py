@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
-from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
+from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 

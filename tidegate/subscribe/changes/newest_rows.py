@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.subscribe.gate.opened_rows import OpenedRows, joined_rows
-from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
+from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 
 #: So many rows that are not the newest of their keys are kept before they are let go.
 _STALE_ROWS: Final = 50_000

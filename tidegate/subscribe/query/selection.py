@@ -17,7 +17,7 @@ from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, SortItem
-from tidegate.subscribe.updates.held_rows import ProcessShare
+from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.row_size import row_bytes, value_bytes
 from tidegate.subscribe.updates.update import RowValues, Update

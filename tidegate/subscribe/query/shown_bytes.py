@@ -19,7 +19,7 @@ from typing import Final
 
 from tidegate.errors import LimitExceeded
 from tidegate.subscribe.query.query_work import FREE_STEPS, PIECE_STEPS, WHOLE_STEPS
-from tidegate.subscribe.updates.held_rows import HeldRows, ProcessShare
+from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 

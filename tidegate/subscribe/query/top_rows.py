@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.query.ranked_order import RUN_ENTRIES, Edge, Entry, RankedOrder
 from tidegate.subscribe.query.shown_bytes import HeldBytes, ShownBytes
-from tidegate.subscribe.updates.held_rows import ProcessShare
+from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.row_identity import row_identity
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update

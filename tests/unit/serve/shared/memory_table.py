@@ -160,7 +160,7 @@ class MemoryTable:
         spill = None if memory_bytes is None else Spill(MemorySpill(), memory_bytes, least_opening_bytes=0)
         self.source = MemorySource(history, GateStart(parts_up_to=ZERO if spill is None else as_of), spill)
         self.kept_memory = KeptMemory(own_bytes)
-        whole = self.threads.beside(1, "w") if isinstance(self.threads, TurnThreads) else None
+        whole = TurnThreads(1, self.threads.turns, "w") if isinstance(self.threads, TurnThreads) else None
         self.shared = SharedTable("feed", as_of, log_bytes, self.threads, self.kept_memory, sizes, whole)
         rows = open_table_rows(data, "feed", RELATION, most)
         follower = TableFollower(RELATION, rows, as_of, spill)
@@ -174,7 +174,7 @@ class MemoryTable:
         plan = plan_of(text, dialect)
         columns = StreamColumns(plan.shape.header, (ShownType.TEXT,) * len(plan.shape.header))
         if isinstance(self.threads, TurnThreads):
-            options.setdefault("share", self.kept_memory.share(self.threads.pause))
+            options.setdefault("share", self.kept_memory.share(self.threads.turns.pause))
         stream = SharedStream(self.shared, plan, columns, self.threads, self.streams.remove, **options)
         self.streams.append(stream)
         return stream

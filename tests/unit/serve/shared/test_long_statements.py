@@ -18,7 +18,7 @@ from tidegate.hlc import Timestamp
 from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared.snapshot_chunks import SnapshotChunks, SnapshotSizes
 from tidegate.serve.shared.table_reader import TableSnapshot
-from tidegate.serve.turn_threads import TurnThreads
+from tidegate.serve.turn_threads import Turns, TurnThreads
 from tidegate.subscribe.query.selection import Selection
 from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.updates.frontier import Frontier
@@ -60,7 +60,9 @@ def test_a_statement_ends_with_its_client_amid_its_rows(text: str, monkeypatch: 
     counted = Counted(monkeypatch)
 
     async def test() -> None:
-        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(4, 2, "t")) as table:
+        async with memory_table(
+            keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(4, Turns(2), "t")
+        ) as table:
             await read_to(table, 1)
             streams = [table.stream(f"SUBSCRIBE ({text})") for _ in range(2)]
             waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
@@ -82,7 +84,9 @@ def test_who_waits_for_the_same_batch_gets_it_when_the_client_that_began_it_is_g
     counted = Counted(monkeypatch)
 
     async def test() -> None:
-        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(4, 2, "t")) as table:
+        async with memory_table(
+            keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(4, Turns(2), "t")
+        ) as table:
             await read_to(table, 1)
             first, second = (
                 table.stream(f"SUBSCRIBE (SELECT id FROM accounts WHERE {LONG})") for _ in range(2)
@@ -104,7 +108,9 @@ def test_who_waits_for_the_same_batch_gets_it_when_the_client_that_began_it_is_g
 
 def test_a_short_statement_overtakes_long_ones() -> None:
     async def test() -> None:
-        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(8, 1, "t")) as table:
+        async with memory_table(
+            keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(8, Turns(1), "t")
+        ) as table:
             await read_to(table, 1)
             long = [table.stream(f"SUBSCRIBE (SELECT {n}, id FROM accounts WHERE {LONG})") for n in range(4)]
             waiting = [asyncio.ensure_future(stream.next()) for stream in long]
@@ -131,7 +137,9 @@ def test_statements_whose_batches_are_not_cut_leave_threads_for_others(
         goes_on.wait(30)
 
     async def test() -> None:
-        async with memory_table(keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(2, 2, "t")) as table:
+        async with memory_table(
+            keys_at_one(ROWS), Timestamp(1), threads=TurnThreads(2, Turns(2), "t")
+        ) as table:
             await read_to(table, 1)
             text = "SUBSCRIBE (SELECT id FROM accounts ORDER BY note LIMIT 3)"
             streams = [table.stream(text, share=table.kept_memory.share(pause)) for _ in range(3)]

@@ -12,7 +12,7 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.query import ranked_order
 from tidegate.subscribe.query.query_work import FREE_STEPS, PAUSE_STEPS, PIECE_STEPS, ROW_STEPS, WHOLE_STEPS
 from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
-from tidegate.subscribe.updates.held_rows import HeldRows
+from tidegate.subscribe.updates.process_share import HeldRows
 from tidegate.subscribe.updates.update import RowValues, Update
 
 #: A piece of a pattern that is looked for at each place of a text of a's, all of whose runs are compared.

@@ -1,4 +1,4 @@
-"""The cycle collector is as it was when a pause ends."""
+"""The cycle collector is as it was when a slowdown ends."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from weakref import ref
 
 import pytest
 
-from tidegate.client.subscribe.collector_pause import collector_paused
+from tidegate.client.subscribe.collector_pace import collector_slowed
 
 
 def test_the_collector_runs_as_before_after_an_error() -> None:
     before = gc.get_threshold()
-    with pytest.raises(ZeroDivisionError), collector_paused():
-        _ = 1 / (gc.get_threshold() == before)  # it is not, within the pause
+    with pytest.raises(ZeroDivisionError), collector_slowed():
+        _ = 1 / (gc.get_threshold() == before)  # it is not, within the slowdown
     assert gc.get_threshold() == before
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with collector_paused():
+        with collector_slowed():
             pass
         assert not gc.isenabled()
     finally:
         gc.enable()
 
 
-def test_cycles_are_collected_within_a_pause_however_long_it_lasts() -> None:
+def test_cycles_are_collected_within_a_slowdown_however_long_it_lasts() -> None:
     class Cycle:
         pass
 
-    with collector_paused():
+    with collector_slowed():
         first = Cycle()
         gone = ref(first)
         first.itself = first  # type: ignore[attr-defined]
@@ -43,20 +43,20 @@ def test_cycles_are_collected_within_a_pause_however_long_it_lasts() -> None:
             assert len(kept) < 2_000_000
 
 
-def test_pauses_of_several_threads_end_when_the_last_one_does() -> None:
+def test_slowdowns_of_several_threads_end_when_the_last_one_does() -> None:
     before = gc.get_threshold()
     inside, go = threading.Barrier(3), threading.Event()
 
-    def paused() -> None:
-        with collector_paused():
+    def slowed() -> None:
+        with collector_slowed():
             inside.wait(10)
             go.wait(10)
 
-    threads = [threading.Thread(target=paused) for _ in range(2)]
+    threads = [threading.Thread(target=slowed) for _ in range(2)]
     for thread in threads:
         thread.start()
     inside.wait(10)
-    with collector_paused():
+    with collector_slowed():
         pass
     assert gc.get_threshold() != before
     go.set()

@@ -23,7 +23,7 @@ class ProcessShare(Protocol):
 
 
 class HeldRows:
-    """A holder of rows that come and go one by one. Without a share of a budget it counts nothing.
+    """A holder of rows that come and go one by one. Without a share it counts nothing.
 
     Attributes:
         share: where it counts bytes; ``None`` if there is no bound. Then bytes need not be measured.

@@ -1,4 +1,4 @@
-"""Keeps Python's cycle collector from running after each few objects while a batch is made.
+"""Slows Python's cycle collector down while a batch is made.
 
 Thousands of rows are made in one go, and none of them is part of a cycle. The collector runs after each 700
 of them and looks at all that are there: half of a subscription's processor time went there. It runs after
@@ -18,8 +18,8 @@ from typing import Final
 _RARELY: Final = 200_000
 
 
-class _Pauses:
-    """The pauses of all threads: the last one that ends sets the threshold back."""
+class _Slowdowns:
+    """The slowdowns of all threads. The last one that ends sets the threshold back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,18 +35,18 @@ class _Pauses:
             self._count += 1
 
     def end(self) -> None:
-        """Have it run as before, unless another thread has it pause."""
+        """Have it run as before, unless another thread slows it down."""
         with self._lock:
             self._count -= 1
             if not self._count:
                 gc.set_threshold(*self._before)
 
 
-_PAUSES: Final = _Pauses()
+_SLOWDOWNS: Final = _Slowdowns()
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_slowed() -> Iterator[None]:
     """Have the collector run rarely within a ``with``, whatever other threads do.
 
     A collector that is off, or whose threshold is 0, stays as it is.
@@ -54,8 +54,8 @@ def collector_paused() -> Iterator[None]:
     if not gc.isenabled() or not gc.get_threshold()[0]:
         yield
         return
-    _PAUSES.begin()
+    _SLOWDOWNS.begin()
     try:
         yield
     finally:
-        _PAUSES.end()
+        _SLOWDOWNS.end()
