@@ -65,6 +65,8 @@ class SharedRowProducer:
         self.topic = topic
         self._unconfirmed: SimpleQueue[Unconfirmed] = SimpleQueue()
         self._polls = _ASK_AGAIN_POLLS
+        self._given = 0  # rows, by the threads that send
+        self._reported = 0  # rows, by the thread that polls
         self._servers = settings.bootstrap_servers
         self._sending = threading.Lock()  # the producer must get no row after its purge
         self._producer: Any = machine.producer(
@@ -91,7 +93,9 @@ class SharedRowProducer:
         with self._sending:
             if self._ends.is_set():
                 return first
-            return self._give(rows, barrier, first)
+            end = self._give(rows, barrier, first)
+            self._given += end - first
+            return end
 
     @property
     def cluster_id(self) -> str:
@@ -107,9 +111,11 @@ class SharedRowProducer:
         return self.send(rows, barrier, first)
 
     def pending(self) -> int:
-        """Return how many rows of the producer have no delivery report of librdkafka yet."""
-        producer = self._producer
-        return 0 if producer is None else len(producer)
+        """Return how many rows of the producer have no delivery report of librdkafka yet.
+
+        The length of librdkafka's producer is not that number: it counts errors that wait to be told, too.
+        """
+        return 0 if self._producer is None else max(0, self._given - self._reported)
 
     def retire(self) -> None:
         """Come to the end, as after a record that the broker refuses. Never waits."""
@@ -142,6 +148,7 @@ class SharedRowProducer:
 
     def _delivered(self, barrier: Barrier, error: KafkaError | None, message: Any) -> None:
         """Tell ``barrier`` what became of one of its rows: librdkafka's delivery report."""
+        self._reported += 1
         begin_report()
         if error is None:
             barrier.row_acknowledged()

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -52,8 +54,22 @@ class Machine(RealMachine):
         return super().producer(config)
 
 
+class Unpolled(RealMachine):
+    """The real one, whose producers nobody polls: what librdkafka has to tell waits in them."""
+
+    def __init__(self) -> None:
+        self.producers: list[Any] = []
+
+    def producer(self, config):  # type: ignore[no-untyped-def]
+        self.producers.append(super().producer(config))
+        return self.producers[-1]
+
+    def background(self, work: Callable[[], None], name: str) -> Any:
+        return SimpleNamespace(join=lambda: None)
+
+
 @contextmanager
-def opened(machine: Machine) -> Iterator[WorkerSinks]:
+def opened(machine: RealMachine) -> Iterator[WorkerSinks]:
     with ThreadPoolExecutor(1) as threads:
         sinks = WorkerSinks(_SETTINGS, WorkerTopicAdmin(_SETTINGS, machine), threads, machine)
         with closing(sinks):
@@ -161,6 +177,16 @@ def test_a_cluster_is_closed_when_the_last_feed_has_ended_and_opened_anew_when_o
         asyncio.run(_comes(lambda: threading.active_count() <= before))
         assert sinks.of(one) is not cluster
         assert not sinks.of(one).rows.is_over
+
+
+def test_errors_of_an_unreachable_cluster_are_not_rows_that_wait_for_it() -> None:
+    machine = Unpolled()
+    with opened(machine) as sinks:
+        cluster = sinks.of(_feed("kafka://127.0.0.2:9"))
+        assert cluster.rows.pending() == 0
+        (producer,) = machine.producers
+        asyncio.run(_comes(lambda: len(producer) > 0))
+        assert (cluster.rows.pending(), cluster.report().pending_rows) == (0, 0)
 
 
 def test_a_cluster_with_a_publisher_of_markers_stays_open() -> None:
