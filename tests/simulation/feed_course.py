@@ -71,13 +71,15 @@ class FeedCourse:
         self,
         plan: FeedPlan,
         number: int,
-        tables: tuple[TableDescriptor, ...],
+        versions: Sequence[TableDescriptor],
         partitions: int,
         mutations: Sequence[Mutated] = (),
     ) -> None:
         self._mutations = mutations
         self.plan = plan
         self.id = FeedId(f"feed{number}")
+        self._versions = versions
+        tables = tuple({table.id: table for table in versions}.values())
         self._tables = tables[:1] if plan.first_table else tables
         self._partitions = partitions
         self._activate: Activate | None = None
@@ -147,7 +149,7 @@ class FeedCourse:
         cursor = self._activate.definition.options.cursor
         start = cursor or max(ack.highest for ack in self._registered.values())
         activate = Activate(self._activate.definition, start, self._activate.targets)
-        self.judge = FeedJudge(activate, self._tables, self._mutations)
+        self.judge = FeedJudge(activate, self._versions, self._mutations)
         if not self.ended:
             self.messages.append(activate)
 

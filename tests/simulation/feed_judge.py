@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -34,16 +35,31 @@ class _Owed(NamedTuple):
     time_ms: int
 
 
+class _Version(NamedTuple):
+    """A version of a table, from a time on."""
+
+    since: Timestamp
+    codec: TableCodec
+    encoder: RecordEncoder
+
+    def begins(self) -> Timestamp:
+        """Return since when it is valid."""
+        return self.since
+
+
 class FeedJudge:
     """Judges one feed from its activation on; ``frontier`` is what its markers may promise.
 
     Keys here are those of the store, timestamps those that rows tell: of a row of the initial scan the start.
-    ``mutations`` came into the past outside the op log; the list may grow. The feed owes such a version by
+    ``tables`` has the versions of its tables. A row is written by the newest one at its time, and a row of
+    the initial scan by the newest one at the start.
+    ``mutations`` came into the past outside the op log. The feed owes such a version by
     the time of its mutation: one that began before it cannot know of it, and has to fail.
+    Both sequences may grow.
     """
 
     def __init__(
-        self, feed: Activate, tables: Iterable[TableDescriptor], mutations: Sequence[Mutated] = ()
+        self, feed: Activate, tables: Sequence[TableDescriptor], mutations: Sequence[Mutated] = ()
     ) -> None:
         self.mutations = mutations
         self._mutations_known = 0
@@ -51,10 +67,9 @@ class FeedJudge:
         self.feed_id, self.start = feed.feed_id, feed.start
         self.options = feed.definition.options
         self._topics = {target.table_id: target.topic for target in feed.targets}
-        self._codecs = {table.id: TableCodec(table) for table in tables}
-        self._encoders: dict[int, RecordEncoder] = {
-            table.id: compile_encoder(table, self.options) for table in tables
-        }
+        self._tables = tables
+        self._tables_known = 0
+        self._versions: dict[int, list[_Version]] = defaultdict(list)
         self._known = 0
         self._newest: dict[bytes, bytes] = {}
         self._store_keys: dict[tuple[str, bytes], bytes] = {}
@@ -135,15 +150,20 @@ class FeedJudge:
 
     def _learn(self, history: History) -> None:
         """Take in what was committed since the last time."""
+        for table in self._tables[self._tables_known :]:
+            self._tables_known += 1
+            if table.id in self._topics:
+                known = _Version(table.modified, TableCodec(table), compile_encoder(table, self.options))
+                insort(self._versions[table.id], known, key=_Version.begins)
         for version in islice(history, self._known, None):
             self._known += 1
-            if version.table_id in self._codecs:
+            if version.table_id in self._versions:
                 self._take(version)
                 self._newest[version.key] = version.value
         for mutated in self.mutations[self._mutations_known :]:
             self._mutations_known += 1
             version = mutated.version
-            if version.table_id in self._codecs and version.timestamp > self.start and not self.only_scans:
+            if version.table_id in self._versions and version.timestamp > self.start and not self.only_scans:
                 self._owe(version, mutated.replaced, None)
                 self._owed_by[version.key, version.timestamp] = mutated.time
 
@@ -161,7 +181,9 @@ class FeedJudge:
                 self._owe(version, b"", self.start)
 
     def _owe(self, version: HistoryVersion, replaced: bytes, scanned_at: Timestamp | None) -> None:
-        codec, encoder = self._codecs[version.table_id], self._encoders[version.table_id]
+        at = scanned_at or version.timestamp
+        versions = self._versions[version.table_id]
+        _, codec, encoder = versions[max(0, bisect_right(versions, at, key=_Version.begins) - 1)]
         row = codec.decode(version.key, version.value)
         assert row is not None
         if needs_previous(self.options):
@@ -169,5 +191,4 @@ class FeedJudge:
             row = row._replace(previous=() if before is None or before.values is None else before.values)
         key, value = encoder.encode(row._replace(scanned_at=scanned_at), version.timestamp)
         self._store_keys[self._topics[version.table_id], key] = version.key
-        at = scanned_at or version.timestamp
         self._pending[version.key][at] = _Owed(key, value, version.timestamp.wall_ms)

@@ -21,6 +21,7 @@ from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim
 from tests.logs import EVENTFUL_MIX, Record
+from tests.simulation.alterations import Altered
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.odd_logs import HastyRange, WrongTimes, is_upkeep, without_end
@@ -45,6 +46,7 @@ from tidegate.processor.batch import (
 )
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.feeds.descriptor_room import DescriptorLimits
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.status import QuarantinedRange
@@ -57,6 +59,9 @@ from tidegate.ranges.handoff import receiver_of
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
 _TELL_ALL: Final = 0.05
+_TRANSACTIONS: Final = 10_000  # more than any run has
+#: Looks for unneeded versions of tables at each new one.
+_EAGER: Final = DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0)
 _FENCE: Final = 0.05  # per turn, of a feed that has ended
 _DRAIN_ROUNDS: Final = 400
 _HIDDEN: Final = 0.5
@@ -86,7 +91,9 @@ class Troubles:
     ``wrong_time``: a few records of a partition are
     stamped wrongly. ``pause``: no transaction starts for longer than anything is waited for, and half of the
     times nothing at all is written. ``lose_end``: a RangeEnd does not arrive. ``hasty``: a range of no feed
-    writes a burst in each partition, and its node's clock is an hour ahead.
+    writes a burst in each partition, and its node's clock is an hour ahead. ``alter``: the share of the
+    transactions that a schema change stands before. Partitions of half of the seeds forget versions of tables
+    at each new one then.
     """
 
     split: float = 0.1
@@ -108,6 +115,7 @@ class Troubles:
     lose_end: float = 0.0
     hasty: float = 0.0
     unfit: float = 0.0
+    alter: float = 0.0
     endings: int = 0
     record_bytes: int = 1_000_000
     bystanders: int = 0
@@ -127,7 +135,11 @@ class MovingRanges:
         #: Of half of the seeds most steps end amid what they are given.
         self.step_bytes = Random(f"{seed}:steps").choice((300, 1_500, 64 << 20, 64 << 20))
         count = self.troubles.partitions
-        self.sim = DrivenSim(self._workload(), self._store(), seed=seed)
+        alterations = Random(f"{seed}:alterations")
+        before = {number for number in range(_TRANSACTIONS) if alterations.random() < self.troubles.alter}
+        self.forgets = self.troubles.alter > 0 and alterations.random() < 0.8
+        self.sim = DrivenSim(Altered(self._workload(), before, seed), self._store(), seed=seed)
+        self.versions = list(self.sim.tables)
         self.logs: list[list[Record]] = [[] for _ in range(count)]
         self.exchanges: list[list[ExchangeRecord]] = [[] for _ in range(count)]
         self.requests: list[RangeRequest] = []
@@ -317,6 +329,8 @@ class MovingRanges:
             self.sim.request(request)
 
     def _take_log(self, silent_since_ms: int | None = None) -> None:
+        if self.troubles.alter:
+            self.versions += self.sim.tables[len(self.versions) :]
         for log, times, new in zip(self.logs, self._times, self.sim.records(), strict=True):
             for record in new:
                 if silent_since_ms is None or record.timestamp < silent_since_ms or not is_upkeep(record):
@@ -349,7 +363,7 @@ class MovingRanges:
 
     def _create(self, plan: FeedPlan) -> None:
         count = len(self.partitions)
-        feed = FeedCourse(plan, len(self.feeds), self.sim.tables, count, self.sim.mutations)
+        feed = FeedCourse(plan, len(self.feeds), self.versions, count, self.sim.mutations)
         self.feeds[feed.id] = feed
         feed.create(list(self.sim.history), Timestamp(self.sim.now_ns))
         self._post()
@@ -466,6 +480,7 @@ class Partition:
             detachable=run.troubles.stand_still > 0,
             bounds=run.bounds,
             rows=RowLimits(run.step_bytes),
+            descriptors=_EAGER if run.forgets else DescriptorLimits(),
         )
         self.processor = PartitionProcessor(number, run.troubles.partitions, self._config)
         self.window = self._window()

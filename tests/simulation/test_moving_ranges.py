@@ -20,6 +20,7 @@ from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.log_clock import LogClock
 from tidegate.processor.moving import exchange, parking
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.state.row_pieces import RowPieces
 from tidegate.raftlog.entry import Command, RangeId
 from tidegate.ranges import range_state, scan
@@ -155,9 +156,9 @@ def test_a_forgotten_change_is_found(
         _try_seeds(_from(first), replace(_CHANGED, **troubles))
 
 
-def _try_seeds(seeds: Iterable[int], troubles: Troubles) -> None:
+def _try_seeds(seeds: Iterable[int], troubles: Troubles, turns: int = 40) -> None:
     for seed in seeds:
-        MovingRanges(seed, troubles).run(40)
+        MovingRanges(seed, troubles).run(turns)
 
 
 def _from(first: int) -> Iterable[int]:
@@ -314,6 +315,33 @@ def test_a_refusal_behind_which_batches_still_name_the_feed_is_found(monkeypatch
 @pytest.mark.parametrize("number", _SEEDS)
 def test_sinks_stand_still_through_everything_for_a_fresh_seed(number: int) -> None:
     _hold(_FRESH.getrandbits(32) + number, Troubles(lose_chunk=0.05, stand_still=0.4, feeds=2), turns=30)
+
+
+# ---- tables that are altered, by a store that collects what was replaced
+
+_ALTERED: Final = Troubles(
+    split=0.02, merge=0.02, corrupt=0.01, restart=0.0, alter=0.5, feeds=6, collect_ms=1_000
+)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_rows_are_read_by_the_versions_of_their_times_also_where_others_are_forgotten(seed: int) -> None:
+    run = _hold(seed + 4, replace(_ALTERED, split=0.1, merge=0.06, restart=0.05, lose_chunk=0.05), turns=80)
+    assert len(run.versions) > 1
+
+
+@pytest.mark.parametrize("number", _SEEDS)
+def test_altered_tables_among_everything_else_keep_the_promise_for_a_fresh_seed(number: int) -> None:
+    troubles = Troubles(alter=0.5, feeds=3, stand_still=0.3, collect_ms=400)
+    _hold(_FRESH.getrandbits(32) + number, troubles, turns=40)
+
+
+def test_a_version_that_is_forgotten_though_a_feed_may_begin_at_its_time_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ProcessorState, "_lowest_row", lambda _, state: state.resolved)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(_from(9), _ALTERED, turns=120)
 
 
 # ---- clocks that are wrong, pauses, ends that are lost
