@@ -107,7 +107,8 @@ class ProcessorState:
         A Snapshot that waits may have intents and missing rows from before what the range has resolved: those
         of keys that a merge brings.
         """
-        if state.chunks or state.behind is not None or self.ranges.has_backlog(state.range_id):
+        waits = state.awaits_snapshot or state.chunks or state.behind is not None
+        if waits or self.ranges.has_backlog(state.range_id):
             return ZERO
         return min(state.gc_threshold, state.resolved)
 

@@ -209,6 +209,14 @@ class Catalog:
         at = bisect_right(versions, version, key=_version_of)
         return at < len(versions) and versions[at].modified <= timestamp
 
+    def is_followed(self, table_id: int, version: int, modified: Timestamp) -> bool:
+        """Return whether later versions than ``version`` are known, and the next one begins after
+        ``modified``.
+        """
+        versions = self._versions.get(table_id, [])
+        at = bisect_right(versions, version, key=_version_of)
+        return at < len(versions) and versions[at].modified > modified
+
     def set_past(self, table_id: int, past: TablePast) -> None:
         """Put back what is left of a table's forgotten versions."""
         self._past[table_id] = past

@@ -508,7 +508,7 @@ class _JudgeOfTaken(_Judge):
     """
 
     def __init__(
-        self, feed: Activate, tables: Iterable[TableDescriptor], mutations: Sequence[Mutated], seen: int
+        self, feed: Activate, tables: Sequence[TableDescriptor], mutations: Sequence[Mutated], seen: int
     ) -> None:
         super().__init__(feed, tables, mutations)
         self._seen_before = seen

@@ -22,16 +22,24 @@ class DescriptorLimits:
 
     Versions of tables that no feed wants are refused above ``unwanted_bytes``, and all others above
     ``wanted_bytes``. Nothing is forgotten below ``kept_bytes``. Unneeded versions are looked for when what is
-    kept is ``grows`` times what was left the last time, and not before ``look_bytes`` have come. If
-    ``unfit_tables`` cannot be read, a further table is not taken.
+    kept is ``grows`` times what was left the last time, and not before ``look_bytes`` have come; where one
+    would be refused, after ``full_look_bytes``. If ``unfit_tables`` cannot be read, a further table is not
+    taken.
     """
 
     kept_bytes: int = 32 << 20
     look_bytes: int = 1 << 20
+    full_look_bytes: int = 64 << 10
     grows: int = 2
     unwanted_bytes: int = 64 << 20
     wanted_bytes: int = 128 << 20
     unfit_tables: int = 10_000
+
+
+#: Of one who has all descriptors in memory anyway.
+UNLIMITED: Final = DescriptorLimits(
+    kept_bytes=1 << 62, unwanted_bytes=1 << 62, wanted_bytes=1 << 62, unfit_tables=1 << 62
+)
 
 
 def nothing_is_read_yet() -> Timestamp:
@@ -52,7 +60,7 @@ class DescriptorRoom:
         self.lowest_read: Callable[[], Timestamp] = nothing_is_read_yet
         self.used_bytes = 0
         #: How many bytes of new versions have come since unneeded ones were looked for.
-        self._offered = 0
+        self._offered = limits.look_bytes  # it may have come before a restart
         self._look_at = limits.kept_bytes
 
     def take(self, size: int) -> None:
@@ -63,17 +71,19 @@ class DescriptorRoom:
         """Take in that a version is forgotten."""
         self.used_bytes -= size + VERSION_BYTES
 
-    def must_look(self, size: int) -> bool:
+    def must_look(self, size: int, *, is_wanted: bool) -> bool:
         """Return whether unneeded versions are to be looked for before a new version is taken.
 
         To look takes time for each range and each version of the partition. So it is done when the
-        descriptors have doubled, or when there is no room; and not before ``look_bytes`` have come.
+        descriptors have doubled, or when there is no room; and not before ``look_bytes`` have come. If the
+        version would be refused, fewer have to come: what was needed the last time may be unneeded now.
         """
         self._offered += size + VERSION_BYTES
         used = self.used_bytes + size + VERSION_BYTES
-        return used > min(self._look_at, self._limits.unwanted_bytes) and (
-            self._offered >= self._limits.look_bytes
-        )
+        limits = self._limits
+        if used > self._most(is_wanted=is_wanted):
+            return self._offered >= min(limits.full_look_bytes, limits.look_bytes)
+        return used > min(self._look_at, limits.unwanted_bytes) and self._offered >= limits.look_bytes
 
     def looked(self) -> None:
         """Take in that unneeded versions were forgotten."""
@@ -82,14 +92,16 @@ class DescriptorRoom:
 
     def require(self, size: int, *, is_wanted: bool) -> None:
         """Raise ``DescriptorConflict`` if there is no room for a version."""
-        limits = self._limits
-        most = limits.wanted_bytes if is_wanted else limits.unwanted_bytes
+        most = self._most(is_wanted=is_wanted)
         if self.used_bytes + size + VERSION_BYTES > most:
             raise DescriptorConflict(
                 f"there is no room for its {size} bytes: the table descriptors that the log partition needs "
                 f"take {self.used_bytes >> 20} MiB, and may take {most >> 20} MiB "
                 "(docs/protocols/descriptors.md). Rows of this version cannot be read"
             )
+
+    def _most(self, *, is_wanted: bool) -> int:
+        return self._limits.wanted_bytes if is_wanted else self._limits.unwanted_bytes
 
     def require_table(self, unfit: int) -> None:
         """Raise ``DescriptorConflict`` if too many tables are unfit for one more table to be taken."""

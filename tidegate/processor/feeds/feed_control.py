@@ -118,13 +118,23 @@ def _activate(
             )
     activated = feed.status is FeedStatus.REGISTERED
     if activated:
-        error = _passed_rows(feed, message.start) or _changed_before(message, rows, mutated)
+        error = (
+            _unfit(message, rows)
+            or _passed_rows(feed, message.start)
+            or _changed_before(message, rows, mutated)
+        )
         if error is not None:
             feeds.refuse(feed, error)
             return False
         feed.activate(message)
     feeds.answer(feed)
     return activated
+
+
+def _unfit(message: Activate, rows: PartitionRows) -> FeedError | None:
+    """Return why a table of the feed cannot be read: a version of it was refused since the registration."""
+    reasons = (rows.unfit(target.table_id) for target in message.targets)
+    return next((FeedError(reason) for reason in reasons if reason), None)
 
 
 def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:

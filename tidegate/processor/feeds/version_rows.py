@@ -6,6 +6,7 @@ It takes a batch and gives a batch: a columnar kernel may replace ``decode`` if 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.encoding.row_width import NO_LENGTHS, TableLengths, table_lengths
@@ -22,6 +23,7 @@ from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
 from tidegate.processor.feeds.descriptor_room import DescriptorLimits, DescriptorRoom
+from tidegate.processor.feeds.refused_versions import REFUSED_PREFIX, RefusedVersions
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.stored_frame import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
@@ -44,10 +46,7 @@ _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
 _PAST_PREFIX: Final = b"p"
-_REFUSED_PREFIX: Final = b"r"
 _REFUSED_SHOWN: Final = 3
-#: Refused versions of a table that are known one by one. Of more, the two newest count as one.
-_REFUSED_KEPT: Final = 8
 
 
 class _Unfit(NamedTuple):
@@ -118,10 +117,8 @@ class PartitionRows:
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
         self._changed_pasts: set[int] = set()
-        #: Versions that were refused, with their modification times, by table id. Rows of their times cannot
-        #: be read, also when the table is fit again by a later version.
-        self._refused: dict[int, dict[int, Timestamp]] = {}
-        self._changed_refused: dict[tuple[int, int], None] = {}
+        #: Rows of their times cannot be read, also when the table is fit again by a later version.
+        self._refused = RefusedVersions()
         #: How many descriptor versions were learnt. It grows with each one, and never falls.
         self.versions = 0
         #: What it was when a version of each table was learnt last.
@@ -133,8 +130,8 @@ class PartitionRows:
 
     def __len__(self) -> int:
         """Return the number of its rows of state."""
-        refused = sum(map(len, self._refused.values()))
-        return self._known + len(self._highs) + len(self._unfit) + len(self.catalog.pasts) + refused
+        left = len(self.catalog.pasts) + len(self._refused)
+        return self._known + len(self._highs) + len(self._unfit) + left
 
     def learnt_since(self, table_ids: Iterable[int], versions: int) -> bool:
         """Return whether a version of any of the tables was learnt since there were so many ``versions``."""
@@ -168,8 +165,9 @@ class PartitionRows:
 
         Raises ``DescriptorConflict`` when the version comes too late: some rows that it governs were read by
         an older one. The version is known from here on, but feeds that emitted those rows must stop. Raises
-        ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken. The table is unfit
-        then until a later version is taken, or this one when it comes again.
+        ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken. If no later version is
+        known the table is unfit then, until one is taken, or this one when it comes again. A copy of a
+        version that was refused does nothing once a later version is known.
         """
         if update.table_id <= 0:
             raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
@@ -179,10 +177,11 @@ class PartitionRows:
         try:
             added = self._add(update, lowest)
         except (DescriptorConflict, EncodingError) as error:
-            where = f" (it stands at {place})" if place else ""
-            if self._may_be_unfit(update.table_id):
-                self._note_refused(update)
-                self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
+            if self._is_refused_again(update):
+                return
+            self._refuse(
+                update, f"{brief(str(error))} (it stands at {place})" if place else brief(str(error))
+            )
             raise
         unfit = self._unfit.get(update.table_id)
         # A version that was refused and is taken now makes the table fit again only if it was not known: an
@@ -216,9 +215,10 @@ class PartitionRows:
         _require_agreement(update, descriptor)
         head = head_of(descriptor)
         size = len(head.stored)
-        if self.room.must_look(size):
+        is_wanted = self.is_wanted(table_id)
+        if self.room.must_look(size, is_wanted=is_wanted):
             self._forget(MAX if lowest is None else lowest)
-        self.room.require(size, is_wanted=self.is_wanted(table_id))
+        self.room.require(size, is_wanted=is_wanted)
         catalog.put(head)
         self._changed_descriptors[table_id, update.version] = None
         self._note(head)
@@ -226,8 +226,7 @@ class PartitionRows:
 
     def _note(self, head: DescriptorHead) -> None:
         """Take in that the catalog has a version that it had not."""
-        if head.version in self._refused.get(head.id, ()):
-            self._forget_refused(head.id, head.version)
+        self._refused.take(head.id, head.version)
         self.room.take(len(head.stored))
         self._known += 1
         self.versions += 1
@@ -249,10 +248,11 @@ class PartitionRows:
             kept = [each for each in self._unmeasured.get(table_id, ()) if self.catalog.has(table_id, each)]
             if table_id in self._unmeasured:
                 self._unmeasured[table_id] = kept
-            for version in [*self._refused.get(table_id, ())]:
-                if self.catalog.is_governed(table_id, version, lowest):
-                    self._forget_refused(table_id, version)
+            self._refused.forget(table_id, partial(self._is_governed, table_id, lowest))
         self.room.looked()
+
+    def _is_governed(self, table_id: int, timestamp: Timestamp, version: int) -> bool:
+        return self.catalog.is_governed(table_id, version, timestamp)
 
     def _is_forgotten(self, update: DescriptorUpdate, lowest: Timestamp | None) -> bool:
         """Whether the update is of a version that was forgotten, and is not needed again.
@@ -268,41 +268,47 @@ class PartitionRows:
             return False
         return lowest is None or self.catalog.is_governed(update.table_id, update.version, lowest)
 
-    def _note_refused(self, update: DescriptorUpdate) -> None:
-        """Note a version that was refused and is not known, if rows would be read by an older one."""
-        table_id, version = update.table_id, update.version
-        if not (self.is_new(update) and self.catalog.has_before(table_id, update.modified)):
-            return
-        refused = self._refused.setdefault(table_id, {})
-        refused[version] = min(update.modified, refused.get(version, update.modified))
-        self._changed_refused[table_id, version] = None
-        if len(refused) > _REFUSED_KEPT:
-            older, newest = sorted(refused)[-2:]
-            refused[newest] = min(refused[older], refused[newest])
-            self._changed_refused[table_id, newest] = None
-            self._forget_refused(table_id, older)
+    def _refuse(self, update: DescriptorUpdate, reason: str) -> None:
+        """Take in that a version cannot be taken.
 
-    def _forget_refused(self, table_id: int, version: int) -> None:
-        refused = self._refused[table_id]
-        del refused[version]
-        if not refused:
-            del self._refused[table_id]
-        self._changed_refused[table_id, version] = None
+        Rows of its time cannot be read, whatever is known before or after it. If no later version is known,
+        the whole table cannot be read.
+        """
+        table_id, version = update.table_id, update.version
+        if not self._may_be_unfit(table_id):
+            return
+        is_new = self.is_new(update)
+        if is_new:
+            self._refused.add(table_id, version, update.modified)
+        if not (is_new and self.catalog.is_followed(table_id, version, update.modified)):
+            self._set_unfit(table_id, _Unfit(version, reason))
+
+    def _is_refused_again(self, update: DescriptorUpdate) -> bool:
+        """Whether the update is a copy of one that was refused, and a later version is known.
+
+        Feeds that were there then have failed, and no feed has read rows of its time since.
+        """
+        table_id, version = update.table_id, update.version
+        return (
+            self.is_new(update)
+            and self._refused.has(table_id, version, update.modified)
+            and self.catalog.is_followed(table_id, version, update.modified)
+        )
 
     def has_refused(self, table_id: int) -> bool:
         """Return whether a version of the table was refused, and rows of its time may still be read."""
-        return table_id in self._refused
+        return self._refused.has_table(table_id)
 
     def read_by(self, table_id: int) -> Iterator[tuple[TableDescriptor, Timestamp, bool]]:
         """Yield which version governs rows of a table from which time on, and whether they can be read.
 
         They cannot from the time of a refused version on, up to the next known one.
         """
-        versions, refused = self.catalog.versions(table_id), self._refused.get(table_id, {})
+        versions = self.catalog.versions(table_id)
         ends = [*(table.modified for table in versions[1:]), MAX]
         for table, end in zip(versions, ends, strict=False):  # a table may have no version yet
-            later = (modified for version, modified in refused.items() if version > table.version)
-            unread = max(table.modified, min(later, default=MAX))
+            refusal = self._refused.after(table_id, table.version)
+            unread = end if refusal is None else max(table.modified, refusal.since)
             if unread > table.modified:
                 yield table, table.modified, True
             if unread < end:
@@ -314,24 +320,24 @@ class PartitionRows:
         Raises ``FeedError`` if there is none.
         """
         governing = self.catalog.version_at(table_id, timestamp)
-        if table_id in self._refused:
+        if self._refused.has_table(table_id):
             self._require_read(governing, timestamp)
         return governing
 
     def _codec_at(self, table_id: int, timestamp: Timestamp) -> TableCodec:
         """Return the codec for rows written at ``timestamp``. Raises ``FeedError`` if there is none."""
         codec = self.catalog.at(table_id, timestamp)
-        if table_id in self._refused:
+        if self._refused.has_table(table_id):
             self._require_read(codec.descriptor, timestamp)
         return codec
 
     def _require_read(self, governing: TableDescriptor, timestamp: Timestamp) -> None:
-        for version, modified in self._refused[governing.id].items():
-            if version > governing.version and modified <= timestamp:
-                raise UnknownTable(
-                    f"version {version} of table {governing.name} ({governing.id}), which is valid from "
-                    f"{modified}, was refused: rows of its time cannot be read"
-                )
+        refusal = self._refused.after(governing.id, governing.version)
+        if refusal is not None and refusal.since <= timestamp:
+            raise UnknownTable(
+                f"{refusal} of table {governing.name} ({governing.id}), which is valid from {refusal.since}, "
+                "was refused: rows of its time cannot be read"
+            )
 
     def _may_be_unfit(self, table_id: int) -> bool:
         """Whether it is to be remembered that a table is unfit.
@@ -359,8 +365,8 @@ class PartitionRows:
         """See `Catalog.primary_keys`. Also ``None``, for not known, while the table is unfit, and for times
         at which a version of it was refused.
         """
-        refused = self._refused.get(table_id, {}).values()
-        if table_id in self._unfit or any(modified <= last for modified in refused):
+        refused = self._refused.first(table_id)
+        if table_id in self._unfit or (refused is not None and refused <= last):
             return None
         return self.catalog.primary_keys(table_id, first, last)
 
@@ -373,7 +379,7 @@ class PartitionRows:
         past = self.catalog.past(update.table_id)
         if past is not None and update.version <= past.version:
             return False
-        if update.version in self._refused.get(update.table_id, ()):
+        if self._refused.has(update.table_id, update.version):
             return False  # feeds that had such rows before have failed, and none was read since
         if update.modified > self._highs.get(update.table_id, ZERO):
             return False
@@ -466,14 +472,11 @@ class PartitionRows:
             yield StateChange(
                 StateTable.DESCRIPTORS, _UNFIT_PREFIX + table_id.to_bytes(8, "big"), self._unfit_row(table_id)
             )
-        for table_id, version in self._changed_refused:
-            key = _REFUSED_PREFIX + table_id.to_bytes(8, "big") + version.to_bytes(8, "big")
-            yield StateChange(StateTable.DESCRIPTORS, key, self._refused_row(table_id, version))
+        yield from self._refused.freeze()
         for table_id in sorted(self._changed_pasts):
             key = _PAST_PREFIX + table_id.to_bytes(8, "big")
             yield StateChange(StateTable.DESCRIPTORS, key, self._past_row(table_id))
         self._changed_descriptors = {}
-        self._changed_refused = {}
         self._changed_pasts = set()
         self._changed_highs = set()
         self._changed_unfit = set()
@@ -481,10 +484,6 @@ class PartitionRows:
     def _unfit_row(self, table_id: int) -> bytes | None:
         unfit = self._unfit.get(table_id)
         return None if unfit is None else pack(pb.UnfitTable(version=unfit.version, reason=unfit.reason))
-
-    def _refused_row(self, table_id: int, version: int) -> bytes | None:
-        modified = self._refused.get(table_id, {}).get(version)
-        return None if modified is None else pack(pb.TableHigh(wall=modified.wall, logical=modified.logical))
 
     def _past_row(self, table_id: int) -> bytes:
         past = self.catalog.pasts[table_id]
@@ -503,10 +502,8 @@ class PartitionRows:
             elif key.startswith(_UNFIT_PREFIX):
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
-            elif key.startswith(_REFUSED_PREFIX):
-                modified = unpack(pb.TableHigh, value, "the time of a version that was refused")
-                versions = self._refused.setdefault(int.from_bytes(key[1:9], "big"), {})
-                versions[int.from_bytes(key[9:], "big")] = Timestamp(modified.wall, modified.logical)
+            elif key.startswith(REFUSED_PREFIX):
+                self._refused.restore(key, value)
             elif key.startswith(_PAST_PREFIX):
                 past = unpack(pb.TablePast, value, "what is left of a table's forgotten versions")
                 indexes = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.errors import MalformedEntry
-from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.hlc import MAX, NANOS_PER_MS, Timestamp
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, Entry, Heartbeat, ScanChunk, Snapshot, Trigger
@@ -69,7 +69,7 @@ class Horizon:
 
     def require(self, timestamp: Timestamp, what: str, record: LogRecord) -> None:
         """Raises ``MalformedEntry`` if ``timestamp``, which is ``what`` in the record, is too far ahead."""
-        self.believed = (self._clock.time_ms + AHEAD_MAX_MS) * NANOS_PER_MS
+        self.believed = min((self._clock.time_ms + AHEAD_MAX_MS) * NANOS_PER_MS, MAX.wall)
         known_ms = max(record.timestamp, self._clock.time_ms)
         if timestamp.wall > (known_ms + AHEAD_MAX_MS) * NANOS_PER_MS:
             ahead_s = timestamp.wall // NANOS_PER_MS // 1000 - known_ms // 1000

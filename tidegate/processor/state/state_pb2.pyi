@@ -426,6 +426,16 @@ class TableHigh(_message.Message):
     logical: int
     def __init__(self, wall: _Optional[int] = ..., logical: _Optional[int] = ...) -> None: ...
 
+class RefusedVersions(_message.Message):
+    __slots__ = ("wall", "logical", "lowest")
+    WALL_FIELD_NUMBER: _ClassVar[int]
+    LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    wall: int
+    logical: int
+    lowest: int
+    def __init__(self, wall: _Optional[int] = ..., logical: _Optional[int] = ..., lowest: _Optional[int] = ...) -> None: ...
+
 class TablePast(_message.Message):
     __slots__ = ("version", "indexes")
     VERSION_FIELD_NUMBER: _ClassVar[int]

@@ -32,6 +32,7 @@ from tidegate.errors import (
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.catchup.committed import scanned_version
+from tidegate.processor.feeds.descriptor_room import UNLIMITED
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.processor.feeds.framing import frame, schemas_of
 from tidegate.processor.feeds.keys_read import keys_read
@@ -283,16 +284,11 @@ def rows_by(descriptors: Iterable[DescriptorUpdate]) -> PartitionRows:
     A table whose descriptor cannot be taken has no rows that can be read, unless a later descriptor can be
     taken.
     """
-    rows = PartitionRows()
-    rows.is_wanted = _always
+    rows = PartitionRows(UNLIMITED)
     for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
         with suppress(DescriptorConflict, EncodingError):
             rows.learn(update)
     return rows
-
-
-def _always(_: int) -> bool:
-    return True
 
 
 def _newest(batch: pa.RecordBatch) -> list[Version]:
