@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -16,6 +16,8 @@ from tests.hand_log import HandLog, HandRange, HandTable, at, intent, txn, updat
 from tests.unit.processor.driving import Driven, StoredState
 from tests.unit.processor.partitions import Partitions
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.control import Register
 from tidegate.errors import DescriptorConflict, EncodingError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StateTable
@@ -268,6 +270,123 @@ def test_rows_of_a_refused_version_are_not_read_by_an_older_one_when_a_later_one
     _learn(rows, 7)
     assert not [key for _, key, value in rows.freeze() if key.startswith(b"r") and value is not None]
     assert [is_read for _, _, is_read in rows.read_by(104)] == [True, True]
+
+
+_DAMAGED: Final = b"\1\xff"
+
+
+def _refuse(rows: PartitionRows, *numbers: int) -> None:
+    for number in numbers:
+        with pytest.raises(EncodingError):
+            rows.learn(update_of(_version(number))._replace(descriptor=_DAMAGED))
+
+
+def _read(rows: PartitionRows, seconds: float) -> Row | Exception | None:
+    op = _TABLE.put(seconds, 1, "a")
+    version = Version(op.key, op.timestamp, op.value or b"", None, False, RangeId(7), RaftIndex(11), 0)
+    (row,) = rows.decode([version], {104})
+    return row
+
+
+def _reopened(rows: PartitionRows) -> PartitionRows:
+    changes = [*rows.freeze()]
+    assert all(is_shaped(*change) for change in changes)
+    state = {key: value for _, key, value in changes if value is not None}
+    assert len(state) == len(rows)
+    again = PartitionRows(_EAGER)
+    again.restore(state.items())
+    return again
+
+
+def test_a_version_that_was_refused_before_an_older_one_was_known_is_remembered() -> None:
+    rows = _rows()
+    _refuse(rows, 3)
+    _learn(rows, 2, 4)
+    for each in (rows, _reopened(rows)):
+        assert not each.unfit(104)
+        assert "version 3 of table t (104)" in str(_read(each, 3.5))
+        assert [isinstance(_read(each, seconds), Row) for seconds in (2.5, 4.5)] == [True, True]
+
+
+def test_of_refused_versions_that_count_as_one_the_others_stay_refused_when_one_is_taken() -> None:
+    rows = _rows()
+    _learn(rows, 1)
+    _refuse(rows, *range(2, 9))
+    _learn(rows, 9)
+    _refuse(rows, 10, 11)
+    _learn(rows, 11)
+    for each in (rows, _reopened(rows)):
+        assert "version 10 of table t (104)" in str(_read(each, 10.5))
+        assert isinstance(_read(each, 11.5), Row)
+        _learn(each, 10)
+        assert isinstance(_read(each, 10.5), Row)
+
+
+def test_a_copy_of_a_refused_version_does_nothing_once_a_later_one_is_known() -> None:
+    rows = _rows()
+    _learn(rows, 1)
+    _refuse(rows, 2)
+    with pytest.raises(EncodingError):
+        rows.learn(update_of(_version(2))._replace(descriptor=_DAMAGED))
+    _learn(rows, 3)
+    rows.learn(update_of(_version(2))._replace(descriptor=_DAMAGED))
+    assert not rows.unfit(104)
+    assert "version 2 of table t (104)" in str(_read(rows, 2.5))
+
+
+def test_a_version_that_is_refused_behind_a_later_one_makes_the_table_not_unfit() -> None:
+    rows = _rows()
+    _learn(rows, 1, 3)
+    _refuse(rows, 2)
+    assert not rows.unfit(104)
+    assert [isinstance(_read(rows, seconds), Row) for seconds in (1.5, 2.5, 3.5)] == [True, False, True]
+
+
+def test_there_is_room_after_a_restart_where_there_was_some_before() -> None:
+    limits = DescriptorLimits(6 * _SIZE, 4 * _SIZE, 64 << 10, 2, 6 * _SIZE, 12 * _SIZE)
+    rows = _rows(limits)
+    _learn(rows, 1, 2, 3, 4, 5, 6)
+    state = [(key, value) for _, key, value in rows.freeze() if value is not None]
+    again = PartitionRows(limits)
+    again.restore(state)
+    for each in (rows, again):
+        each.room.lowest_read = lambda: at(5.5)
+        _learn(each, 7)
+        assert _known(each) == [5, 6, 7]
+
+
+def test_a_feed_that_is_to_begin_on_a_table_that_cannot_be_read_fails() -> None:
+    log = HandLog(1)
+    log.write(update_of(_version(1)))
+    log.open_range(7, _TABLE.span, close=4)
+    driven = _driven(_EAGER)
+    driven.run(log.partitions[0], 1)
+    options = FeedOptions(updated=True, resolved_interval_ns=0, cursor=at(5))
+    feed = activation([_version(1)], options, start=at(5))
+    driven.control(Register(feed.definition))
+    log.write(update_of(_version(2))._replace(descriptor=_DAMAGED))
+    driven.run(log.partitions[0], 1)
+    driven.control(feed)
+    assert any("version 2 of table 104" in cause and "feed" in cause for cause in driven.causes[1:])
+
+
+def test_copies_of_a_refused_version_end_no_feed_that_does_not_need_it() -> None:
+    log = HandLog(1)
+    damaged = update_of(_version(2))._replace(descriptor=_DAMAGED)
+    described = (update_of(_version(1)), damaged, update_of(_version(3)))
+    for each in described:
+        log.write(each)
+    range_ = log.open_range(7, _TABLE.span, close=4)
+    driven = _driven(_EAGER)
+    driven.run(log.partitions[0], 1)
+    feed = activation([_version(3)], start=at(5))
+    driven.control(Register(feed.definition), feed)
+    for each in described:
+        log.write(each)
+    range_.apply(_TABLE.put(8, 1, "a"), close=9)
+    driven.run(log.partitions[0], 1)
+    assert len(driven.causes) == 1, "the version was refused once"
+    assert [row.key for row in driven.rows] == [b"[1]"]
 
 
 def test_a_table_without_versions_is_read_by_none() -> None:
