@@ -19,7 +19,7 @@ REFUSED_PREFIX: Final = b"r"
 _KEPT: Final = 8
 
 
-class Refusal(NamedTuple):
+class RefusedVersion(NamedTuple):
     """Versions of a table that were refused: the numbers from ``lowest`` to ``highest``, both included.
 
     Their rows begin at ``since``. It is one version, or several that are not told apart.
@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
         """Return since when its versions are valid."""
         return self.since
 
-    def without(self, version: int) -> Refusal | None:
+    def without(self, version: int) -> RefusedVersion | None:
         """Return what is refused still when a version of it is taken; ``None`` if that is nothing."""
         if self.lowest == self.highest:
             return None
@@ -53,7 +53,7 @@ class RefusedVersions:
     __slots__ = ("_changed", "_tables")
 
     def __init__(self) -> None:
-        self._tables: dict[int, list[Refusal]] = {}  # by table id, in the order of numbers
+        self._tables: dict[int, list[RefusedVersion]] = {}  # by table id, in the order of numbers
         #: Rows of state that changed since the last freeze, each by table id and highest number.
         self._changed: dict[tuple[int, int], None] = {}
 
@@ -70,10 +70,10 @@ class RefusedVersions:
         refusal = self._of(table_id, version)
         return refusal is not None and refusal.since <= modified
 
-    def after(self, table_id: int, version: int) -> Refusal | None:
+    def after(self, table_id: int, version: int) -> RefusedVersion | None:
         """Return the refusal of a later version than ``version`` that is valid first, if there is one."""
         later = (each for each in self._tables.get(table_id, ()) if each.highest > version)
-        return min(later, default=None, key=Refusal.begins)
+        return min(later, default=None, key=RefusedVersion.begins)
 
     def first(self, table_id: int) -> Timestamp | None:
         """Return since when any refused version of the table is valid, if there is one."""
@@ -83,7 +83,7 @@ class RefusedVersions:
         """Take in that a version is refused, which is valid from ``modified`` on."""
         known = self._of(table_id, version)
         if known is None:
-            self._put(table_id, Refusal(version, version, modified))
+            self._put(table_id, RefusedVersion(version, version, modified))
         elif modified < known.since:
             self._drop(table_id, known)
             self._put(table_id, known._replace(since=modified))
@@ -92,7 +92,7 @@ class RefusedVersions:
             older, newest = refusals[-2:]
             self._drop(table_id, older)
             self._drop(table_id, newest)
-            self._put(table_id, Refusal(older.lowest, newest.highest, min(older.since, newest.since)))
+            self._put(table_id, RefusedVersion(older.lowest, newest.highest, min(older.since, newest.since)))
 
     def take(self, table_id: int, version: int) -> None:
         """Take in that a version is known: if it was refused, it is so no longer."""
@@ -126,18 +126,18 @@ class RefusedVersions:
         stored = unpack(pb.RefusedVersions, value, "the time of a version that was refused")
         table_id, highest = int.from_bytes(key[1:9], "big"), int.from_bytes(key[9:], "big")
         lowest = min(stored.lowest, highest) if stored.HasField("lowest") else highest
-        refusal = Refusal(lowest, highest, Timestamp(stored.wall, stored.logical))
+        refusal = RefusedVersion(lowest, highest, Timestamp(stored.wall, stored.logical))
         self._tables[table_id] = sorted([*self._tables.get(table_id, ()), refusal])
 
-    def _of(self, table_id: int, version: int) -> Refusal | None:
+    def _of(self, table_id: int, version: int) -> RefusedVersion | None:
         found = (each for each in self._tables.get(table_id, ()) if each.lowest <= version <= each.highest)
         return next(found, None)
 
-    def _put(self, table_id: int, refusal: Refusal) -> None:
+    def _put(self, table_id: int, refusal: RefusedVersion) -> None:
         self._tables[table_id] = sorted([*self._tables.get(table_id, ()), refusal])
         self._changed[table_id, refusal.highest] = None
 
-    def _drop(self, table_id: int, refusal: Refusal) -> None:
+    def _drop(self, table_id: int, refusal: RefusedVersion) -> None:
         left = [each for each in self._tables[table_id] if each != refusal]
         if left:
             self._tables[table_id] = left

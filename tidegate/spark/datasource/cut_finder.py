@@ -80,6 +80,9 @@ class CutFinder:
     ) -> ClosedCut:
         """Return the newest cut above ``cut``, or ``cut`` itself where there is none.
 
+        No cut is below the feed's start: it would part the rows of the initial scan, whose time that is, from
+        their records, which may have any time below it (``_positions``).
+
         With ``most`` it is a lower one, if more records stand before the newest (``batch_bound.py``). It is
         at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted.
         """
@@ -87,7 +90,7 @@ class CutFinder:
         bounds = self._bounds()
         self._require_kept(cut, bounds)
         closed = self.newest(buckets) if target is None else target
-        if closed <= cut.closed:
+        if closed <= cut.closed or closed < self._feed.topics.start:
             return cut
         if most is not None:
             closed = self._bounded(cut, closed, most, buckets)
@@ -150,8 +153,9 @@ class CutFinder:
     ) -> dict[FeedPartition, int]:
         """Return for each partition the first record whose time is at or above ``closed``.
 
-        A record's time is its row's commit. Where the broker stamps records it is not, and reading begins
-        where it began before.
+        A record's time is its version's commit. That is its row's, but for rows of the initial scan, which
+        are of the feed's start: ``closed`` is at or above it. Where the broker stamps records, it is neither,
+        and reading begins where it began before.
         """
         stamped = self._asked.stamped_by_broker(list(self._feed.topic_ids))
         places = [TopicPartition(*place) for place in bounds if place.topic not in stamped]
