@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -133,6 +134,25 @@ def test_a_stream_begins_where_it_is_told_and_ends_batches_with_buckets(
         feed.mark(30 * _SECOND)
         query.processAllAvailable()
     assert newest.found == [(30, [("insert", 30, 30)])]
+
+
+def test_rows_of_the_initial_scan_are_in_the_first_bucket_that_ends_above_the_feeds_start(
+    session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    start = Timestamp(12 * _SECOND)
+    feed, batches = HandFeed(broker.bootstrap, topic_prefix, start=start), Batches()
+    for key in (1, 2):  # their versions are older than the feed, and so are the times of their records
+        members = {"after": account(key, key), "before": None, "updated": start.decimal()}
+        feed.put(0, f"[{key}]".encode(), json.dumps(members).encode(), key * _SECOND)
+    second(feed, 0, 14, 3, 3)
+    feed.mark(15 * _SECOND)  # the last bucket that it closes ends below the start
+    with running(session, feed, batches.take, tmp_path, cut="10s") as query:
+        query.processAllAvailable()
+        assert not batches.found
+        second(feed, 0, 25, 4, 4)
+        feed.mark(26 * _SECOND)
+        query.processAllAvailable()
+    assert batches.found == [(20, [("insert", key, key) for key in (1, 2, 3)])]
 
 
 def test_latest_begins_where_the_feed_began_if_it_has_no_marker_yet(

@@ -48,8 +48,10 @@ class HandFeed:
         options: FeedOptions = OPTIONS,
         descriptors: Sequence[TableDescriptor] = (ACCOUNTS.descriptor,),
         beside: HandFeed | None = None,
+        start: Timestamp = START,
         **topic_config: str,
     ) -> None:
+        self.start = start
         self.connection = KafkaConnection(bootstrap)
         self.prefix, self.app_id = prefix, f"{prefix}app"
         self._table = descriptors[-1]
@@ -79,11 +81,11 @@ class HandFeed:
         active = activation(
             [self._table],
             options or self.options,
-            start=START,
+            start=self.start,
             feed_id=feed_id,
             output_partitions=self.partitions,
         )
-        state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, START, active.targets)
+        state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, self.start, active.targets)
         for record in (DefinitionRecord(active.definition), state):
             self.producer.produce(self._jobs, record.to_bytes(), record.key)
         self.flush()
