@@ -10,10 +10,12 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -122,10 +124,17 @@ def _seconds(item: pytest.Item) -> float:
 def pytest_configure_node(node: Any) -> None:
     """A test process is told whom to ask for the broker."""
     if _HOST not in node.config.stash:
-        node.config.stash[_HOST] = BrokerHost()
+        node.config.stash[_HOST] = BrokerHost(partial(_end_run, node.config))
     node.workerinput[_ADDRESS] = node.config.stash[_HOST].address
     node.workerinput["class_archive"] = str(node.config.stash[_HOST].archive.file)
     node.workerinput["bootstrap_checkpoint"] = str(node.config.stash[_HOST].checkpoint)
+
+
+def _end_run(config: pytest.Config, why: str) -> None:
+    """The test processes end after the tests that they run now; those that are left do not run."""
+    print(why, file=sys.stderr, flush=True)
+    sharing = config.pluginmanager.getplugin("dsession")
+    sharing.shouldstop = why.partition("\n")[0]
 
 
 def pytest_configure(config: pytest.Config) -> None:

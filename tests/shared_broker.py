@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final, NoReturn
 
 from stack.errors import StackError
 from stack.kafka import KafkaBroker
+from tests.broker_watch import BrokerWatch
 from tests.class_archive import ClassArchive
 
 #: Where files are memory, on Linux.
@@ -45,7 +47,10 @@ class BrokerHost:
         checkpoint: what they are formatted with, taken from the shared one when it has started. A path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, end_run: Callable[[str], None]) -> None:
+        """``end_run`` is told why, once the broker has stopped answering."""
+        self._end_run = end_run
+        self._watch: BrokerWatch | None = None
         self._home = tempfile.TemporaryDirectory(prefix="tidegate-broker-host-")
         self.archive = ClassArchive(Path(self._home.name))
         self.checkpoint = Path(self._home.name) / "bootstrap.checkpoint"
@@ -61,6 +66,8 @@ class BrokerHost:
         self._listener.close()
         self.archive.close()
         with self._starting:
+            if self._watch is not None:
+                self._watch.close()
             if self._broker is not None:
                 self._broker.close()
             if self._data is not None:
@@ -90,6 +97,7 @@ class BrokerHost:
                 self._broker = KafkaBroker(data=data, settings=_SETTINGS).__enter__()
                 self._keep_checkpoint(self._broker.data)
                 self.archive.begin()
+                self._watch = BrokerWatch(self._broker, self._end_run)
             return self._broker.bootstrap
 
     def _keep_checkpoint(self, data: Path) -> None:

@@ -30,7 +30,8 @@ JARS = JarSet(
         Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
-_HEAP_MIB = 512
+#: Clients of a hundred topics and requests of tens of MiB fit. What is not used is not taken.
+_HEAP_MIB = 1024
 _FORMAT_TIMEOUT_S = 60
 _METADATA_TIMEOUT_S = 2.0
 
@@ -63,7 +64,7 @@ SETTINGS = {
     "broker.session.timeout.ms": "4000",  # a start after a kill waits so long for the dead broker's session
     "num.network.threads": "2",
     "num.io.threads": "4",
-    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB by default: a quarter of this heap
+    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB by default, of this heap
 }
 
 
@@ -92,7 +93,10 @@ class Kafka:
         return ServerPlan(
             name=self.name,
             command=jvm.command(
-                (*_archived_classes(), "-Xms256m", f"-Xmx{_HEAP_MIB}m"), "kafka.Kafka", str(properties)
+                # A broker without memory loses threads and runs on, for example without the one that accepts.
+                (*_archived_classes(), "-Xms256m", f"-Xmx{_HEAP_MIB}m", "-XX:+ExitOnOutOfMemoryError"),
+                "kafka.Kafka",
+                str(properties),
             ),
             address=f"{LOOPBACK}:{port}",
             log=request.home / "server.log",

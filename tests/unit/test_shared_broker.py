@@ -73,7 +73,7 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BrokerHost:
     monkeypatch.setattr(Archive, "begun", 0)
     monkeypatch.setattr(Archive, "closed", 0)
     monkeypatch.setattr(Counted, "running", 0)
-    return BrokerHost()
+    return BrokerHost(pytest.fail)
 
 
 def test_the_first_who_asks_has_it_started_and_the_others_get_the_same(host: BrokerHost) -> None:
