@@ -11,7 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.changefeed.definition.stored_fields import (
+    MAX_UINT64,
+    hexadecimal,
+    items,
+    members,
+    optional,
+    plain_text,
+    plain_whole,
+    signed,
+    text,
+    timestamp,
+    whole,
+)
+from tidegate.hlc import Timestamp
 from tidegate.processor.push_policy import LastPush
 from tidegate.raftlog.entry import Generation, Offset, RangeId, TxnId
 from tidegate.spans import Span
@@ -115,22 +128,24 @@ class RangeFacts:
 
         Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else.
         """
+        if row["scan"] is None and row["state"] == Condition.HEALING.value:
+            raise ValueError("a range that heals has no scan")
         return cls(
-            RangeId(row["range_id"]),
-            Generation(row["generation"]),
-            Condition(row["state"]),
-            None if row["span"] is None else _span_of(row["span"]),
-            parse_decimal(row["resolved"]),
-            parse_decimal(row["closed"]),
-            row["open_transactions"],
-            None if row["offset"] is None else Offset(row["offset"]),
-            row["cause"],
-            row["backlog_entries"],
-            row["since_ms"],
-            tuple(map(RangeId, row["parents"])),
-            None if row["scan"] is None else _scan_of(row["scan"]),
-            None if row["oldest_transaction"] is None else _txn_of(row["oldest_transaction"]),
-            None if row["last_push"] is None else _push_of(row["last_push"]),
+            RangeId(whole(row, "range_id")),
+            Generation(whole(row, "generation", high=MAX_UINT64)),
+            Condition(text(row, "state")),
+            optional(_span_of, row, "span"),
+            timestamp(row, "resolved"),
+            timestamp(row, "closed"),
+            whole(row, "open_transactions"),
+            None if (offset := optional(whole, row, "offset")) is None else Offset(offset),
+            text(row, "cause"),
+            whole(row, "backlog_entries"),
+            optional(signed, row, "since_ms"),
+            tuple(RangeId(plain_whole(parent, "parents")) for parent in items(row, "parents")),
+            None if row["scan"] is None else _scan_of(members(row, "scan")),
+            None if row["oldest_transaction"] is None else _txn_of(members(row, "oldest_transaction")),
+            None if row["last_push"] is None else _push_of(members(row, "last_push")),
         )
 
 
@@ -138,9 +153,9 @@ def _span_json(span: Span) -> list[str]:
     return [span.start.hex(), span.end.hex()]
 
 
-def _span_of(row: list[str]) -> Span:
-    start, end = map(bytes.fromhex, row)
-    return Span(start, end)
+def _span_of(row: Json, name: str) -> Span:
+    start, end = items(row, name)
+    return Span(bytes.fromhex(plain_text(start, name)), bytes.fromhex(plain_text(end, name)))
 
 
 def _scan_json(scan: ScanFacts) -> dict[str, Any]:
@@ -155,11 +170,11 @@ def _scan_json(scan: ScanFacts) -> dict[str, Any]:
 
 def _scan_of(row: Json) -> ScanFacts:
     return ScanFacts(
-        _span_of(row["span"]),
-        bytes.fromhex(row["next_key"]),
-        parse_decimal(row["after"]),
-        parse_decimal(row["upto"]),
-        row["asked_ms"],
+        _span_of(row, "span"),
+        hexadecimal(row, "next_key"),
+        timestamp(row, "after"),
+        timestamp(row, "upto"),
+        signed(row, "asked_ms"),
     )
 
 
@@ -175,11 +190,11 @@ def _txn_json(txn: OpenTxn) -> dict[str, Any]:
 
 def _txn_of(row: Json) -> OpenTxn:
     return OpenTxn(
-        TxnId(bytes.fromhex(row["id"])),
-        bytes.fromhex(row["anchor_key"]),
-        parse_decimal(row["began"]),
-        parse_decimal(row["timestamp"]),
-        row["intents"],
+        TxnId(hexadecimal(row, "id")),
+        hexadecimal(row, "anchor_key"),
+        timestamp(row, "began"),
+        timestamp(row, "timestamp"),
+        signed(row, "intents"),
     )
 
 
@@ -197,11 +212,11 @@ def _push_json(push: LastPush) -> dict[str, Any]:
 
 def _push_of(row: Json) -> LastPush:
     return LastPush(
-        row["asked_ms"],
-        row["tries"],
-        TxnId(bytes.fromhex(row["oldest"])),
-        parse_decimal(row["oldest_at"]),
-        row["transactions"],
-        row["ended"],
-        row["moved"],
+        signed(row, "asked_ms"),
+        whole(row, "tries"),
+        TxnId(hexadecimal(row, "oldest")),
+        timestamp(row, "oldest_at"),
+        whole(row, "transactions"),
+        whole(row, "ended"),
+        whole(row, "moved"),
     )

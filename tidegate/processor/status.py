@@ -7,6 +7,14 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
+from tidegate.changefeed.definition.stored_fields import (
+    MAX_UINT64,
+    flag,
+    hexadecimal,
+    items,
+    plain_items,
+    whole,
+)
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.catchup.gap_scans import FeedLag
 from tidegate.processor.moving.partition_ranges import PartitionRanges
@@ -22,6 +30,7 @@ from tidegate.spans import Span
 
 _SLOWEST_COUNT: Final = 10
 _NONE: Final = SpillCounts()
+_SPAN_MEMBERS: Final = ("range_id", "generation", "live", "start", "end")
 #: The most ranges whose spans are told when an operator asks about a span.
 _SPANS_MAX: Final = 10_000
 
@@ -115,11 +124,22 @@ class RangesIn:
 
         Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else.
         """
-        spans = (
-            RangeSpan(range_id, generation, live, Span(bytes.fromhex(start), bytes.fromhex(end)))
-            for range_id, generation, live, start, end in row["spans"]
+        return cls(
+            tuple(map(RangeFacts.from_json, items(row, "slowest"))),
+            tuple(map(_range_span, items(row, "spans"))),
+            complete=flag(row, "complete"),
         )
-        return cls(tuple(map(RangeFacts.from_json, row["slowest"])), tuple(spans), row["complete"])
+
+
+def _range_span(row: object) -> RangeSpan:
+    """Return a span from its JSON form: ``[range id, generation, live, start, end]``."""
+    named = dict(zip(_SPAN_MEMBERS, plain_items(row, "a span"), strict=True))
+    return RangeSpan(
+        RangeId(whole(named, "range_id")),
+        Generation(whole(named, "generation", high=MAX_UINT64)),
+        live=flag(named, "live"),
+        span=Span(hexadecimal(named, "start"), hexadecimal(named, "end")),
+    )
 
 
 class StatusReader:

@@ -17,6 +17,7 @@ from tests.fuzz.targets import (
     subscriptions,
     tokens,
     whole_step,
+    worker_answers,
 )
 
 _MODULES: Final = (
@@ -31,5 +32,6 @@ _MODULES: Final = (
     subscriptions,
     tokens,
     whole_step,
+    worker_answers,
 )
 TARGETS: Final[dict[str, Target]] = {target.name: target for module in _MODULES for target in module.TARGETS}

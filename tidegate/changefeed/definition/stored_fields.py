@@ -1,4 +1,4 @@
-"""Reads members of stored JSON, and checks each one's type and bounds.
+"""Reads members of JSON that is stored or that a worker sends, and checks each one's type and bounds.
 
 Each reader raises ``ValueError`` or ``LookupError`` that names the member and quotes nothing of it.
 """
@@ -6,15 +6,21 @@ Each reader raises ``ValueError`` or ``LookupError`` that names the member and q
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from tidegate.hlc import Timestamp, parse_decimal
 
 MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+MAX_UINT64: Final = 2**64 - 1
 MAX_INT32: Final = 2**31 - 1
 #: The highest epoch: rows of state store it in 32 bits.
 MAX_EPOCH: Final = 2**32 - 1
 _FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
+
+_T = TypeVar("_T")
 
 
 def text(stored: Mapping[str, Any], name: str) -> str:
@@ -45,6 +51,26 @@ def plain_whole(value: object, name: str, low: int = 0, high: int = MAX_INT64) -
     return value
 
 
+def signed(stored: Mapping[str, Any], name: str) -> int:
+    """Return a whole number of 64 bits, which may be below zero."""
+    return whole(stored, name, MIN_INT64)
+
+
+def timestamp(stored: Mapping[str, Any], name: str) -> Timestamp:
+    """Return a timestamp from its text form."""
+    return parse_decimal(text(stored, name))
+
+
+def hexadecimal(stored: Mapping[str, Any], name: str) -> bytes:
+    """Return bytes from their hexadecimal form."""
+    return bytes.fromhex(text(stored, name))
+
+
+def optional(read: Callable[[Mapping[str, Any], str], _T], stored: Mapping[str, Any], name: str) -> _T | None:
+    """Return what ``read`` returns; ``None`` for a member that is null."""
+    return None if stored[name] is None else read(stored, name)
+
+
 def flag(stored: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
     """Return true or false; ``default`` when the member is missing."""
     value = stored.get(name, default)
@@ -55,7 +81,11 @@ def flag(stored: Mapping[str, Any], name: str, *, default: bool = False) -> bool
 
 def items(stored: Mapping[str, Any], name: str) -> list[Any]:
     """Return a list."""
-    value = stored[name]
+    return plain_items(stored[name], name)
+
+
+def plain_items(value: object, name: str) -> list[Any]:
+    """Return ``value`` if it is a list."""
     if not isinstance(value, list):
         raise ValueError(f"{name} is no list")  # noqa: TRY004 - as above
     return value
@@ -63,7 +93,11 @@ def items(stored: Mapping[str, Any], name: str) -> list[Any]:
 
 def members(stored: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an object."""
-    value = stored[name]
+    return plain_members(stored[name], name)
+
+
+def plain_members(value: object, name: str) -> dict[str, Any]:
+    """Return ``value`` if it is an object."""
     if not isinstance(value, dict):
         raise ValueError(f"{name} is no object")  # noqa: TRY004 - as above
     return value

@@ -7,23 +7,39 @@ moment. A reader of two answers must allow for what happened between them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.stored_fields import (
+    flag,
+    hexadecimal,
+    items,
+    optional,
+    plain_members,
+    plain_text,
+    plain_whole,
+    signed,
+    text,
+    timestamp,
+    whole,
+)
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.cluster import Cluster, GroupMember
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.why.worker_status import fetch_ranges, fetch_status
-from tidegate.errors import InputError, TidegateError
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.errors import InputError, TidegateError, brief
+from tidegate.hlc import Timestamp
 from tidegate.processor.status import RangesIn
 from tidegate.raftlog.entry import RangeId
 from tidegate.spans import Span
 from tidegate.verify import TopicPartition
+
+#: More partitions than Kafka has room for in a topic.
+_MOST_PARTITIONS: Final = 1_000_000
 
 Json: TypeAlias = Mapping[str, Any]
 _Answer = TypeVar("_Answer")
@@ -277,8 +293,8 @@ def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[st
         return _read(feed_id, statuses, silent)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(
-            f"What workers say of themselves cannot be read ({error!r}): they are of another version than "
-            "this command. Use the command of their version."
+            f"What workers say of themselves cannot be read ({brief(repr(error))}): they are of another "
+            "version than this command. Use the command of their version."
         ) from None
 
 
@@ -286,84 +302,109 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
     if not statuses:
         return Workers(silent=silent)
     first = next(iter(statuses.values()))
-    settings = [each for status in statuses.values() for each in status["settings"]]
-    rows = [(url, row) for url, status in statuses.items() for row in status["feeds"]]
+    settings = [each for _, each in _rows(statuses, "settings")]
+    of_feed = {
+        name: [(url, row) for url, row in _rows(statuses, name) if row["feed"] == feed_id]
+        for name in ("feeds", "lagging_feeds", "deliveries")
+    }
     return Workers(
-        first["log"],
-        first["log_partitions"],
-        tuple(_partition(url, row) for url, status in statuses.items() for row in status["partitions"]),
-        next((_frontier(url, row) for url, row in rows if row["feed"] == feed_id), None),
-        tuple(
-            RegistryEvidence(url, row["feed"], row["registry"], row["waiting_ms"], row["cause"])
-            for url, status in statuses.items()
-            for row in status["schema_registry_waits"]
-        ),
-        tuple(
-            _lagging(row)
-            for status in statuses.values()
-            for row in status["lagging_feeds"]
-            if row["feed"] == feed_id
-        ),
-        tuple(
-            DeliveryEvidence(row["partition"], row["state"], url, row["waiting_bytes"], row["spool_bytes"])
-            for url, status in statuses.items()
-            for row in status["deliveries"]
-            if row["feed"] == feed_id
-        ),
-        all(each["push_enabled"] for each in settings),
-        max(each["push_age_ms"] for each in settings),
+        text(first, "log"),
+        whole(first, "log_partitions", 1, _MOST_PARTITIONS),
+        tuple(_partition(url, row) for url, row in _rows(statuses, "partitions")),
+        next((_frontier(url, row) for url, row in of_feed["feeds"]), None),
+        tuple(_registry(url, row) for url, row in _rows(statuses, "schema_registry_waits")),
+        tuple(_lagging(row) for _, row in of_feed["lagging_feeds"]),
+        tuple(_delivery(url, row) for url, row in of_feed["deliveries"]),
+        all(flag(each, "push_enabled") for each in settings),
+        max(signed(each, "push_age_ms") for each in settings),
         silent,
-        tuple({_overlap(row): None for status in statuses.values() for row in status.get("overlaps", ())}),
-        tuple(
-            ForeignEvidence(url, row["topic"], row["records"], row["partition"], row["offset"], row["cause"])
-            for url, status in statuses.items()
-            for row in status.get("foreign_records", ())
-        ),
+        tuple({_overlap(row): None for _, row in _rows(statuses, "overlaps", needed=False)}),
+        tuple(_foreign(url, row) for url, row in _rows(statuses, "foreign_records", needed=False)),
+    )
+
+
+def _rows(
+    statuses: Mapping[str, Json], name: str, *, needed: bool = True
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of a list of each status. Workers of earlier versions lack those not ``needed``."""
+    for url, status in statuses.items():
+        if needed or name in status:
+            for row in items(status, name):
+                yield url, plain_members(row, name)
+
+
+def _registry(url: str, row: Json) -> RegistryEvidence:
+    return RegistryEvidence(
+        url, text(row, "feed"), text(row, "registry"), signed(row, "waiting_ms"), text(row, "cause")
+    )
+
+
+def _delivery(url: str, row: Json) -> DeliveryEvidence:
+    return DeliveryEvidence(
+        _number(row), text(row, "state"), url, whole(row, "waiting_bytes"), whole(row, "spool_bytes")
+    )
+
+
+def _foreign(url: str, row: Json) -> ForeignEvidence:
+    return ForeignEvidence(
+        url, text(row, "topic"), whole(row, "records"), _number(row), whole(row, "offset"), text(row, "cause")
     )
 
 
 def _overlap(row: Json) -> OverlapEvidence:
-    span = Span(bytes.fromhex(row["start"]), bytes.fromhex(row["end"]))
-    others = row.get("others", 0)  # workers of earlier versions name all ranges
-    return OverlapEvidence(span, tuple(row["ranges"]), tuple(row["generations"]), others)
+    span = Span(hexadecimal(row, "start"), hexadecimal(row, "end"))
+    ranges, generations = _numbers(row, "ranges"), _numbers(row, "generations")
+    if len(ranges) != len(generations) or not ranges:
+        raise ValueError("the ranges of an overlap have not one generation each")
+    others = whole(row, "others") if "others" in row else 0  # workers of earlier versions name all ranges
+    return OverlapEvidence(span, ranges, generations, others)
 
 
 def _partition(url: str, row: Json) -> PartitionEvidence:
     return PartitionEvidence(
-        row["partition"],
-        row["state"],
+        _number(row),
+        text(row, "state"),
         url,
-        row["next_offset"],
-        row["lag_records"],
-        row["log_time_ms"],
-        row["inflight_rows"],
-        row["oldest_unacknowledged_ms"],
-        tuple(row["held_for"]),
+        optional(whole, row, "next_offset"),
+        optional(signed, row, "lag_records"),
+        signed(row, "log_time_ms"),
+        whole(row, "inflight_rows"),
+        signed(row, "oldest_unacknowledged_ms"),
+        tuple(plain_text(feed, "held_for") for feed in items(row, "held_for")),
     )
 
 
 def _lagging(row: Json) -> LaggingEvidence:
+    standing = {"standing_range": None, "standing_request": None, "standing_ms": None} | dict(row)
     return LaggingEvidence(
-        row["partition"],
-        row["ranges"],
-        None if row["complete_to"] is None else parse_decimal(row["complete_to"]),
-        RangeId(row["range_id"]),
-        row["scans"],
-        row["gc_reserve_ms"],
-        row.get("standing_range"),
-        row.get("standing_request"),
-        row.get("standing_ms"),
+        _number(row),
+        whole(row, "ranges"),
+        optional(timestamp, row, "complete_to"),
+        RangeId(whole(row, "range_id")),
+        whole(row, "scans"),
+        optional(signed, row, "gc_reserve_ms"),
+        None if (range_id := optional(whole, standing, "standing_range")) is None else RangeId(range_id),
+        optional(whole, standing, "standing_request"),
+        optional(signed, standing, "standing_ms"),
     )
 
 
 def _frontier(url: str, row: Json) -> FrontierEvidence:
     return FrontierEvidence(
         url,
-        None if row["high_water"] is None else parse_decimal(row["high_water"]),
-        Span(bytes.fromhex(row["laggard"]), bytes.fromhex(row["laggard_end"])),
-        parse_decimal(row["laggard_resolved"]),
-        None if row["persisted"] is None else parse_decimal(row["persisted"]),
-        None if row["marker"] is None else parse_decimal(row["marker"]),
-        row["resolved_interval_ms"],
-        row["markers_wait"],
+        optional(timestamp, row, "high_water"),
+        Span(hexadecimal(row, "laggard"), hexadecimal(row, "laggard_end")),
+        timestamp(row, "laggard_resolved"),
+        optional(timestamp, row, "persisted"),
+        optional(timestamp, row, "marker"),
+        optional(whole, row, "resolved_interval_ms"),
+        text(row, "markers_wait"),
     )
+
+
+def _number(row: Json) -> int:
+    return whole(row, "partition", high=_MOST_PARTITIONS)
+
+
+def _numbers(row: Json, name: str) -> tuple[int, ...]:
+    return tuple(plain_whole(value, name) for value in items(row, name))

@@ -32,7 +32,8 @@ def unseen(evidence: Evidence) -> Iterator[Finding]:
 
 def absent_partitions(evidence: Evidence) -> Iterator[Finding]:
     """Yield the partitions that no worker described, and the workers that did not answer."""
-    absent = [n for n in range(evidence.workers.log_partitions) if evidence.partition(n) is None]
+    known = {each.partition for each in evidence.workers.partitions}
+    absent = [number for number in range(evidence.workers.log_partitions) if number not in known]
     if absent:
         told = ", ".join(f"{number} is {owner_text(evidence, number)}" for number in absent[:SEVERAL])
         yield Finding(

@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from tidegate.changefeed.definition.stored_fields import items, whole
 from tidegate.errors import InputError, RetryError, brief
 from tidegate.processor.status import RangesIn
 from tidegate.spans import Span
@@ -76,13 +77,20 @@ def fetch_ranges(url: str, span: Span, timeout_s: float) -> dict[int, RangesIn]:
 
     Raises as ``fetch_status`` does.
     """
-    found = _fetch(url, f"/ranges?start={span.start.hex()}&end={span.end.hex()}", timeout_s)
+    return read_ranges(_fetch(url, f"/ranges?start={span.start.hex()}&end={span.end.hex()}", timeout_s), url)
+
+
+def read_ranges(found: dict[str, Any], url: str) -> dict[int, RangesIn]:
+    """Return what the worker at ``url`` says at ``/ranges``, by log partition.
+
+    Raises ``InputError`` for another version's answer.
+    """
     try:
-        return {int(row["partition"]): RangesIn.from_json(row) for row in found["partitions"]}
+        return {whole(row, "partition"): RangesIn.from_json(row) for row in items(found, "partitions")}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"What the worker at {url} says of its ranges cannot be read ({error!r}): it is of another "
-            "version than this command. Use the command of its version."
+            f"What the worker at {url} says of its ranges cannot be read ({brief(repr(error))}): it is of "
+            "another version than this command. Use the command of its version."
         ) from None
 
 

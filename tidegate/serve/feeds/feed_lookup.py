@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.serve.feeds.shown_feed import ShownFeed, explained_feed, listed_feed, most_behind_first
 from tidegate.verify import TopicPartition
 
+_LOGGER: Final = logging.getLogger("tidegate.serve")
+_NOT_EXPLAINED: Final = "not explained: that failed by a defect, which the log of the server has"
 _NOT_ASKED: Final = "not asked for: the server asks for {} feeds at most, those that are most behind"
 
 
@@ -77,6 +80,9 @@ class FeedLookup:
             return explained_feed(questions.gather(id_, feed, now_ms), records)
         except TidegateError as error:  # of this feed alone: the others are shown
             return listed_feed(id_, feed, now_ms, str(error))
+        except Exception:
+            _LOGGER.exception("feed %s cannot be explained", id_)
+            return listed_feed(id_, feed, now_ms, _NOT_EXPLAINED)
 
     def _records(self, feeds: Iterable[tuple[FeedId, FeedView]]) -> Mapping[FeedId, int]:
         """Return how many records the topics of each feed have had; feeds whose cluster does not answer are

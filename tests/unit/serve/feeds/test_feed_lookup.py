@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 import pytest
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import TRANSFERS, HandFeed
 from tidegate.errors import InputError
+from tidegate.serve.feeds import feed_lookup, shown_feed
 from tidegate.serve.feeds.feed_lookup import FeedLookup
 
 pytestmark = pytest.mark.broker
@@ -44,3 +48,24 @@ def test_a_worker_that_does_not_answer_is_named(broker: KafkaBroker, topic_prefi
     feed = HandFeed(broker.bootstrap, topic_prefix)
     (shown,) = FeedLookup(feed.connection, feed.app_id, urls=("http://127.0.0.1:9",)).look().feeds
     assert "The worker at http://127.0.0.1:9 does not answer" in " ".join(each.sentence for each in shown.why)
+
+
+def test_a_feed_that_cannot_be_explained_does_not_hide_the_others(
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix)
+    HandFeed(broker.bootstrap, topic_prefix, descriptors=(TRANSFERS.descriptor,), beside=feed)
+    explained = shown_feed.explained_feed
+
+    def defective(evidence: Any, records: int | None) -> Any:
+        if evidence.feed_id == "transfers":
+            raise ZeroDivisionError
+        return explained(evidence, records)
+
+    monkeypatch.setattr(feed_lookup, "explained_feed", defective)
+    with caplog.at_level(logging.ERROR, "tidegate.serve"):
+        shown = {each.feed: each for each in FeedLookup(feed.connection, feed.app_id).look().feeds}
+    assert shown["feed"].why
+    assert (shown["transfers"].why, shown["transfers"].status) == ((), "running")
+    assert "the log of the server has" in shown["transfers"].error
+    assert "ZeroDivisionError" in caplog.text
