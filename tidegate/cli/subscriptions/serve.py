@@ -141,8 +141,11 @@ async def _serve(
     """Serve until Ctrl-C or SIGTERM."""
     from tidegate.serve.feed_subscriptions import FeedSubscriptions
     from tidegate.serve.server import serving
+    from tidegate.serve.shared.table_rows import remove_left_rows
     from tidegate.serve.web.watched_feeds import WatchedFeeds
 
+    if data_dir is not None:
+        await asyncio.to_thread(remove_left_rows, data_dir)
     subscriptions = FeedSubscriptions(
         connection, app_id, topic_prefix, checked.settings.limits, data=data_dir, spill=spill
     )

@@ -57,31 +57,51 @@ class DurableKeyRows(KeyRows, Protocol):
 
 
 def open_key_rows(
-    directory: Path, feed: str, relation: Relation, *, discard_lost: bool = False, durable: bool = True
+    directory: Path, feed: str, relation: Relation, *, discard_lost: bool = False
 ) -> DurableKeyRows:
     """Open the rows by key of a table in a directory, or create it.
 
     ``feed`` is the feed and its topic, as in the fingerprint of tokens. With ``discard_lost`` damaged rows
-    are deleted, and the table begins empty. ``durable``: whether each opening is on the disk before its batch
-    is given out. Raises ``SettingsError`` without the extra, ``HistoryLost`` for damaged rows, ``StateError``
-    for a directory of another table or in use.
+    are deleted, and the table begins empty. Raises ``SettingsError`` without the extra, ``HistoryLost`` for
+    damaged rows, ``StateError`` for a directory of another table or in use.
     """
+    _require_rocksdb()
     try:
-        # Imported here: RocksDB is in an extra, which most subscriptions do not need.
-        from tidegate.client.subscribe.state.key_table import KeyTable
-        from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
-        from tidegate.client.subscribe.state.table_directory import TableIdentity, discard_key_table
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"A key table needs {error.name}, which is not installed: pip install 'tidegate[subscribe]'"
-        ) from None
-    identity = TableIdentity(feed, str(relation.name), relation.columns)
-    options = KeyTableOptions(sync=durable)
-    try:
-        return KeyTable(directory, identity, options)
+        return _opened(directory, feed, relation, durable=True)
     except HistoryLost as lost:
         if not discard_lost:
             raise
         _LOGGER.warning("rows by key are read again: %s", lost)
+    return open_empty_key_rows(directory, feed, relation, durable=True)
+
+
+def open_empty_key_rows(directory: Path, feed: str, relation: Relation, *, durable: bool) -> DurableKeyRows:
+    """Delete the rows by key in a directory, whatever their state, and open it empty.
+
+    ``durable``: whether each opening is on the disk before its batch is given out. Raises as `open_key_rows`
+    does, but for damage.
+    """
+    _require_rocksdb()
+    from tidegate.client.subscribe.state.table_directory import discard_key_table
+
     discard_key_table(directory)
-    return KeyTable(directory, identity, options)
+    return _opened(directory, feed, relation, durable=durable)
+
+
+def _require_rocksdb() -> None:
+    try:
+        # Imported here: RocksDB is in an extra, which most subscriptions do not need.
+        import rocksdict  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"A key table needs {error.name}, which is not installed: pip install 'tidegate[subscribe]'"
+        ) from None
+
+
+def _opened(directory: Path, feed: str, relation: Relation, *, durable: bool) -> DurableKeyRows:
+    from tidegate.client.subscribe.state.key_table import KeyTable
+    from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
+    from tidegate.client.subscribe.state.table_directory import TableIdentity
+
+    identity = TableIdentity(feed, str(relation.name), relation.columns)
+    return KeyTable(directory, identity, KeyTableOptions(sync=durable))

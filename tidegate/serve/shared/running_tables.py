@@ -138,9 +138,8 @@ class RunningTables:
         if last is not None and options.data is not None:
             await asyncio.to_thread(last.join)  # it has the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
-        try:
-            prepared = await _in_own_thread(lambda: _prepare(table, opening, options))
-        except HistoryLost:
+        prepared = await _in_own_thread(lambda: _prepare(table, opening, options))
+        if prepared is None:
             return None
         sizes = SnapshotSizes(whole_bytes=options.memory.bytes)
         shared = SharedTable(
@@ -206,7 +205,7 @@ class _Prepared:
     rows: TableRows
 
 
-async def _in_own_thread(call: Callable[[], _Prepared]) -> _Prepared:
+async def _in_own_thread(call: Callable[[], _Prepared | None]) -> _Prepared | None:
     """Run ``call`` in a new thread: a cluster that does not answer holds up no table of another cluster."""
     thread = ThreadPoolExecutor(1, "table begins")
     try:
@@ -215,17 +214,16 @@ async def _in_own_thread(call: Callable[[], _Prepared]) -> _Prepared:
         thread.shutdown(wait=False)
 
 
-def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptions) -> _Prepared:
-    """Ask Kafka, and open what a reader needs. Raises ``HistoryLost`` for a topic without a snapshot."""
+def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptions) -> _Prepared | None:
+    """Ask Kafka, and open what a reader needs. Returns ``None`` for a topic without a snapshot."""
     history = FeedHistory.now(table)
     topics = sorted({place.topic for place in (*history.rows, *history.markers)})
     ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
     source = f"{table.feed.feed_id}/{ids[table.target.topic]}"
-    present = history.choose_as_of(replace(plan, as_of=None, at_least=False), from_beginning=True)
-    as_of = present
-    # A token is what a client says: one of a time that has not come would have all others wait for it.
-    if plan.as_of is not None and plan.as_of < present:
-        as_of = history.choose_as_of(plan, from_beginning=True)
+    try:
+        as_of = _choose_as_of(history, plan)
+    except HistoryLost:
+        return None
     starts: dict[FeedPartition, int] = history.starts(as_of, from_beginning=True)
     rows = open_table_rows(options.data, source, table.relation, options.memory)
     try:
@@ -235,6 +233,15 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
         rows.close()
         raise
     return _Prepared(source, as_of, gate, rows)
+
+
+def _choose_as_of(history: FeedHistory, plan: SubscribePlan) -> Timestamp:
+    """Return the AS OF of the plan, or the present. Raises ``HistoryLost`` for a topic without a snapshot."""
+    present = history.choose_as_of(replace(plan, as_of=None, at_least=False), from_beginning=True)
+    # A token is what a client says: one of a time that has not come would have all others wait for it.
+    if plan.as_of is None or plan.as_of >= present:
+        return present
+    return history.choose_as_of(plan, from_beginning=True)
 
 
 def _begin_of(token: ResumeToken | None) -> Timestamp | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_rows
-from tidegate.errors import RequestRefused
+from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_empty_key_rows
+from tidegate.client.subscribe.state.table_directory import discard_key_table
+from tidegate.errors import RequestRefused, StateError
 from tidegate.subscribe.changes.key_rows import KeyChange, KeyRows, MemoryKeyRows, memory_bytes
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues
 
 _NAME_DIGITS: Final = 32
+_OURS: Final = re.compile(rf"[0-9a-f]{{{_NAME_DIGITS}}}")
 
 
 class FrozenRows(NamedTuple):
@@ -90,8 +94,8 @@ class DirectoryTableRows:
     __slots__ = ("_rows",)
 
     def __init__(self, rows: DurableKeyRows) -> None:
+        """``rows`` are empty."""
         self._rows = rows
-        rows.start_over()
 
     @property
     def frontier(self) -> Frontier:
@@ -134,6 +138,8 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
     """Open the rows of a table: in a directory of its own below ``data``, or in memory if ``data`` is
     ``None``.
 
+    What an earlier run has left in the directory is deleted unread, also if that run was killed.
+
     Raises ``SettingsError`` if the extra ``subscribe`` is not installed, and ``StateError`` if another
     process has the directory.
     """
@@ -141,5 +147,18 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
         return MemoryTableRows(str(relation.name), limits)
     shape = (relation.columns, relation.primary_key, sorted(relation.added), sorted(relation.removed))
     about = repr((source, str(relation.name), *shape))  # readers that run side by side have one each
-    name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]
-    return DirectoryTableRows(open_key_rows(data / name, source, relation, durable=False))
+    name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]  # as _OURS
+    return DirectoryTableRows(open_empty_key_rows(data / name, source, relation, durable=False))
+
+
+def remove_left_rows(data: Path) -> None:
+    """Delete the rows below ``data`` that runs which have ended left there, of whatever tables.
+
+    Other files are not touched, nor the rows of another server that has them open.
+    """
+    if not data.is_dir():
+        return
+    for directory in data.iterdir():
+        if _OURS.fullmatch(directory.name):
+            with suppress(StateError):  # another server has it, or it cannot be written: its reader says so
+                discard_key_table(directory)

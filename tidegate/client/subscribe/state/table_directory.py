@@ -2,6 +2,7 @@
 
     <path>/lock       held while the table is open; the kernel lets it go with the process
     <path>/rows/      RocksDB's files
+    <path>/removed/   RocksDB's files that are being deleted; never opened again
 
 Nothing else in ``path`` is ever touched.
 """
@@ -20,6 +21,7 @@ from tidegate.access.private_files import make_private
 from tidegate.errors import HistoryLost, StateError
 
 _ROWS: Final = "rows"
+_REMOVED: Final = "removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class TableDirectory:
         with self._writing():
             make_private(path)
             self._lock = self._locked()
+        try:
+            self._finish_removal()
+        except BaseException:
+            self._lock.close()
+            raise
 
     @property
     def rows(self) -> Path:
@@ -58,10 +65,16 @@ class TableDirectory:
         return self.path / _ROWS
 
     def remove_rows(self) -> None:
-        """Delete the rows, whatever their state. Raises ``StateError`` where that fails."""
+        """Delete the rows, whatever their state. Raises ``StateError`` where that fails.
+
+        They are renamed first. A process that ends meanwhile leaves either all of the rows or none, never a
+        part of RocksDB's files, which it could not open.
+        """
+        self._finish_removal()
         with self._writing():
             if self.rows.exists():
-                shutil.rmtree(self.rows)
+                self.rows.rename(self._removed)
+        self._finish_removal()
 
     def close_files_to_others(self) -> None:
         """Give each file of the rows the mode 0600.
@@ -77,6 +90,15 @@ class TableDirectory:
     def close(self) -> None:
         """Unlock the directory."""
         self._lock.close()
+
+    @property
+    def _removed(self) -> Path:
+        return self.path / _REMOVED
+
+    def _finish_removal(self) -> None:
+        with self._writing():
+            if self._removed.exists():
+                shutil.rmtree(self._removed)
 
     def _locked(self) -> DirectoryLock:
         try:

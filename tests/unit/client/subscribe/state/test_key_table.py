@@ -390,6 +390,30 @@ def test_discarded_rows_are_gone_and_another_process_keeps_its_own(tmp_path: Pat
     assert (tmp_path / "note").read_text() == "not ours"
 
 
+@pytest.mark.parametrize("files_deleted", [0, 1, 3, 100])
+def test_a_process_that_is_killed_while_it_removes_rows_leaves_an_empty_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files_deleted: int
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def rmtree(path: Path) -> None:
+        for file in sorted(path.iterdir())[:files_deleted]:
+            file.unlink()
+        raise Killed
+
+    with opened(tmp_path) as table:
+        table.replace(b"a", (1,))
+        table.close_at(frontier(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "rmtree", rmtree)
+            with pytest.raises(Killed):
+                table.start_over()
+    with opened(tmp_path) as table:
+        assert (table.frontier, contents(table)) == (frontier(0), {})
+    assert {file.name for file in tmp_path.iterdir()} == {"lock", "rows"}, "nothing takes room"
+
+
 def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match=r"cannot be written .*name another one"):
