@@ -49,6 +49,8 @@ def _spark(request: pytest.FixtureRequest) -> Engine:
     return SparkEngine(request.getfixturevalue("spark_session"), broker.bootstrap, directory)
 
 
+_RUN_S: Final = 900
+
 _ENGINES: Final = (
     pytest.param(_reference, id="reference", marks=pytest.mark.together),
     pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
@@ -65,17 +67,36 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture(scope="session", params=_ENGINES)
 def outputs(request: pytest.FixtureRequest) -> Outputs:
-    """What the engine wrote for a case, by the case's name. An engine runs each group of cases once."""
+    """What the engine wrote for a case, by the case's name. An engine runs each group of cases once.
+
+    A run that fails is not tried again for the next case of its group: it takes minutes.
+    """
     engine: Engine = request.param(request)
     found: dict[str, Output] = {}
+    failed: dict[str, BaseException] = {}
 
     def output(name: str) -> Output:
+        if name in failed:
+            raise AssertionError(
+                "the run of this case and others failed, as an earlier test says"
+            ) from failed[name]
         if name not in found:  # the first test of each group waits for its run, and no test for all of them
             cases = next(cases for cases in together() if name in {case.name for case in cases})
-            found.update(_by_case(cases, engine.run(merged(cases))))
+            try:
+                found.update(_by_case(cases, engine.run(merged(cases))))
+            except (Exception, pytest.fail.Exception) as error:  # the second is that of a time limit
+                failed.update(dict.fromkeys((case.name for case in cases), error))
+                raise
         return found[name]
 
     return output
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test of each engine waits for a run of all cases, which has limits of its own."""
+    for item in items:
+        if "outputs" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(_RUN_S))
 
 
 def _by_case(cases: list[BuiltCase], output: Output) -> Mapping[str, Output]:

@@ -10,6 +10,8 @@ never from a test.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -71,6 +73,15 @@ class KafkaRun:
             targets=tuple(replace(target, topic=self.prefix + target.topic) for target in feed.targets),
         )
 
+    @contextmanager
+    def topics(self) -> Iterator[None]:
+        """The topics of the run are there meanwhile, and not after it, also if it fails."""
+        try:
+            self.create_topics()
+            yield
+        finally:
+            self.delete_topics()
+
     def create_topics(self) -> None:
         """The log, the jobs, and what the feeds write to."""
         counts = {target.topic: target.partitions for feed in self.feeds for target in feed.targets}
@@ -131,7 +142,7 @@ class KafkaRun:
         return True
 
     def delete_topics(self) -> None:
-        """All topics of the run: hundreds, and clients of later tests ask for all that there are."""
+        """All topics of the run: clients of later tests ask for all topics that there are."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(self.prefix)]
         for future in admin.delete_topics(names).values():

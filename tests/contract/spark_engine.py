@@ -17,7 +17,7 @@ from tidegate.changefeed.definition.feed import Engine
 from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
 
 _ANSWER_S: Final = 60.0
-_FINISH_S: Final = 240
+_FINISH_S: Final = 500
 _BATCHES: Final = 4
 
 
@@ -33,13 +33,11 @@ class SparkEngine:
         """See ``Engine``. Raises what the query ended with."""
         with RegistryServer() as registry:
             run = KafkaRun(self._bootstrap, task, registry.url, Engine.SPARK, timeout_s=_ANSWER_S)
-            run.create_topics()
-            run.write_jobs()
-            run.write_log()
-            self.query(run)
-            output = run.read()
-            run.delete_topics()
-            return output
+            with run.topics():
+                run.write_jobs()
+                run.write_log()
+                self.query(run)
+                return run.read()
 
     def query(self, run: KafkaRun) -> None:
         """Run the query over what is there."""
