@@ -36,6 +36,8 @@ def fail_held(feeds: PartitionFeeds, held_s: float) -> None:
 
 def fail_table(feeds: PartitionFeeds, table_id: int, error: FeedError) -> None:
     """Fail every feed of a table."""
+    if table_id not in feeds.wanted_tables:  # a source may repeat thousands of tables that no feed emits
+        return
     for feed in feeds.active:
         if table_id in feed.table_ids:
             feeds.fail(feed.id, error)

@@ -77,24 +77,21 @@ class MissingVersions:
             gaps += self._lost_if_detached(feed, gaps, new, scan.since)
             self._lagging.set(state, feed.id, joined(gaps))
 
-    def _may_miss(self, state: RangeState, hand_offs: Sequence[HandOff]) -> Iterator[PartitionFeed]:
-        """Yield the active feeds that may miss versions of keys that come to a range.
+    def _may_miss(self, state: RangeState, hand_offs: Sequence[HandOff]) -> Sequence[PartitionFeed]:
+        """Return the active feeds that may miss versions of keys that come to a range.
 
         All other feeds have no gap, and get none. They are left out to save time: most feeds are among them,
         and when one range splits into thousands, each new range looks at each feed.
         """
+        if any(map(_is_forgotten, hand_offs)):
+            return self._feeds.active
         told = {lag.feed for hand_off in hand_offs for lag in hand_off.lags or ()}
-        forgotten = any(map(_is_forgotten, hand_offs))
-        for feed in self._feeds.active:
-            if (
-                forgotten
-                or feed.id in state.lags
-                or feed.id in self._lagging.feeds
-                or feed.told_as in told
-                or self._detached.mode(feed.id) is not None
-                or feed.can_lag
-            ):
-                yield feed
+        known = {*state.lags, *self._lagging.feeds, *self._detached.feeds}
+        if not told and not known:
+            return self._feeds.able_to_lag
+        return [
+            feed for feed in self._feeds.active if feed.id in known or feed.told_as in told or feed.can_lag
+        ]
 
     def _lost_if_detached(
         self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp

@@ -60,6 +60,9 @@ class PartitionFeeds:
         self.active: Sequence[PartitionFeed] = active
         #: The active feeds that are given versions of live ranges.
         self.live: Sequence[PartitionFeed] = [feed for feed in active if not feed.scans_only]
+        #: The active feeds that want versions that ranges had passed when they were activated.
+        self.able_to_lag: Sequence[PartitionFeed] = [feed for feed in active if feed.can_lag]
+        self._have_earlier_rows = [feed for feed in active if feed.begins_with_scan or feed.goes_on]
         self._all_active = tuple(ActiveFeed(feed.id, feed.epoch) for feed in active)
         self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
         self.wanted_previous = frozenset[int]().union(
@@ -97,7 +100,7 @@ class PartitionFeeds:
 
     def has_earlier_rows(self, span: Span) -> bool:
         """See ``tidegate.processor.feeds.waiting.Watchers``."""
-        return any((feed.begins_with_scan or feed.goes_on) and feed.watches(span) for feed in self.active)
+        return any(feed.watches(span) for feed in self._have_earlier_rows)
 
     def missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:
         """Return the active feeds that watch the span, without tenant prefix, and start below a timestamp."""

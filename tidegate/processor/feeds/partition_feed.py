@@ -35,7 +35,17 @@ class FeedStatus(enum.Enum):
 class PartitionFeed:
     """A feed that one log partition has taken up."""
 
-    __slots__ = ("emitter", "epoch", "id", "message", "reason", "registered", "status", "told_as")
+    __slots__ = (
+        "emitter",
+        "epoch",
+        "id",
+        "message",
+        "reason",
+        "registered",
+        "status",
+        "table_ids",
+        "told_as",
+    )
 
     def __init__(self, message: Register | Activate, registered: Registered | None) -> None:
         self.id: FeedId = message.feed_id
@@ -46,11 +56,14 @@ class PartitionFeed:
         self.status = FeedStatus.REGISTERED
         self.reason = ""
         self.message = message
+        #: The ids of the tables that the feed emits; none before its start is known.
+        self.table_ids = _tables_of(message)
         self.emitter: Emitter | None = None
 
     def activate(self, message: Activate) -> None:
         """Make the feed active: it emits rows from here on."""
         self.message = message
+        self.table_ids = _tables_of(message)
         self.status = FeedStatus.ACTIVE
         destinations = {
             target.table_id: Destination(target.topic, target.partitions) for target in message.targets
@@ -65,13 +78,6 @@ class PartitionFeed:
     def start(self) -> Timestamp:
         """The feed emits rows above this timestamp. It is `MAX` while the start is not known."""
         return self.message.start if isinstance(self.message, Activate) else MAX
-
-    @property
-    def table_ids(self) -> frozenset[int]:
-        """The ids of the tables that the feed emits; none before its start is known."""
-        if not isinstance(self.message, Activate):
-            return frozenset()
-        return frozenset(target.table_id for target in self.message.targets)
 
     @property
     def begins_with_scan(self) -> bool:
@@ -128,6 +134,12 @@ def feed_row(feed: PartitionFeed) -> bytes:
             reason=feed.reason,
         )
     )
+
+
+def _tables_of(message: Register | Activate) -> frozenset[int]:
+    if not isinstance(message, Activate):
+        return frozenset()
+    return frozenset(target.table_id for target in message.targets)
 
 
 def read_feed(value: bytes) -> PartitionFeed:
