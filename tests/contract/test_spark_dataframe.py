@@ -275,6 +275,25 @@ def test_a_column_that_came_later_is_there_once_the_query_begins_again(
     assert batches.found == [(5, [("insert", 1, 10)]), (6, [("insert", 1, 11)])]
 
 
+def test_a_value_that_spark_has_no_form_of_is_read_as_text(
+    session: SparkSession, broker: KafkaBroker, topic_prefix: str
+) -> None:
+    table = HandTable.of(104, "accounts", "id INT, balance INT, note STRING, day DATE")
+    feed = HandFeed(broker.bootstrap, topic_prefix, descriptors=(table.descriptor,))
+    feed.write(0, 5 * _SECOND, 1, {**account(1, 10), "day": "infinity"})
+    feed.mark(5 * _SECOND)
+
+    def read(**more: str) -> DataFrame:
+        return session.read.format("tidegate").options(**options_of(feed, **more)).load()
+
+    with pytest.raises(Exception, match="read the column as text, by the option as_text='day'"):
+        read().collect()
+    for name in ("day", "accounts.day", "defaultdb.public.accounts.day"):
+        assert [row["day"] for row in read(as_text=name).collect()] == ["infinity"]
+    with pytest.raises(Exception, match=r"as_text names accounts\.night, which is no column of defaultdb"):
+        read(as_text="day, accounts.night")
+
+
 def test_every_version_of_a_delta_table_is_a_cut_whose_sum_never_wavers(
     session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from tidegate.changefeed.definition.options import Format
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
 from tidegate.spark.datasource.frame_rows import FrameRows
-from tidegate.spark.datasource.source_feed import FrameTable, SourceFeed
+from tidegate.spark.datasource.source_feed import AS_TEXT, FrameTable, SourceFeed
 from tidegate.spark.warehouse.columns import columns_to_arrays
 from tidegate.subscribe.gate.row_chunk import IntColumn
 
@@ -100,7 +100,7 @@ class FrameColumns(NamedTuple):
 
     def _of_table(self, table: FrameTable, values: Sequence[Sequence[Any]], count: int) -> list[pa.Array]:
         """Return the tables' columns, NULL in those that this table lacks."""
-        arrays = columns_to_arrays(table.columns, self.form, values)
+        arrays = columns_to_arrays(table.columns, self.form, values, AS_TEXT)
         at = dict(zip(table.columns.names, arrays, strict=True))
         return [at[field.name] if field.name in at else pa.nulls(count, field.type) for field in self.fields]
 

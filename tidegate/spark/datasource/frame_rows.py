@@ -17,7 +17,7 @@ from msgspec import UNSET
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.encoding.record import RecordDecoder, RowRecord
 from tidegate.errors import InputError
-from tidegate.hlc import parse_decimal
+from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.spark.datasource.source_feed import FrameTable
 from tidegate.subscribe.gate.feed_record import FeedRecord
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk
@@ -118,8 +118,8 @@ class FrameRowReader:
             row = self._row(chunk, at)
             self._require_key(row.key, chunk, at)
             keys.append(row.key)
-            after.append(self._values(row.row))
-            before.append(self._values(row.previous))
+            for rows, values in zip((after, before), self._pair(row, chunk, at), strict=True):
+                rows.append(values)
         return self._rows(chunk, keys, after, before)
 
     def _read_wrapped(self, chunk: RowChunk, wrapped: WrappedValues) -> FrameRows:
@@ -139,8 +139,7 @@ class FrameRowReader:
         for rows in (after, before) if self._tells_before else (after,):
             members += [0 if row is None else len(row) - row.count(UNSET) for row in rows]
         for at in maybe_twice(values, members):
-            row = self._row(chunk, at)
-            after[at], before[at] = self._values(row.row), self._values(row.previous)
+            after[at], before[at] = self._pair(self._row(chunk, at), chunk, at)
         return self._rows(chunk, keys, after, before)
 
     def _rows(
@@ -182,16 +181,26 @@ class FrameRowReader:
             record = self._decode(FeedRecord(int(chunk.offsets[at]), chunk.keys[at], chunk.values[at]))
         return record
 
-    def _values(self, row: Mapping[str, Any] | None) -> _Values:
-        if row is None:
-            return None
-        if not row.keys() <= self._known:
-            names = ", ".join(sorted(row.keys() - self._known))
+    def _pair(self, record: RowRecord, chunk: RowChunk, at: int) -> tuple[_Values, _Values]:
+        """Return the row, and the row before.
+
+        Raises ``InputError`` for a new column. One that only rows of older versions have, whose descriptors
+        the log has no more, is left out: the table has lost it.
+        """
+        row, previous = record.row, record.previous
+        is_old = Timestamp(int(chunk.walls[at]), int(chunk.logicals[at])) < self._table.known_from
+        new = frozenset[str]() if is_old or row is None else row.keys() - self._known
+        if not is_old and row is None and previous is not None:
+            new = previous.keys() - self._known  # those of the row that was deleted, which nothing else tells
+        if new:
             raise InputError(
-                f"{self._table.name} has a new column: {names}. Start the query again, with its checkpoint: "
-                "it goes on here, with the column."
+                f"{self._table.name} has a new column: {', '.join(sorted(new))}. Start the query again, with "
+                "its checkpoint: it goes on here, with the column."
             )
-        return tuple([row.get(name, UNSET) for name in self._names])
+        return self._values(row), self._values(previous)
+
+    def _values(self, row: Mapping[str, Any] | None) -> _Values:
+        return None if row is None else tuple([row.get(name, UNSET) for name in self._names])
 
 
 def _tuples(rows: Iterable[Any]) -> list[_Values]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, feed_id
 from tidegate.changefeed.encoding.envelopes.registry import shows_previous
@@ -19,21 +20,31 @@ from tidegate.client.log_descriptors import versions_in_log
 from tidegate.client.subscribe.feed_history import require_partitions
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.errors import InputError
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.source_options import SourceOptions
 from tidegate.spark.warehouse.columns import Columns, columns_of
 from tidegate.spark.warehouse.load_source import KafkaReading, loading_fault
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
+#: How to have a column as text whose values have no other form; ``column`` is its name.
+AS_TEXT: Final = "read the column as text, by the option as_text='{column}'"
+
 
 @dataclass(frozen=True, slots=True)
 class FrameTable:
-    """A table: its full name, its topic with id and partition count, and its columns."""
+    """A table: its full name, its topic with id and partition count, and its columns.
+
+    ``as_text`` has the names of the option that mean columns of this table. ``known_from`` is when the first
+    version of the table began whose descriptor the log still has.
+    """
 
     name: str
     topic: str
     topic_id: str
     partitions: int
     columns: Columns
+    as_text: frozenset[str] = frozenset()
+    known_from: Timestamp = ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,9 @@ def find_feed(asked: SourceOptions) -> SourceFeed:
         raise InputError(f"Feed {chosen} cannot be read as a DataFrame: {fault}.")
     targets = _chosen_targets(topics.targets, asked.tables, chosen)
     reading = KafkaReading(topics.connection(connection), topics.options)
-    return SourceFeed(chosen, topics, tuple(_tables(targets, reading, connection, prefix)), reading)
+    tables = tuple(_tables(targets, reading, connection, prefix, asked.as_text))
+    _require_columns(asked.as_text, tables)
+    return SourceFeed(chosen, topics, tables, reading)
 
 
 def _only_feed(feeds: Sequence[tuple[FeedId, FeedView]], app_id: str) -> tuple[FeedId, FeedView]:
@@ -112,7 +125,7 @@ def _chosen_targets(
         return targets
     found = []
     for name in names:
-        fitting = [each for each in targets if name in (str(each.table), each.table.name, each.topic)]
+        fitting = [each for each in targets if name in _names_of(each)]
         if len(fitting) != 1:
             have = ", ".join(str(each.table) for each in targets)
             count = "several tables" if fitting else "no table"
@@ -121,8 +134,25 @@ def _chosen_targets(
     return list(dict.fromkeys(found))
 
 
+def _names_of(target: FeedTarget) -> tuple[str, str, str]:
+    """Return what a user may call a table."""
+    return str(target.table), target.table.name, target.topic
+
+
+def _require_columns(as_text: Sequence[str], tables: Sequence[FrameTable]) -> None:
+    """Raise ``InputError`` for a name of ``as_text`` that no table has."""
+    texts = {name for table in tables for name in table.as_text}
+    if unknown := [name for name in as_text if name not in texts]:
+        names = ", ".join(table.name for table in tables)
+        raise InputError(f"The option as_text names {unknown[0]}, which is no column of {names}.")
+
+
 def _tables(
-    targets: Sequence[FeedTarget], reading: KafkaReading, connection: KafkaConnection, prefix: str
+    targets: Sequence[FeedTarget],
+    reading: KafkaReading,
+    connection: KafkaConnection,
+    prefix: str,
+    as_text: Sequence[str],
 ) -> Iterator[FrameTable]:
     log = f"{prefix}raftlog"
     topics = [each.topic for each in targets]
@@ -136,10 +166,20 @@ def _tables(
                 f"The log {log} has no descriptor of {target.table} any more, so the types of its columns "
                 "are not known: is the option topic_prefix that of the store's log?"
             )
+        asked = {name: _column_of(name, target) for name in as_text}
+        columns = columns_of(versions[target.table_id], reading.options, {*asked.values()}, AS_TEXT)
         yield FrameTable(
             str(target.table),
             target.topic,
             ids[target.topic],
             target.partitions,
-            columns_of(versions[target.table_id], reading.options),
+            columns,
+            frozenset(name for name, column in asked.items() if column in columns.names),
+            min(version.modified for version in versions[target.table_id]),
         )
+
+
+def _column_of(name: str, target: FeedTarget) -> str:
+    """Return the column of a table that a name of ``as_text`` means; the whole name for another table's."""
+    table, dot, column = name.rpartition(".")
+    return column if dot and table in _names_of(target) else name

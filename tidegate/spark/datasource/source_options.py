@@ -26,6 +26,7 @@ _OPTIONS: Final = {
     "start": "earliest, latest, or an HLC timestamp: where a new stream begins; by default earliest",
     "cut": "marker, or a duration such as 1m: where a batch may end; by default marker",
     "batch_records": "how many records a batch may read, at least 1; by default 1000000",
+    "as_text": "columns to have as text, comma-separated, as column or table.column; JSON feeds alone",
     "as_of": "an HLC timestamp: what a batch query shows; by default the newest that is complete",
 }
 
@@ -43,6 +44,7 @@ class SourceOptions:
         batch_records: how many records a stream's batch may read. docs/spark-dataframe.md#bounds says when
             it reads more.
         as_of: what a batch query shows; ``None`` for the newest cut.
+        as_text: columns that are text, as ``<column>`` or ``<table>.<column>``.
     """
 
     bootstrap: str = ""
@@ -54,6 +56,7 @@ class SourceOptions:
     buckets: Buckets | None = None
     batch_records: int = BATCH_RECORDS
     as_of: Timestamp | None = None
+    as_text: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -69,12 +72,17 @@ class SourceOptions:
             given.get("app_id", ""),
             given.get("topic_prefix", ""),
             given.get("feed", ""),
-            tables=tuple(filter(None, (each.strip() for each in given.get("tables", "").split(",")))),
+            tables=_names(given.get("tables", "")),
             start=_start(start),
             buckets=None if cut == _MARKER else _buckets(cut),
             batch_records=_records(given.get("batch_records", str(BATCH_RECORDS))),
             as_of=None if as_of is None else _timestamp("as_of", as_of),
+            as_text=_names(given.get("as_text", "")),
         )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in text.split(","))))
 
 
 def _start(text: str) -> Timestamp | None:

@@ -4,6 +4,7 @@ docs/protocols/spark-files.md).
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,11 @@ from typing import Final
 from pyarrow import fs
 
 from tidegate.errors import StoreAway, brief
+
+#: What file systems and mounts without hard links answer, or with too many of one file.
+_NO_LINKS: Final = frozenset(
+    {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+)
 
 #: The end of the name of a file that is being written, or whose writer died then.
 TORN: Final = ".torn"
@@ -119,10 +125,8 @@ def _moved_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
     with filesystem.open_output_stream(torn) as stream:
         stream.write(content)
     try:
-        if isinstance(filesystem, fs.LocalFileSystem):
-            with suppress(PermissionError):  # of a file system without hard links
-                os.link(torn, path)  # a move would replace the file
-                return True
+        if isinstance(filesystem, fs.LocalFileSystem) and _linked(torn, path):
+            return True
         if filesystem.get_file_info(path).type == fs.FileType.File:
             return False
         filesystem.move(torn, path)  # HDFS moves no file over another
@@ -130,4 +134,18 @@ def _moved_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
         return False
     finally:
         remove_file(filesystem, torn)
+    return True
+
+
+def _linked(torn: str, path: str) -> bool:
+    """Whether the file got its name by a hard link: a move would replace another file of that name.
+
+    False where there are no hard links. Raises ``FileExistsError`` for a name that is taken.
+    """
+    try:
+        os.link(torn, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return False
     return True

@@ -48,7 +48,8 @@ _KEYS: Final = frozenset(
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
 )
 _TEXT: Final = "text"
-_ADVICE: Final = "begin a new load in another directory that loads it with --as-text"
+#: What to do for a column whose values have no form in a loaded table; ``column`` is its name.
+_BY_LOAD: Final = "begin a new load in another directory, with --as-text {table}.{column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Columns:
         """Return the Arrow schema of a table of current rows, without the commit times."""
         return pa.schema([pa.field(column.name, _form(column, record_format)[0]) for column in self.columns])
 
-    def grown(self, others: Columns, table: str) -> Columns:
+    def grown(self, others: Columns, table: str, advice: str = _BY_LOAD) -> Columns:
         """Return these columns and the new ones among ``others``.
 
         Raises ``InputError`` for a column whose type has changed, and for another primary key.
@@ -92,8 +93,7 @@ class Columns:
             if was != column.type:
                 raise InputError(
                     f"The column {column.name} of {table} was {was} and is {column.type}: one table cannot"
-                    " hold both. Begin a new load in another directory, with"
-                    f" `--as-text {table}.{column.name}` to have both as text."
+                    f" hold both. To have both as text, {advice.format(table=table, column=column.name)}."
                 )
         if self.key != others.key:
             raise InputError(
@@ -104,17 +104,20 @@ class Columns:
 
 
 def columns_of(
-    versions: Sequence[TableDescriptor], options: FeedOptions, as_text: Collection[str] = ()
+    versions: Sequence[TableDescriptor],
+    options: FeedOptions,
+    as_text: Collection[str] = (),
+    advice: str = _BY_LOAD,
 ) -> Columns:
     """Return the columns of a feed's records of a table, over all versions of its descriptor.
 
-    Raises ``UnsupportedTable`` for a table that cannot be loaded, ``InputError`` for a column of several
-    types.
+    ``advice`` says how to have a column as text. Raises ``UnsupportedTable`` for a table that cannot be
+    loaded, ``InputError`` for a column of several types.
     """
     found: Columns | None = None
     for version in versions:
         columns = _columns_of(version, options, as_text)
-        found = columns if found is None else found.grown(columns, version.name)
+        found = columns if found is None else found.grown(columns, version.name, advice)
     if found is None:
         raise UnsupportedTable("a table without a descriptor")
     return found
@@ -189,11 +192,17 @@ def rows_to_arrays(
 
 
 def columns_to_arrays(
-    columns: Columns, record_format: Format, values: Sequence[Sequence[Any]]
+    columns: Columns, record_format: Format, values: Sequence[Sequence[Any]], advice: str = _BY_LOAD
 ) -> list[pa.Array]:
     """Return the values of each column as an array. Raises ``RowError`` for a value that has no form."""
     return [
-        arrow_array(column.name, column.type, _form(column, record_format), each, _ADVICE)
+        arrow_array(
+            column.name,
+            column.type,
+            _form(column, record_format),
+            each,
+            advice.format(table="<topic>", column=column.name),
+        )
         for column, each in zip(columns.columns, values, strict=True)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.unit.subscribe.hostile_records import KEYS, VALUES
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.errors import InputError, TidegateError, UnreadableRow
+from tidegate.hlc import Timestamp
 from tidegate.spark.datasource.frame_rows import FrameRowReader, FrameRows
 from tidegate.spark.datasource.source_feed import FrameTable
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
@@ -40,14 +42,14 @@ def row(
     return b"[%d]" % key, f'{{"after": {shown}{beside}{more}, "updated": "5.0000000000"}}'.encode()
 
 
-def reading(options: FeedOptions) -> tuple[FrameRowReader, VersionReader]:
+def reading(options: FeedOptions, table: FrameTable = TABLE) -> tuple[FrameRowReader, VersionReader]:
     decoder = decoder_for(options)
     versions = VersionReader({"accounts": decoder})
 
     def decode(record: FeedRecord) -> Any:
         return versions.row(PLACE, record)
 
-    return FrameRowReader(TABLE, decoder, decode, tells_before=options.diff), versions
+    return FrameRowReader(table, decoder, decode, tells_before=options.diff), versions
 
 
 def chunk_of(versions: VersionReader, *records: tuple[bytes, bytes | None]) -> RowChunk:
@@ -154,6 +156,21 @@ def test_a_column_that_came_later_is_named_with_what_to_do() -> None:
     reader, versions = reading(PLAIN)
     with pytest.raises(InputError, match=r"has a new column: age\. Start the query again"):
         reader.read(chunk_of(versions, row(1), row(7, '{"id": 7, "balance": 1, "note": "a", "age": 3}')))
+
+
+def test_a_column_that_went_before_all_known_versions_of_the_table_is_left_out() -> None:
+    with_age = '{"id": 1, "balance": 1, "note": "a", "age": 3}'
+    for known_from in (Timestamp(5, 1), Timestamp(6)):
+        reader, versions = reading(DIFF, replace(TABLE, known_from=known_from))
+        rows = reader.read(chunk_of(versions, row(1, with_age, with_age), row(2, "null", with_age)))
+        assert [list(column) for column in rows.after] == [[1, 2], [1, None], ["a", None]]
+        assert [list(column) for column in rows.before] == [[1, 1], [1, 1], ["a", "a"]]
+    reader, versions = reading(DIFF, replace(TABLE, known_from=Timestamp(5)))
+    rows = reader.read(chunk_of(versions, row(1, before=with_age)))
+    assert [list(column) for column in rows.before] == [[1], [1], ["a"]], "the row after it lacks the column"
+    for last in (row(1, with_age, "null"), row(2, "null", with_age)):
+        with pytest.raises(InputError, match="has a new column: age"):
+            reader.read(chunk_of(versions, row(1, before="null"), last))
 
 
 def test_a_key_with_a_member_that_stands_there_twice_is_unreadable() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from threading import Thread
@@ -40,17 +41,30 @@ def test_of_many_writers_one_is_the_first_and_all_read_it(tmp_path: Path) -> Non
     assert [file.name for file in tmp_path.iterdir()] == ["round.json"]
 
 
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
 def test_where_there_are_no_hard_links_the_first_content_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def refuse(_: str, __: str) -> None:
-        raise PermissionError("Operation not permitted")
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "link", refuse)
     path = str(tmp_path / "round.json")
     assert write_first(_LOCAL, path, b"one") == b"one"
     assert write_first(_LOCAL, path, b"two") == b"one"
     assert [file.name for file in tmp_path.iterdir()] == ["round.json"]
+
+
+def test_a_link_that_fails_for_another_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str, __: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        write_first(_LOCAL, str(tmp_path / "round.json"), b"one")
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_removing_a_file_that_is_gone_is_no_error(tmp_path: Path) -> None:
