@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
 from tests.hand_log import HandLog, HandRange, HandTable, aborted, at, intent, txn
 from tidegate.logcheck.breach import BreachPlace
@@ -19,16 +20,32 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.spans import Span
 
-Work: TypeAlias = Callable[[], object]
-
 _TABLE: Final = HandTable.of(104, "t", "id INT, v STRING")
 _OPS: Final = 50  # of a command
 
 
-def _work(write: Callable[[HandLog, int], object]) -> Callable[[int], Work]:
-    """Write a log of about so many records; the work is to check it."""
+@dataclass(frozen=True, slots=True)
+class CheckedLog:
+    """A log; to call it is to check it."""
 
-    def make(count: int) -> Work:
+    records: list[CheckedRecord]
+
+    @property
+    def size(self) -> int:
+        """How many bytes its records have."""
+        return sum(len(each.key or b"") + len(each.value or b"") for each in self.records)
+
+    def __call__(self) -> None:
+        check = LogCheck(LogOptions(1, ended=True), lambda _: None)
+        for record in self.records:
+            check.take(record)
+        check.finish()
+
+
+def _work(write: Callable[[HandLog, int], object]) -> Callable[[int], CheckedLog]:
+    """Write a log of so many units, such as splits."""
+
+    def make(count: int) -> CheckedLog:
         log = HandLog(1)
         log.describe(_TABLE)
         write(log, count)
@@ -36,16 +53,9 @@ def _work(write: Callable[[HandLog, int], object]) -> Callable[[int], Work]:
             CheckedRecord(BreachPlace(0, each.offset), each.key, each.value, each.timestamp)
             for each in log.partitions[0]
         ]
-        return lambda: _check(records)
+        return CheckedLog(records)
 
     return make
-
-
-def _check(records: list[CheckedRecord]) -> None:
-    check = LogCheck(LogOptions(1, ended=True), lambda _: None)
-    for record in records:
-        check.take(record)
-    check.finish()
 
 
 def _keys(first: int, end: int) -> Span:
@@ -173,7 +183,7 @@ def _large_write_below_closed(log: HandLog, count: int) -> None:
     range_.apply(_TABLE.put(1, 5, "\x01" * 100 * count))
 
 
-CHECKED_LOGS: Final[dict[str, Callable[[int], Work]]] = {
+CHECKED_LOGS: Final[dict[str, Callable[[int], CheckedLog]]] = {
     "splits": _work(_splits),
     "merges": _work(_merges),
     "triggers with open transactions": _work(_triggers),

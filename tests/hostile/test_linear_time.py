@@ -12,11 +12,11 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import process_time
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from tests.hostile.growing_check_logs import CHECKED_LOGS
+from tests.hostile.growing_check_logs import CHECKED_LOGS, CheckedLog
 from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
 from tests.hostile.growing_inputs import growing_inputs
 from tests.hostile.growing_logs import GROWING_LOGS, GrowingLog
@@ -27,9 +27,8 @@ from tidegate.errors import TidegateError
 Work = Callable[[], object]
 
 _SMALL: Final = 10_000
-#: Of a log for check-log, in records, and the bytes that each of them has at least.
+#: Of a log for check-log, in units such as splits.
 _SMALL_LOG: Final = 200
-_RECORD_BYTES: Final = 25
 _STEP: Final = 4
 #: So many in a row are no accident.
 _STEEP_STEPS: Final = 3
@@ -73,19 +72,21 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _require_linear(make: Callable[[int], Work], size: int = _SMALL, unit: int = 1) -> None:
-    """``make`` makes the work on an input of so many units, each of at least ``unit`` bytes."""
+def _require_linear(
+    make: Callable[[int], Work], size: int = _SMALL, bytes_of: Callable[[Any], int] | None = None
+) -> None:
+    """``make`` makes the work on an input of so many bytes, or of so many units where there is ``bytes_of``."""
     steep: list[str] = []
     with _no_collection():
         for _ in range(_STEEP_STEPS):
             larger = size * _STEP
-            shorter, longer = _times(make(size), make(larger))
-            assert longer * _MEGABYTE / (larger * unit) < _SECONDS_MAX, (
-                f"{longer:.3f} s for {larger * unit} bytes"
-            )
+            small, large = make(size), make(larger)
+            shorter, longer = _times(small, large)
+            length = larger if bytes_of is None else bytes_of(large)
+            assert longer * _MEGABYTE / length < _SECONDS_MAX, f"{longer:.3f} s for {length} bytes"
             if not _is_steep(longer, shorter):
                 return
-            steep.append(f"{shorter:.4f} s for {size * unit} bytes, {longer:.4f} s for {larger * unit}")
+            steep.append(f"{shorter:.4f} s for a size of {size}, {longer:.4f} s for {larger}")
             size = larger
     pytest.fail("; ".join(steep))
 
@@ -120,8 +121,8 @@ def test_an_output_record_is_read_in_linear_time(make: Callable[[int], Work]) ->
 
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in CHECKED_LOGS.items()])
-def test_a_log_is_checked_in_linear_time(make: Callable[[int], Work]) -> None:
-    _require_linear(make, _SMALL_LOG, _RECORD_BYTES)
+def test_a_log_is_checked_in_linear_time(make: Callable[[int], CheckedLog]) -> None:
+    _require_linear(make, _SMALL_LOG, lambda log: log.size)
 
 
 @pytest.mark.parametrize("log", GROWING_LOGS, ids=lambda log: log.name)
