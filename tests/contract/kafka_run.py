@@ -39,6 +39,9 @@ from tidegate.verify import TopicRecord
 #: What a broker takes by default, and more than a producer does.
 _RECORD_BYTES_MAX: Final = 1_048_588
 
+#: Records of any time, also of the future, which a broker refuses by default.
+_OF_LOG: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+
 
 class KafkaRun:
     """One task on the broker at ``bootstrap``, with topics and an application id of its own."""
@@ -89,7 +92,7 @@ class KafkaRun:
             if feed.definition.options.resolved_topic:
                 counts[feed.definition.options.resolved_topic] = marker_partitions(feed.targets)
         topics = [
-            NewTopic(f"{self.prefix}raftlog", len(self.task.log), config={"retention.ms": "-1"}),
+            NewTopic(f"{self.prefix}raftlog", len(self.task.log), config=_OF_LOG),
             NewTopic(f"{self.app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
             *(NewTopic(topic, count, config={"retention.ms": "-1"}) for topic, count in counts.items()),
         ]

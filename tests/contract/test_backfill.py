@@ -136,6 +136,18 @@ def test_a_feed_that_is_dropped_meanwhile_is_left_alone(past: Past) -> None:
                 job._begin(definition, Timestamp(1), (), job._log(None))
 
 
+def test_a_log_with_a_time_that_spark_cannot_hold_is_named(
+    spark_session: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    log = _simulated(_SEED)
+    first = log.partitions[0]
+    odd = (*first[:-1], first[-1]._replace(timestamp=2**63 - 1))
+    odd_log = replace(log, partitions=(odd, *log.partitions[1:]))
+    past = Past(spark_session, broker.bootstrap, tmp_path, odd_log)
+    with pytest.raises(InputError, match="more than 292,277 years from 1970"):
+        past.backfill("initial_scan='only'")
+
+
 @pytest.mark.parametrize("broken", ["__init__", "publish"])
 def test_a_feed_whose_markers_fail_fails_and_does_not_go_on(
     past: Past, broken: str, monkeypatch: pytest.MonkeyPatch

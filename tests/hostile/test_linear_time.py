@@ -75,7 +75,7 @@ def _no_collection() -> Iterator[None]:
 def _require_linear(
     make: Callable[[int], Work], size: int = _SMALL, bytes_of: Callable[[Any], int] | None = None
 ) -> None:
-    """``make`` makes the work on an input of so many bytes, or of so many units where there is ``bytes_of``."""
+    """``make`` makes the work on an input of so many bytes, or units where ``bytes_of`` counts the bytes."""
     steep: list[str] = []
     with _no_collection():
         for _ in range(_STEEP_STEPS):

@@ -63,7 +63,7 @@ from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.run import create_feed
 from tidegate.spark.platform.executors import Needs
-from tidegate.spark.platform.kafka_source import consumers_for, log_slice, time_slices
+from tidegate.spark.platform.kafka_source import consumers_for, is_time_overflow, log_slice, time_slices
 from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.verify import TopicPartition
@@ -79,6 +79,10 @@ _BEHIND_S: Final = 60.0
 _INSTEAD: Final = (
     "Nothing was written by this run. Drop the feed, and create it with `tidegate feed create`, on other "
     "topics if an earlier run has written: the store scans its tables then."
+)
+_TIME_OVERFLOW: Final = (
+    "The log has a record whose time is more than 292,277 years from 1970. Spark cannot hold that, so no "
+    f"backfill can read this log. {_INSTEAD}"
 )
 #: Pushes are off: nobody reads the answers to what a backfill asks the store.
 _CONFIG: Final = ProcessorConfig(push=PushPolicy(enabled=False))
@@ -203,6 +207,10 @@ class Backfill:
                 reports = self._write(definition)
             except FeedError as error:
                 self._fail(definition, str(error))
+            except Exception as error:
+                if is_time_overflow(error):
+                    raise InputError(_TIME_OVERFLOW) from None
+                raise
             self._require_ours()
             self._persist(definition, reports)
         self._require_ours()

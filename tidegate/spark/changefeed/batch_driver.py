@@ -17,14 +17,14 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Event, Lock
 from types import UnionType
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import ControlMessage, Remove
@@ -36,17 +36,22 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.ranges.handoff import receiver_of
 from tidegate.spark.changefeed.answer_limit import AnswerLimit
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import run_partitions, run_told
+from tidegate.spark.changefeed.partition_round import run_partitions, run_told, run_up_to
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.refused_files import refused_records
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
 from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.platform.faults import read_fault
+from tidegate.spark.platform.kafka_source import is_time_overflow
 
 #: How long to wait before a call to something that does not answer is made again.
 _AGAIN_S: Final = 5.0
 #: The answers of a partition that has to run the round once more.
 _UNDONE: Final = ("fault", "refused", "broke")
+_TIME_OVERFLOW: Final = (
+    "The log has a record whose time Spark cannot hold: it is more than 292,277 years from 1970. Tasks read "
+    "batch %d from Kafka themselves, and take such a record as every engine does."
+)
 _RECORDS: Final = ("partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value")
 
 _log = logging.getLogger("tidegate.spark")
@@ -99,10 +104,11 @@ class BatchDriver:
         look: Callable[[], object] = lambda: None,
         observer: Observer | None = None,
         name: str = "tidegate",
+        ends: Callable[[int], Mapping[int, int]] = lambda _: {},
     ) -> None:
         """``look`` is called before each batch, and raises when the log has become another topic.
 
-        ``name`` is what Spark calls the query.
+        ``name`` is what Spark calls the query. ``ends`` tells where a batch ends in each partition.
         """
         self._query = query
         self._ledger = ledger
@@ -110,6 +116,9 @@ class BatchDriver:
         self._look = look
         self._observer = observer
         self._name = name
+        self._ends = ends
+        #: Where the batch ends, if Spark cannot read its records.
+        self._read_ends: Mapping[int, int] | None = None
         self._aside = refused_records(query)
         self._limit = AnswerLimit()
         #: The exception with which a batch ended the query, if one did.
@@ -148,7 +157,7 @@ class BatchDriver:
     def _run_batch(self, records: DataFrame, batch: int) -> None:
         self._patiently(self._look)
         account = self._patiently(lambda: self._ledger.account(batch - 1))
-        self._exchanges = []
+        self._exchanges, self._read_ends = [], None
         stepped, number = False, 0
         while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
             began = time.monotonic()
@@ -303,24 +312,43 @@ class BatchDriver:
         session.sparkContext.setJobDescription(
             f"{self._name}: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
         )
-        task: Callable[..., object]
-        tasks = self._query.tasks or session.sparkContext.defaultParallelism
-        if round_.records:
-            frame, task = records.selectExpr(*_RECORDS), run_partitions
+        if not round_.records:
+            partitions = sorted(round_.instructions if due is None else due)
+            return self._run_job(
+                self._over(session, partitions), partial(run_told, partitions), round_, account
+            )
+        if self._read_ends is None:
+            frame = records.selectExpr(*_RECORDS)
             if due is not None:
                 frame = frame.where(f"partition IN ({', '.join(map(str, sorted(due)))})")
-            frame = frame.coalesce(tasks)
-        else:
-            partitions = sorted(round_.instructions if due is None else due)
-            frame = session.range(0, len(partitions), 1, min(tasks, len(partitions)))
-            task = partial(run_told, partitions)
+            frame = frame.coalesce(self._task_count(session))
+            try:
+                return self._run_job(frame, run_partitions, round_, account)
+            except Exception as error:
+                if not is_time_overflow(error):
+                    raise
+            _log.warning(_TIME_OVERFLOW, round_.id.batch)
+            self._read_ends = self._patiently(lambda: self._ends(round_.id.batch))
+        ends = [each for each in sorted(self._read_ends.items()) if due is None or each[0] in due]
+        return self._run_job(self._over(session, ends), partial(run_up_to, ends), round_, account)
+
+    def _run_job(
+        self, frame: DataFrame, task: Callable[..., Iterator[Any]], round_: Round, account: Account
+    ) -> list[Answer]:
         run = partial(task, self._query, round_, account.heads)
         vars(run)["__name__"] = f"tidegate_{_stage(round_)}"  # what Spark's plan calls it
-        with self._limit.explained(session):
+        with self._limit.explained(frame.sparkSession):
             rows = frame.mapInArrow(run, ANSWER_SCHEMA).collect()
         answers = [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]
-        self._limit.look(session, answers)
+        self._limit.look(frame.sparkSession, answers)
         return answers
+
+    def _over(self, session: SparkSession, partitions: Sequence[object]) -> DataFrame:
+        """Return the indexes of these partitions, in as many parts as there are tasks for them."""
+        return session.range(0, len(partitions), 1, min(self._task_count(session), len(partitions)))
+
+    def _task_count(self, session: SparkSession) -> int:
+        return self._query.tasks or session.sparkContext.defaultParallelism
 
     def _after(self, round_: Round, answers: Sequence[Answer], account: Account) -> Account:
         if any(each.exchanges for each in round_.instructions.values()):

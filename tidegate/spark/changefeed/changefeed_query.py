@@ -154,7 +154,9 @@ def changefeed_query(
     ends = partial(_ends, admin, topics.log, log)
     progress = QueryProgress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused, feeds.markers)
     name = query_name(options.app_id)
-    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress, name)
+    ledger = Ledger(checkpoint.filesystem, checkpoint.ours)
+    batch_ends = partial(checkpoint.log_ends, log=topics.log)
+    driver = BatchDriver(query, ledger, feeds, look, progress, name, batch_ends)
     parts = _fixed_tasks(session, options.tasks)
     records = log_stream(session, options.connection, topics.log, options.batch_records, parts)
     with closing(feeds), observed(records, progress.figures) as stream:

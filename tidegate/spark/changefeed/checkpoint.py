@@ -10,6 +10,7 @@ All of this is checked before Spark starts. A directory that is refused is not c
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from contextlib import suppress
@@ -22,13 +23,14 @@ from pyarrow import fs
 
 from tidegate.access.directory_uri import directory_uri
 from tidegate.access.private_files import make_private_uri
+from tidegate.changefeed.definition.stored_fields import number_of, plain_whole
 from tidegate.errors import SettingsError, StateError, StoreAway, TopologyError, brief
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.platform import checked_json
 from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.state_files import BUILD_ANEW, StateFiles
 from tidegate.spark.platform.store_access import StoreAccess
-from tidegate.spark.platform.whole_files import TORN, keeps_the_first, read_whole, write_first
+from tidegate.spark.platform.whole_files import TORN, awaited, keeps_the_first, read_whole, write_first
 
 #: The name of tidegate's half.
 OURS: Final = "tidegate"
@@ -142,6 +144,25 @@ class Checkpoint(NamedTuple):
                 if finished is not None and finished >= batch:
                     return
             time.sleep(_LOOK_AGAIN_S)
+
+    def log_ends(self, batch: int, log: str) -> dict[int, int]:
+        """Return where a batch that Spark has begun ends in the log, by partition.
+
+        Raises ``StoreAway``, and ``StateError`` for a file of another form than Spark's versions have so far.
+        """
+        path = f"{self.path}/spark/offsets/{batch}"
+        with awaited(path):
+            stored = read_whole(self.filesystem, path) or b""
+        try:
+            # A version, facts of the batch, and the offsets of each source: here of one.
+            ends: dict[str, int] = json.loads(stored.decode().splitlines()[2])[log]
+            return {number_of(partition): plain_whole(end, "an end") for partition, end in ends.items()}
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise StateError(
+                f"{path} of Spark does not say in the known form where the batch ends ({brief(repr(error))})."
+                " The batch is not done, and its next run writes the same rows. Use a version of Spark that "
+                "docs/spark.md names."
+            ) from None
 
     @property
     def _query_path(self) -> str:

@@ -73,6 +73,23 @@ def run_told(
             yield _answers(query, round_, heads, partitions[index], (), TaskClock())
 
 
+def run_up_to(
+    ends: Sequence[tuple[int, int]],
+    query: Query,
+    round_: Round,
+    heads: Mapping[int, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Run the tasks of partitions that read their records themselves: ``batches`` hold indexes in ``ends``.
+
+    An element of ``ends`` is a partition, and the offset at which its batch ends.
+    """
+    for batch in batches:
+        for index in batch.column(0).to_pylist():
+            partition, end = ends[index]
+            yield _answers(query, round_, heads, partition, (), TaskClock(), end)
+
+
 def _answers(
     query: Query,
     round_: Round,
@@ -80,6 +97,7 @@ def _answers(
     partition: int,
     records: Iterable[list[LogRecord]],
     clock: TaskClock,
+    up_to: int | None = None,
 ) -> pa.RecordBatch:
     """Run the whole task and return its answers.
 
@@ -92,6 +110,8 @@ def _answers(
             task.tell(round_.instructions.get(partition, Instructions()))
             for each in records:
                 task.step(each)
+            if up_to is not None:
+                task.step_up_to(up_to)
             clock.lap("read")
             answers = task.finish()
     except FeedRefused as refused:

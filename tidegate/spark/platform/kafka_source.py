@@ -111,6 +111,14 @@ def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
     return options | {f"kafka.{name}": value for name, value in java_config(connection).items()}
 
 
+def is_time_overflow(error: Exception) -> bool:
+    """Whether Spark has failed to read a record because of its time.
+
+    Spark counts microseconds in 64 bits, and Kafka milliseconds.
+    """
+    return "java.lang.ArithmeticException: long overflow" in str(error)
+
+
 def java_config(connection: KafkaConnection) -> dict[str, str]:
     """Return a connection's settings for Kafka's Java client: certificates as text, the login as a JAAS
     line.

@@ -153,3 +153,32 @@ def test_a_directory_where_nothing_can_be_written_is_named(tmp_path: Path) -> No
         checkpoint.require(_OURS)
     with pytest.raises(SettingsError, match=r"file cannot be written"):
         checkpoint.claim(_OURS)
+
+
+def test_spark_tells_where_a_batch_ends_in_the_log(tmp_path: Path) -> None:
+    _spark(tmp_path, "offsets", 7)
+    offsets = tmp_path / "spark" / "offsets" / "7"
+    offsets.write_text('v1\n{"batchWatermarkMs":0}\n{"raftlog":{"0":12,"10":9223372036854775807}}')
+    assert _checkpoint(tmp_path).log_ends(7, "raftlog") == {0: 12, 10: 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "",
+        "v1\n{}",
+        "v1\n{}\n{}",
+        "v1\n{}\n[]",
+        'v1\n{}\n{"raftlog": [3]}',
+        'v1\n{}\n{"raftlog": {"x": 3}}',
+        'v1\n{}\n{"raftlog": {"0": "3"}}',
+        'v1\n{}\n{"raftlog": {"0": -1}}',
+    ],
+)
+def test_what_spark_says_in_another_form_is_a_sentence(tmp_path: Path, stored: str) -> None:
+    _spark(tmp_path, "offsets", 7)
+    (tmp_path / "spark" / "offsets" / "7").write_text(stored)
+    with pytest.raises(StateError, match=r"offsets/7 of Spark does not say .* Use a version of Spark"):
+        _checkpoint(tmp_path).log_ends(7, "raftlog")
+    with pytest.raises(StateError, match=r"offsets/8 of Spark does not say"):
+        _checkpoint(tmp_path).log_ends(8, "raftlog")

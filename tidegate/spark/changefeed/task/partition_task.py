@@ -121,6 +121,13 @@ class PartitionTask:
         self._go_on()
         self._settle()
 
+    def step_up_to(self, end: int) -> None:
+        """Read the log from where the partition stands up to this offset, and step its records."""
+        begin = max(self._processor.next_offset or 0, self._log_start())
+        for records in _read_again(self._query, self._partition, range(begin, end)):
+            self.clock.lap("read")
+            self.step(records)
+
     def finish(self) -> list[Answer]:
         """Wait for the rows, store the state, and return the answers (steps T4 to T6).
 
@@ -303,7 +310,7 @@ def _status(status: PartitionStatus) -> dict[str, int]:
 
 
 def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:
-    """Yield the records at these offsets, which ranges need for their backlog."""
+    """Yield the records at these offsets, by a reader of our own."""
     if not offsets:
         return
     place = TopicPartition(query.log, partition)
