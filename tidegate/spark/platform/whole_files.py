@@ -93,6 +93,18 @@ def read_whole(filesystem: fs.FileSystem, path: str) -> bytes | None:
         return None
 
 
+def read_replaced(filesystem: fs.FileSystem, path: str) -> bytes | None:
+    """Return the content of a file that `write_whole` replaces; ``None`` when there is none.
+
+    On HDFS the old file is deleted before the new one is moved. A writer that dies between the two leaves the
+    new one, whole, under its unfinished name. Raises ``OSError`` for other failures.
+    """
+    content = read_whole(filesystem, path)
+    if content is None and filesystem.type_name == "hdfs":
+        return read_whole(filesystem, f"{path}{TORN}")
+    return content
+
+
 def remove_file(filesystem: fs.FileSystem, path: str) -> None:
     """Remove the file, if it is still there: a list may name files that others have removed since.
 

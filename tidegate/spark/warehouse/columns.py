@@ -90,7 +90,7 @@ class Columns:
         known = {column.name: column.type for column in self.columns}
         for column in others.columns:
             was = known.setdefault(column.name, column.type)
-            if was != column.type:
+            if was not in (column.type, _TEXT):  # a column that was text when the load began stays so
                 raise InputError(
                     f"The column {column.name} of {table} was {was} and is {column.type}: one table cannot"
                     f" hold both. To have both as text, {advice.format(table=table, column=column.name)}."
@@ -100,6 +100,7 @@ class Columns:
                 f"The primary key of {table} was {', '.join(self.key)} and is {', '.join(others.key)}: begin"
                 " a new load in another directory, from a new feed with an initial scan."
             )
+        _require_names(table, known)
         return Columns(self.key, tuple(LoadedColumn(*each) for each in known.items()))
 
 

@@ -151,9 +151,12 @@ def _require_names(uri: str, schema: pa.Schema) -> None:
 def newest_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the newest of these changes for each key, deletions too."""
     ordered = changes.sort_by(_ORDER)
-    numbered = ordered.append_column("_number", pa.array(range(len(ordered)), pa.int64()))
-    last = numbered.group_by(list(key)).aggregate([("_number", "max")])
-    return ordered.take(last.column("_number_max").sort())
+    # Names of our own: a table may have a column of any name, and Arrow takes a name with a dot for a path.
+    names = [f"key{position}" for position in range(len(key))]
+    columns = [*(ordered.column(name) for name in key), pa.array(range(len(ordered)), pa.int64())]
+    numbered = pa.Table.from_arrays(columns, names=[*names, "number"])
+    last = numbered.group_by(names).aggregate([("number", "max")])
+    return ordered.take(last.column("number_max").sort())
 
 
 def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:

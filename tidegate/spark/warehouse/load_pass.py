@@ -1,6 +1,7 @@
 """The loader's driver: it runs one pass after the other (docs/warehouse.md, steps W1 to W8).
 
-    W1  read the head; bring Delta tables up to it, and remove what an unfinished pass left
+    W1  read the head, and commit it once more as the next one, which shuts out any other loader; bring Delta
+        tables up to it, and remove what an unfinished pass left
     W2  ask the feeds how they are, and then the topics where they end
     W3  one task for each partition: data files of the buckets that its own markers close
     W4  the bound: the last bucket that every partition has closed; if it is no news, nothing is committed
@@ -9,7 +10,8 @@
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
 
-Only W6 changes what is true. No head names what W3 and W5 leave behind. W7 does what the head says.
+Only W6 changes what is true: the commit of W1 says the same as the one before it. No head names what W3 and
+W5 leave behind. W7 does what the head says.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from tidegate.client.kafka.cluster import Bounds
 from tidegate.errors import InputError, StateError, TopologyError
 from tidegate.hlc import Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
+from tidegate.spark.platform.whole_files import awaited
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns
 from tidegate.spark.warehouse.data_files import remove_unnamed
@@ -134,8 +137,12 @@ class Loader:
 
         Raises ``InputError`` for records or feeds that cannot be loaded, ``TopologyError`` for topics that
         are not those that the load began with, ``StateError`` for a directory that cannot be used, and
-        ``RetryError`` when something does not answer.
+        ``RetryError`` when something does not answer, such as the directory's file system.
         """
+        with awaited(self._root):
+            return self._pass()
+
+    def _pass(self) -> PassReport:
         head = self._head or self._opened()
         self._head = None  # after a failure the next pass opens the directory again, which repairs it
         self._at_step("W2")
@@ -147,6 +154,7 @@ class Loader:
         closed = _bound(answers, {source.topic for source in sources if source.complete})
         more = any(answer.more for answer in answers)
         if closed <= head.closed:
+            self._manifest.require_newest(head)  # what another loader has written is not ours to remove
             self._remove(head)
             self._head = head
             return PassReport(head.closed)
@@ -167,9 +175,11 @@ class Loader:
         head = self._manifest.head()
         if head is None:
             head = self._begun()
-            self._manifest.commit(head)
-        self._require_options(head)
+        else:
+            self._require_options(head)
+            head = replace(head, number=head.number + 1)
         head = replace(head, delta=self._delta is not None)  # Delta tables may be asked for later on
+        self._manifest.commit(head)
         if self._delta is not None:
             self._delta.follow(head)
         self._remove(head)
@@ -190,6 +200,7 @@ class Loader:
 
     def _begun(self) -> ManifestHead:
         sources = self._source.tables()
+        self._manifest.require_unused([source.topic for source in sources])
         columns = self._source.columns([source.topic for source in sources])
         tables = tuple(
             LoadedTable(
@@ -307,7 +318,7 @@ def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
     Topics on which nothing more comes do not hold back other topics.
     """
     going_on = [answer.closed for answer in answers if answer.place.topic not in complete]
-    return min(going_on or [answer.closed for answer in answers])
+    return min(going_on) if going_on else max(answer.closed for answer in answers)
 
 
 def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:

@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ class FeedsSource:
     ) -> None:
         self._connection = connection
         self._log = log
-        self._feed_ids = tuple(feed_ids)
+        self._feed_ids = tuple(dict.fromkeys(feed_ids))
         self._topics = frozenset(topics)
         self._as_text = as_text
         self._jobs = Jobs(connection, app_id)
@@ -78,6 +78,12 @@ class FeedsSource:
         missing = sorted(self._topics - {table.topic for table in found})
         if missing:
             raise InputError(f"No feed that is loaded writes {', '.join(missing)}.")
+        for topic, count in Counter(table.topic for table in found).items():
+            if count > 1:
+                raise InputError(
+                    f"{count} of the feeds write to a topic {topic}, on clusters of their own: load them into"
+                    " directories of their own."
+                )
         return sorted(found)
 
     def bounds(self, tables: Sequence[SourceTable]) -> Mapping[TopicPartition, Bounds]:
@@ -101,6 +107,7 @@ class FeedsSource:
         """See ``LoadSource``. Reads one partition of the log, since every partition has all descriptors."""
         versions = versions_in_log(self._connection, self._log)
         found: dict[str, Columns] = {}
+        unknown = set(self._as_text)
         for feed_id in self._feed_ids:
             feed = self._feed(feed_id)
             for target in feed.targets:
@@ -116,7 +123,14 @@ class FeedsSource:
                     for name in self._as_text
                     if name.startswith(f"{target.topic}.")
                 }
-                found[target.topic] = columns_of(versions[target.table_id], feed.options, texts)
+                columns = columns_of(versions[target.table_id], feed.options, texts)
+                unknown -= {f"{target.topic}.{name}" for name in columns.names}
+                found[target.topic] = columns
+        if unknown:
+            raise InputError(
+                f"--as-text names {min(unknown)}, which is no column of a topic that is loaded: it is"
+                " <topic>.<column>."
+            )
         return found
 
     def _feed(self, feed_id: FeedId) -> FeedTopics:

@@ -22,7 +22,7 @@ from pyarrow import fs
 from tidegate.changefeed.definition.options import Format
 from tidegate.errors import SettingsError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
-from tidegate.spark.platform.whole_files import read_whole, write_whole
+from tidegate.spark.platform.whole_files import read_replaced, read_whole, write_whole
 from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
 from tidegate.verify import TopicPartition
@@ -134,7 +134,7 @@ class Manifest:
 
         Raises ``StateError`` for a commit that is torn.
         """
-        content = read_whole(self.filesystem, self._head)
+        content = read_replaced(self.filesystem, self._head)
         return None if content is None else _loaded(content, self._head, _head_from)
 
     def files(
@@ -180,16 +180,37 @@ class Manifest:
 
         Raises ``StateError`` otherwise.
         """
-        now = self.head()
-        known = (None, 0) if now is None else (now.load, now.number)
-        if known != ((None, 0) if head.number == 0 else (head.load, head.number - 1)):
-            raise StateError(
-                f"Another loader has written to {self.root} since commit {head.number - 1}: one directory"
-                " has one loader at a time. Nothing of this one's last pass is in the tables; stop one of"
-                " the two."
-            )
+        if self._newest() != ((None, 0) if head.number == 0 else (head.load, head.number - 1)):
+            raise self._other_loader()
         self.filesystem.create_dir(f"{self.root}/_tidegate")
         self._write(self._head, _head_to(head))
+
+    def require_newest(self, head: ManifestHead) -> None:
+        """Raise ``StateError`` if ``head`` is not the newest commit."""
+        if self._newest() != (head.load, head.number):
+            raise self._other_loader()
+
+    def require_unused(self, topics: Sequence[str]) -> None:
+        """Raise ``StateError`` if there are files of a load, whose head is lost then: it named them."""
+        places = [self._pages, *(f"{self.root}/{topic}/changes" for topic in topics)]
+        found = self.filesystem.get_file_info(places)
+        left = [info.path for info in found if info.type == fs.FileType.Directory]
+        if left:
+            raise StateError(
+                f"{self._head} is missing, and {left[0]} is there, which only a load makes: nobody can say"
+                " what the tables have. Nothing is loaded and nothing removed. Put the file back, or begin a"
+                " new load in another directory."
+            )
+
+    def _newest(self) -> tuple[str | None, int]:
+        now = self.head()
+        return (None, 0) if now is None else (now.load, now.number)
+
+    def _other_loader(self) -> StateError:
+        return StateError(
+            f"Another loader has written to {self.root} since this one's last commit: one directory has one"
+            " loader at a time. Nothing of this one's last pass is in the tables; stop one of the two."
+        )
 
     def remove_pages(self, *kept: ManifestHead) -> None:
         """Remove the pages that none of these commits names."""

@@ -191,13 +191,21 @@ class HistorySource:
         self.ids = {topic: f"id of {topic}" for topic in TOPICS}
         self.column_sets = dict.fromkeys(TOPICS, COLUMNS)
         self.complete: frozenset[str] = frozenset()
+        self.starts = dict.fromkeys(TOPICS, START)
 
     def tables(self) -> list[SourceTable]:
         """See ``LoadSource``."""
         reading = ListReading(self.history)
         return [
             SourceTable(
-                topic, self.ids[topic], count, "1", Format.JSON, START, topic in self.complete, reading
+                topic,
+                self.ids[topic],
+                count,
+                "1",
+                Format.JSON,
+                self.starts[topic],
+                topic in self.complete,
+                reading,
             )
             for topic, count in sorted(TOPICS.items())
         ]

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -36,10 +38,11 @@ from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.errors import InputError, StateError, TopologyError, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import NO_BUCKET, Buckets
-from tidegate.spark.warehouse.columns import Columns, LoadedColumn
-from tidegate.spark.warehouse.delta_tables import DeltaFollowers, closed_by_version
+from tidegate.spark.warehouse.columns import LOGICAL, WALL, Columns, LoadedColumn
+from tidegate.spark.warehouse.delta_tables import DeltaFollowers, closed_by_version, newest_rows
 from tidegate.spark.warehouse.load import go_on
 from tidegate.spark.warehouse.load_pass import Loader, PassReport, run_here
+from tidegate.spark.warehouse.manifest import Manifest
 from tidegate.spark.warehouse.partition_rows import BucketRows
 from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
@@ -213,6 +216,11 @@ IN_A0, IN_A1 = (
 )
 
 
+def below(root: str) -> Path:
+    """The directory of a root."""
+    return Path(root.removeprefix("file:"))
+
+
 def seconds(count: float) -> Timestamp:
     """So long after the end of the first bucket."""
     return Timestamp(FIRST.wall + int(count * 10**9))
@@ -353,11 +361,120 @@ def test_a_second_loader_is_noticed_when_it_commits() -> None:
         one.run_pass()
         other.run_pass()
         source.ends = dict.fromkeys(source.ends, 2)
-        one.run_pass()
-        source.ends = dict.fromkeys(source.ends, 3)
         with pytest.raises(StateError, match="Another loader has written"):
-            other.run_pass()
+            one.run_pass()
+        assert Warehouse(root).closed == seconds(1)
+        other.run_pass()
         assert Warehouse(root).closed == seconds(2)
+
+
+@pytest.mark.parametrize("delta", [False, True])
+def test_a_second_loader_that_begins_shuts_out_the_first_whose_files_it_removes(delta: bool) -> None:
+    lines: dict[TopicPartition, list[Version | Timestamp]] = {
+        A0: [account(IN_A0, 0.5), seconds(1), account(IN_A0, 1.5, "b"), seconds(2)],
+        A1: [seconds(1), seconds(2)],
+        PETS: [seconds(1), seconds(2)],
+    }
+    source = all_of(history_of(lines))
+    whole = source.ends
+    source.ends = {A0: 2, A1: 1, PETS: 1}
+    with directory() as root:
+
+        def loading(run: Callable[[Sequence[LoadTask]], list[PartitionAnswer]]) -> Loader:
+            return Loader(source, run, root, BUCKETS, DeltaFollowers(root) if delta else None)
+
+        def overtaken(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
+            answers = run_here(tasks)
+            ends, source.ends = source.ends, {A0: 2, A1: 1, PETS: 1}
+            loading(run_here).run_pass()
+            source.ends = ends
+            return answers
+
+        loading(run_here).run_pass()
+        source.ends = whole
+        with pytest.raises(StateError, match="Another loader has written"):
+            loading(overtaken).run_pass()
+        assert Warehouse(root).closed == seconds(1)
+        loading(run_here).run_pass()
+        check_closed(root, source.history)
+        if delta:
+            check_delta(root, source.history)
+
+
+def test_a_loader_that_was_shut_out_removes_nothing_of_the_other() -> None:
+    source = all_of(history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
+    with directory() as root:
+        one = plain_loader(root, source)
+        assert one.run_pass().news
+        plain_loader(root, source).run_pass()
+        unnamed = next(below(root).glob("accounts/changes/*/*")).with_name("of the other.parquet")
+        unnamed.touch()
+        with pytest.raises(StateError, match="Another loader has written"):
+            one.run_pass()
+        assert unnamed.exists()
+
+
+def test_a_lost_head_ends_the_load_and_nothing_is_removed() -> None:
+    source = all_of(history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
+    with directory() as root:
+        plain_loader(root, source).run_pass()
+        head = below(root) / "_tidegate" / "head.json"
+        stored = head.read_bytes()
+        head.unlink()
+        before = sorted(below(root).rglob("*"))
+        for _ in range(2):
+            with pytest.raises(StateError, match=r"head\.json is missing, and .* Nothing is loaded"):
+                plain_loader(root, source).run_pass()
+        assert sorted(below(root).rglob("*")) == before
+        head.write_bytes(stored)
+        plain_loader(root, source).run_pass()
+        check_closed(root, source.history)
+
+
+def test_scans_that_have_succeeded_at_other_times_are_all_loaded() -> None:
+    pet = Version("pets", 1, seconds(7), "scan")
+    source = all_of(history_of({A0: [Version("accounts", IN_A0, START, "scan")], A1: [], PETS: [pet]}))
+    source.starts["pets"] = pet.updated
+    source.complete = frozenset(TOPICS)
+    with directory() as root:
+        for _ in range(2):
+            to_now(plain_loader(root, source))
+        house = Warehouse(root)
+        assert as_rows(house.rows("pets")) == {1: ("scan", pet.updated)}
+        assert as_rows(house.rows("accounts")) == {IN_A0: ("scan", START)}
+
+
+def test_a_file_system_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = all_of(history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
+    ended, troubles = threading.Event(), list[str]()
+    original, away = Manifest.write_pages, iter([True])
+
+    def write_pages(self: Manifest, *arguments: Any) -> Any:
+        if next(away, False):
+            raise OSError("the mount is stale")
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Manifest, "write_pages", write_pages)
+    with directory() as root:
+        go_on(
+            plain_loader(root, source),
+            0,
+            ended,
+            lambda _: ended.set(),
+            lambda error: troubles.append(str(error)),
+        )
+        assert len(troubles) == 1
+        assert "cannot be reached (the mount is stale)" in troubles[0]
+        check_closed(root, source.history)
+
+
+@pytest.mark.parametrize("key", ["_number", "_number_max", "a.b", ".x", "number"])
+def test_the_newest_row_of_a_key_is_found_whatever_its_columns_are_called(key: str) -> None:
+    changes = pa.table({WALL: [1, 3, 2], LOGICAL: [0, 0, 0], key: ["k", "k", "l"], "number_max": [7, 8, 9]})
+    assert newest_rows(changes, [key]).to_pylist() == [
+        {WALL: 2, LOGICAL: 0, key: "l", "number_max": 9},
+        {WALL: 3, LOGICAL: 0, key: "k", "number_max": 8},
+    ]
 
 
 def test_another_length_of_buckets_on_the_same_directory_is_refused() -> None:
