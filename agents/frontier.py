@@ -81,7 +81,9 @@ class FrontierPartition:
         feed = self._app.follower.view[feed_id]
         publisher = self.publishers.get(feed_id)
         here = feed.runs_on(Engine.WORKERS)
-        live = here and feed.status in LIVE
+        # A state that has lost its start is said by the jobs agent (`registration`): nothing begins with it.
+        begun = feed.current_state is not None and feed.current_state.start is not None
+        live = here and feed.status in LIVE and begun
         if publisher is not None and (not live or publisher.definition != feed.definition):
             self._leave(self._routes.end(feed_id))
             publisher = None

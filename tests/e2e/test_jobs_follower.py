@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -177,6 +178,9 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
     third, its_state = feed(jobs, "c")
     dead = [jobs.die_while_writing("feed-a", progress("a", 300))]
     jobs.commit("feed-c", DefinitionRecord(third), its_state, progress("c", 200))  # hidden behind a's
+    startless, its_state = feed(jobs, "d")
+    no_start = replace(its_state, start=None)  # nobody of ours writes that
+    jobs.commit("feed-d", DefinitionRecord(startless), no_start)
     dead.append(jobs.die_while_writing("feed-b", progress("b", 300)))
 
     async def main() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -121,8 +122,10 @@ def _open(uri: RegistryUri) -> Client:
     }
     if uri.user or uri.password:
         config["basic.auth.user.info"] = f"{uri.user}:{uri.password}"
-    # The client wants files, and has read them when its constructor returns.
-    with TemporaryDirectory(prefix="tidegate-") as folder:
+    # The client wants files, and has read them when its constructor returns. Without certificates nothing has
+    # to be written, and no directory for temporary files is needed.
+    has_files = bool(uri.ca_cert or uri.client_cert)
+    with TemporaryDirectory(prefix="tidegate-") if has_files else nullcontext("") as folder:
         config |= _certificate_files(uri, Path(folder))
         try:
             client = SchemaRegistryClient(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def test_a_registry_is_trusted_by_the_authority_that_is_given(authority: Authori
             with pytest.raises(RegistryAway, match=r"certificate verify failed.*Check .*its certificates"):
                 stranger.check()
         assert len(server.calls) == 1  # no request went to a registry that was not trusted
+
+
+def test_a_registry_without_certificates_needs_no_room_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with RegistryServer() as server:
+        opened(server.url).check()
 
 
 def test_a_registry_knows_us_by_our_certificate(authority: Authority, client: Pair, tmp_path: Path) -> None:

@@ -493,9 +493,8 @@ def _ending(
     if record != stored:
         return StoreState(record)
     everybody = bool(record.targets) or definition.epoch > FIRST_EPOCH
-    return _forget(
-        definition.id, definition.epoch, acks, range(partition_count) if everybody else sorted(acks)
-    )
+    answered = sorted(number for number in acks if number != NO_PARTITION)
+    return _forget(definition.id, definition.epoch, acks, range(partition_count) if everybody else answered)
 
 
 def _forget(feed_id: FeedId, epoch: FeedEpoch, acks: Answers, asked: Iterable[int]) -> Announce | Settled:

@@ -96,7 +96,10 @@ class Standby:
         finally:
             self._reader = None
             reader.close()
-            copy.close()
+            try:
+                copy.close()
+            except Exception as error:  # what a full disk did not take; this thread goes on
+                _log.warning("a standby copy cannot be closed", partition=partition, cause=str(error))
 
     def _abandon(self) -> None:
         reader = self._reader

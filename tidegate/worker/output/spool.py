@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
@@ -103,7 +104,8 @@ class _Piece:
 
     def close(self) -> int:
         """Delete the file. Returns how many bytes were written to it."""
-        self._file.close()
+        with suppress(OSError):  # a full disk does not take what a write has left; the file is closed anyway
+            self._file.close()
         return self.written
 
 

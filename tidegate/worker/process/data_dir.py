@@ -109,9 +109,14 @@ class DataDirectory:
             )
 
     def _write(self, name: str, line: str) -> None:
-        """Write a file of one line, whole or not at all: nobody reads half of it, even with a full disk."""
+        """Write a file of one line, whole or not at all: nobody reads half of it, even with a full disk, and
+        after a power failure it is not empty.
+        """
         unfinished = self.home / f"{name}.new"
-        unfinished.write_text(f"{line}\n")
+        with unfinished.open("w") as file:
+            file.write(f"{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
         unfinished.replace(self.home / name)
 
     @contextmanager

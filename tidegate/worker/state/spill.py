@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -117,8 +118,19 @@ class RocksSpill:
             batch.put(key, value)
         for key in deletes:
             batch.delete(key)
-        try:
+        with self._writing():
             self._opened().write(batch, self._write)
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        """Remove the keys from ``start`` on and below ``end``. Raises as ``write`` does."""
+        if self._db is not None:
+            with self._writing():
+                self._db.delete_range(start, end, self._write)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:  # rocksdict raises nothing more specific
             raise StateError(
                 f"Open transactions cannot be moved out of memory to {self._path}: {error}. Nothing is lost, "
@@ -126,18 +138,15 @@ class RocksSpill:
                 "(TIDEGATE_DATA_DIR) or more memory (TIDEGATE_INTENT_MEMORY_BYTES), and start it again"
             ) from None
 
-    def delete_range(self, start: bytes, end: bytes) -> None:
-        """Remove the keys from ``start`` on and below ``end``."""
-        if self._db is not None:
-            self._db.delete_range(start, end, self._write)
-
     def close(self) -> None:
         """Delete everything. The next write begins anew."""
         with self._opening:
             db, self._db = self._db, None
-        if db is not None:
-            db.close()
-        shutil.rmtree(self._path, ignore_errors=True)
+        try:
+            if db is not None:
+                db.close()
+        finally:
+            shutil.rmtree(self._path, ignore_errors=True)
 
     def _opened(self) -> Rdict:
         with self._opening:

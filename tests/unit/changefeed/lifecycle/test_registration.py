@@ -23,6 +23,7 @@ from tests.unit.changefeed.lifecycle.hand_cluster import (
 )
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch, FeedState, TableName
 from tidegate.changefeed.lifecycle.control import (
+    NO_PARTITION,
     Ack,
     Activate,
     Active,
@@ -246,3 +247,13 @@ def test_a_feed_of_several_tables_resolves_them_in_the_order_of_the_definition()
     step = next_step(FeedView(defined=definition), by_partition(registered(0, 1, tables=tables)), 1)
     assert isinstance(step, Prepare)
     assert [known.table for known in step.tables] == [ORDERS, items]
+
+
+def test_a_feed_whose_markers_could_not_begin_is_forgotten_by_partitions_alone() -> None:
+    acks = by_partition(Failed(FEED, FIRST_EPOCH, NO_PARTITION, "no producer"), registered(1, 5))
+    step = next_step(PENDING, acks, 2)
+    assert isinstance(step, StoreState)
+    feed = replace(PENDING, state=step.record)
+    assert next_step(feed, acks, 2) == Announce(Remove(FEED, FIRST_EPOCH), (1,))
+    acks |= by_partition(Removed(FEED, FIRST_EPOCH, 1))
+    assert next_step(feed, acks, 2) == Settled()

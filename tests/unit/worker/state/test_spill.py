@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -96,3 +96,27 @@ def test_a_key_in_a_file_that_cannot_be_read_is_not_taken_for_one_that_is_not_th
     with pytest.raises(StateError, match="cannot be read"):
         assert all(spill.get(_key(number)) is not None for number in range(_ROWS))
     spill.close()
+
+
+def test_a_disk_that_takes_no_removal_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def delete_range(self, *_: object) -> None:
+            raise RuntimeError("IO error: No space left on device")
+
+        def close(self) -> None:
+            raise RuntimeError("IO error: No space left on device")
+
+    spill = RocksSpill(tmp_path / "spill", _SMALL)
+    spill.write([(b"a", b"1")], ())
+    rows = spill._db
+    assert rows is not None
+    monkeypatch.setattr(spill, "_db", Full())
+    with pytest.raises(
+        StateError, match=r"cannot be moved out of memory .* No space left .* make room there"
+    ):
+        spill.delete_range(b"a", b"b")
+    with pytest.raises(RuntimeError, match="No space left"):
+        spill.close()
+    assert not (tmp_path / "spill").exists()
+    with suppress(Exception):  # its directory is gone
+        rows.close()
