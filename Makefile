@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-for-demo
 # Test processes, with one broker for all; whoever is done first takes over half of what another has left.
-# End-to-end tests wait twice as long as they compute, so six keep two cores busy.
+# End-to-end tests wait as long as they compute, so four keep two cores busy. Six of them, with their servers,
+# make a slow machine overrun what a test may take.
 # Servers in Java live for seconds there: they compile without their second, slow compiler (a broker from its start to its
 # end takes 5 s of processor time instead of 8), and collect garbage in one thread (0.3 s less).
-PYTEST := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(BIN)/python -m pytest -n 6 --dist worksteal --durations 40 --durations-min 2
+PYTEST := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --durations-min 2
 # Hundreds of processes import the same modules: compiled once, whatever the environment says. Test processes
 # take 6 s each to collect the tests then, and 16 otherwise.
 unexport PYTHONDONTWRITEBYTECODE

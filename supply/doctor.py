@@ -29,7 +29,7 @@ _PACKAGES: Final = {
     "what the tests need": ("pytest", "hypothesis", "psycopg"),
 }
 _FREE_GB: Final = 6  # an environment, the downloads, and what a run of the tests writes
-_MEMORY_GB: Final = 8  # six test processes, a broker, a Spark, and the servers of single tests
+_MEMORY_GB: Final = 8  # four test processes, a broker, a Spark, and the servers of single tests
 
 
 class MachineFact(NamedTuple):

@@ -31,7 +31,7 @@ def loaded(
     return live_load(broker.bootstrap, prefix, directory, seed=_SEED, store=splits, rows_per_s=200)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_500)
 @pytest.mark.parametrize(
     ("rounds", "split_every_ms", "killed"),
     [(1, _FEW_SPLITS, False), pytest.param(4, _MANY_SPLITS, True, marks=pytest.mark.soak)],
