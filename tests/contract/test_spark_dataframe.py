@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.together]
 
 _SECOND: Final = NANOS_PER_SECOND
 _TOTAL: Final = 30
+_COLUMNS: Final = "id INT, balance INT, note STRING"
 
 
 @pytest.fixture
@@ -258,9 +259,10 @@ def test_deleted_records_and_a_topic_made_anew_end_a_query(
 def test_a_column_that_came_later_is_there_once_the_query_begins_again(
     session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
-    wider = HandTable.of(104, "accounts", "id INT, balance INT, note STRING, city STRING").descriptor
-    more = replace(wider, version=wider.version + 1, modified=wider.modified.next())
-    feed, batches = HandFeed(broker.bootstrap, topic_prefix), Batches()
+    wider = HandTable.of(104, "accounts", f"{_COLUMNS}, city STRING").descriptor
+    narrow = replace(HandTable.of(104, "accounts", _COLUMNS).descriptor, modified=Timestamp(1 * _SECOND))
+    more = replace(wider, version=narrow.version + 1, modified=Timestamp(6 * _SECOND))
+    feed, batches = HandFeed(broker.bootstrap, topic_prefix, descriptors=(narrow,)), Batches()
     second(feed, 0, 5, 1, 10)
     feed.mark(5 * _SECOND)
     with running(session, feed, batches.take, tmp_path) as query:
@@ -278,7 +280,7 @@ def test_a_column_that_came_later_is_there_once_the_query_begins_again(
 def test_a_value_that_spark_has_no_form_of_is_read_as_text(
     session: SparkSession, broker: KafkaBroker, topic_prefix: str
 ) -> None:
-    table = HandTable.of(104, "accounts", "id INT, balance INT, note STRING, day DATE")
+    table = HandTable.of(104, "accounts", f"{_COLUMNS}, day DATE")
     feed = HandFeed(broker.bootstrap, topic_prefix, descriptors=(table.descriptor,))
     feed.write(0, 5 * _SECOND, 1, {**account(1, 10), "day": "infinity"})
     feed.mark(5 * _SECOND)
