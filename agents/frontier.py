@@ -81,7 +81,7 @@ class FrontierPartition:
         feed = self._app.follower.view[feed_id]
         publisher = self.publishers.get(feed_id)
         here = feed.runs_on(Engine.WORKERS)
-        # A state that has lost its start is said by the jobs agent (`registration`): nothing begins with it.
+        # No frontier begins with a running state that has no start; the jobs agent reports such a state.
         begun = feed.current_state is not None and feed.current_state.start is not None
         live = here and feed.status in LIVE and begun
         if publisher is not None and (not live or publisher.definition != feed.definition):

@@ -64,7 +64,7 @@ SETTINGS = {
     "broker.session.timeout.ms": "4000",  # a start after a kill waits so long for the dead broker's session
     "num.network.threads": "2",
     "num.io.threads": "4",
-    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB by default, of this heap
+    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB of the heap by default
 }
 
 
@@ -93,7 +93,7 @@ class Kafka:
         return ServerPlan(
             name=self.name,
             command=jvm.command(
-                # A broker without memory loses threads and runs on, for example without the one that accepts.
+                # By default a broker that runs out of memory loses threads and runs on without them.
                 (*_archived_classes(), "-Xms256m", f"-Xmx{_HEAP_MIB}m", "-XX:+ExitOnOutOfMemoryError"),
                 "kafka.Kafka",
                 str(properties),

@@ -55,15 +55,17 @@ class PartitionFeed:
         self.registered = registered
         self.status = FeedStatus.REGISTERED
         self.reason = ""
-        self.message = message
-        #: The ids of the tables that the feed emits; none before its start is known.
-        self.table_ids = _tables_of(message)
+        self._take(message)
         self.emitter: Emitter | None = None
+
+    def _take(self, message: Register | Activate) -> None:
+        self.message: Register | Activate = message
+        #: The ids of the tables that the feed emits; none before its start is known.
+        self.table_ids = frozenset(target.table_id for target in self.targets)
 
     def activate(self, message: Activate) -> None:
         """Make the feed active: it emits rows from here on."""
-        self.message = message
-        self.table_ids = _tables_of(message)
+        self._take(message)
         self.status = FeedStatus.ACTIVE
         destinations = {
             target.table_id: Destination(target.topic, target.partitions) for target in message.targets
@@ -134,12 +136,6 @@ def feed_row(feed: PartitionFeed) -> bytes:
             reason=feed.reason,
         )
     )
-
-
-def _tables_of(message: Register | Activate) -> frozenset[int]:
-    if not isinstance(message, Activate):
-        return frozenset()
-    return frozenset(target.table_id for target in message.targets)
 
 
 def read_feed(value: bytes) -> PartitionFeed:

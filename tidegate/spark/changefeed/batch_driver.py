@@ -36,7 +36,7 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.ranges.handoff import receiver_of
 from tidegate.spark.changefeed.answer_limit import AnswerLimit
 from tidegate.spark.changefeed.ledger import Account, Ledger
-from tidegate.spark.changefeed.partition_round import run_partitions, run_told, run_up_to
+from tidegate.spark.changefeed.partition_round import run_partitions, run_told
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.refused_files import refused_records
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
@@ -312,12 +312,7 @@ class BatchDriver:
         session.sparkContext.setJobDescription(
             f"{self._name}: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
         )
-        if not round_.records:
-            partitions = sorted(round_.instructions if due is None else due)
-            return self._run_job(
-                self._over(session, partitions), partial(run_told, partitions), round_, account
-            )
-        if self._read_ends is None:
+        if round_.records and self._read_ends is None:
             frame = records.selectExpr(*_RECORDS)
             if due is not None:
                 frame = frame.where(f"partition IN ({', '.join(map(str, sorted(due)))})")
@@ -329,8 +324,10 @@ class BatchDriver:
                     raise
             _log.warning(_TIME_OVERFLOW, round_.id.batch)
             self._read_ends = self._patiently(lambda: self._ends(round_.id.batch))
-        ends = [each for each in sorted(self._read_ends.items()) if due is None or each[0] in due]
-        return self._run_job(self._over(session, ends), partial(run_up_to, ends), round_, account)
+        ends = self._read_ends if round_.records else None
+        partitions = sorted(due if due is not None else ends or round_.instructions)
+        frame = session.range(0, len(partitions), 1, min(self._task_count(session), len(partitions)))
+        return self._run_job(frame, partial(run_told, partitions, ends=ends), round_, account)
 
     def _run_job(
         self, frame: DataFrame, task: Callable[..., Iterator[Any]], round_: Round, account: Account
@@ -342,10 +339,6 @@ class BatchDriver:
         answers = [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]
         self._limit.look(frame.sparkSession, answers)
         return answers
-
-    def _over(self, session: SparkSession, partitions: Sequence[object]) -> DataFrame:
-        """Return the indexes of these partitions, in as many parts as there are tasks for them."""
-        return session.range(0, len(partitions), 1, min(self._task_count(session), len(partitions)))
 
     def _task_count(self, session: SparkSession) -> int:
         return self._query.tasks or session.sparkContext.defaultParallelism

@@ -66,28 +66,18 @@ def run_told(
     round_: Round,
     heads: Mapping[int, str],
     batches: Iterable[pa.RecordBatch],
+    ends: Mapping[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Run the tasks of partitions without records: ``batches`` hold their indexes in ``partitions``."""
-    for batch in batches:
-        for index in batch.column(0).to_pylist():
-            yield _answers(query, round_, heads, partitions[index], (), TaskClock())
+    """Run the tasks of partitions to which Spark gives no records.
 
-
-def run_up_to(
-    ends: Sequence[tuple[int, int]],
-    query: Query,
-    round_: Round,
-    heads: Mapping[int, str],
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Run the tasks of partitions that read their records themselves: ``batches`` hold indexes in ``ends``.
-
-    An element of ``ends`` is a partition, and the offset at which its batch ends.
+    ``batches`` hold the indexes of the partitions in ``partitions``. With ``ends`` each task reads its
+    records from Kafka itself, up to the offset that ``ends`` has for its partition.
     """
+    ends = ends or {}
     for batch in batches:
         for index in batch.column(0).to_pylist():
-            partition, end = ends[index]
-            yield _answers(query, round_, heads, partition, (), TaskClock(), end)
+            partition = partitions[index]
+            yield _answers(query, round_, heads, partition, (), TaskClock(), ends.get(partition))
 
 
 def _answers(

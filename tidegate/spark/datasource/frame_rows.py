@@ -118,8 +118,9 @@ class FrameRowReader:
             row = self._row(chunk, at)
             self._require_key(row.key, chunk, at)
             keys.append(row.key)
-            for rows, values in zip((after, before), self._pair(row, chunk, at), strict=True):
-                rows.append(values)
+            values, previous = self._pair(row, chunk, at)
+            after.append(values)
+            before.append(previous)
         return self._rows(chunk, keys, after, before)
 
     def _read_wrapped(self, chunk: RowChunk, wrapped: WrappedValues) -> FrameRows:
@@ -184,8 +185,8 @@ class FrameRowReader:
     def _pair(self, record: RowRecord, chunk: RowChunk, at: int) -> tuple[_Values, _Values]:
         """Return the row, and the row before.
 
-        Raises ``InputError`` for a new column. One that only rows of older versions have, whose descriptors
-        the log has no more, is left out: the table has lost it.
+        Raises ``InputError`` for a new column. A row may be older than every version of the table that the
+        log still has. Columns that only such a row has are left out: the table has lost them.
         """
         row, previous = record.row, record.previous
         is_old = Timestamp(int(chunk.walls[at]), int(chunk.logicals[at])) < self._table.known_from

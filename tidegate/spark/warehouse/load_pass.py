@@ -29,7 +29,7 @@ from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.platform.whole_files import awaited
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns
-from tidegate.spark.warehouse.data_files import remove_unnamed
+from tidegate.spark.warehouse.data_files import changes_directory, remove_unnamed
 from tidegate.spark.warehouse.manifest import (
     DataFile,
     LoadedTable,
@@ -200,7 +200,7 @@ class Loader:
 
     def _begun(self) -> ManifestHead:
         sources = self._source.tables()
-        self._manifest.require_unused([source.topic for source in sources])
+        self._manifest.require_unused(changes_directory(source.topic) for source in sources)
         columns = self._source.columns([source.topic for source in sources])
         tables = tuple(
             LoadedTable(

@@ -190,9 +190,12 @@ class Manifest:
         if self._newest() != (head.load, head.number):
             raise self._other_loader()
 
-    def require_unused(self, topics: Sequence[str]) -> None:
-        """Raise ``StateError`` if there are files of a load, whose head is lost then: it named them."""
-        places = [self._pages, *(f"{self.root}/{topic}/changes" for topic in topics)]
+    def require_unused(self, directories: Iterable[str]) -> None:
+        """Raise ``StateError`` if a load has made one of these directories below the root, or pages.
+
+        There was a head then, and it is lost.
+        """
+        places = [self._pages, *(f"{self.root}/{directory}" for directory in directories)]
         found = self.filesystem.get_file_info(places)
         left = [info.path for info in found if info.type == fs.FileType.Directory]
         if left:
