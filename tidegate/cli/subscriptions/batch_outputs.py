@@ -6,7 +6,8 @@ import os
 import shlex
 import subprocess
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, Protocol
 
 from rich.console import Console, Group
@@ -107,9 +108,14 @@ class TableOutput:
         self._refresh_at = 0.0
         self._live = Live(self._screen(), console=Console(), auto_refresh=False)
 
-    def shown(self) -> AbstractContextManager[object]:
-        """See ``BatchOutput``."""
-        return self._live
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """See ``BatchOutput``. The screen that stays shows the last batch, however soon that came."""
+        with self._live:
+            try:
+                yield
+            finally:
+                self.idle()
 
     def take(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``. A new snapshot behind lost history begins with no rows."""

@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.unit.cli.running import NOBODY, run
-from tests.unit.client.subscribe.hand_feed import HandFeed
+from tests.unit.client.subscribe.hand_feed import HandFeed, next_of, opened
+from tidegate.cli.subscriptions import batch_outputs
 
 _TOKEN = re.compile(r"--token (\S+)")
 
@@ -103,6 +104,20 @@ def test_a_table_is_shown_as_it_is_at_the_frontier(feed: HandFeed) -> None:
     assert ["id", "balance", "note"] in shown
     assert ["1", "10", "a"] in shown
     assert ["2", "20"] in shown
+
+
+@pytest.mark.broker
+def test_a_table_stays_with_its_last_batch_however_soon_that_comes(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(batch_outputs, "_REFRESH_S", 3600.0)
+    with opened(feed, "SUBSCRIBE accounts ENVELOPE DEBEZIUM (KEY (id)) WITH (PROGRESS)") as subscription:
+        output = batch_outputs.TableOutput(subscription)
+        with output.shown():
+            output.idle()
+            output.take(next_of(subscription))
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["1", "10", "a"] in shown
 
 
 @pytest.mark.broker
