@@ -345,14 +345,23 @@ class PartitionProcessor:
         checkpoint that names the feed without its rows would lie. ``result`` must be the last step's, and
         nothing of it may be durable yet.
         """
-        result.outputs.pop(feed_id, None)
-        result.unframed.pop(feed_id, None)
-        _withdraw(feed_id, result)
+        self._leave_out(feed_id, result)
         self._feeds.fail(feed_id, error)
         result.exchanges = [self._feeds.tell_failures(each) for each in result.exchanges]
-        result.changes += self._state.freeze()
-        result.acks += self._feeds.take_acks()
-        result.incidents += self._feeds.take_incidents(self._state.position.offset)
+        self._complete(result)
+
+    def forget(self, feed_id: FeedId, result: StepResult) -> None:
+        """Forget a feed that a waiting ``Remove`` names, and take it out of ``result`` as ``refuse`` does.
+
+        It has not failed: its next epoch goes on above its last marker, and all its rows in ``result`` are
+        above that.
+        No other partition has to be told, as none is told by a ``Remove``: the feed's markers were fenced
+        before that was sent (docs/protocols/ends-of-feeds.md).
+        """
+        epoch = self._feeds.definition_of(feed_id).epoch
+        self._leave_out(feed_id, result)
+        self._feeds.remove(feed_id, epoch)
+        self._complete(result)
 
     def fail_delivery(
         self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
@@ -453,6 +462,18 @@ class PartitionProcessor:
         return self._reader.ranges_in(span)
 
     # ---- inside a step ----
+
+    def _leave_out(self, feed_id: FeedId, result: StepResult) -> None:
+        """Take a feed's rows out of a result, and its name out of the checkpoint."""
+        result.outputs.pop(feed_id, None)
+        result.unframed.pop(feed_id, None)
+        _withdraw(feed_id, result)
+
+    def _complete(self, result: StepResult) -> None:
+        """Add to a result that was changed what changed with it."""
+        result.changes += self._state.freeze()
+        result.acks += self._feeds.take_acks()
+        result.incidents += self._feeds.take_incidents(self._state.position.offset)
 
     def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
         """Freeze what changed, and add the checkpoint, the messages and the incidents of the step."""

@@ -5,15 +5,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.errors import FeedError
 from tidegate.worker.commit.framing import Answer, Framing, Wanted
-
-_REMOVED: Final = FeedError(
-    "it is removed while rows of it wait for the schema registry; they are not written"
-)
 
 
 class AskedIds:
@@ -35,11 +29,11 @@ class AskedIds:
     def look(self, is_removed: Callable[[Wanted], bool]) -> None:
         """Take the answers that have come.
 
-        A feed that is being removed gets an error as its answer: its registry may never come back. Raises
+        A feed that is being removed gets ``None`` as its answer: its registry may never come back. Raises
         what ``Framing.ask`` raises.
         """
         self.answers |= {feed_id: ask.result() for feed_id, ask in self._asks.items() if ask.done()}
-        self.answers |= {feed.feed_id: _REMOVED for feed in self._wanted if is_removed(feed)}
+        self.answers |= {feed.feed_id: None for feed in self._wanted if is_removed(feed)}
 
     async def wait(self, news: asyncio.Event, timeout_s: float | None) -> None:
         """Wait until one more registry has answered, ``news`` is set, or ``timeout_s`` seconds are over."""

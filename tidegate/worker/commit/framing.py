@@ -25,6 +25,7 @@ class FeedProcessor(Protocol):
     def definition_of(self, feed_id: FeedId) -> FeedDefinition: ...
     def is_active(self, feed_id: FeedId) -> bool: ...
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None: ...
+    def forget(self, feed_id: FeedId, result: StepResult) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Wanted:
 
 
 #: The answer to a feed's ``Wanted``: ids to frame its rows with, or the error that the feed fails with.
-Answer: TypeAlias = Mapping[SubjectSchema, int] | FeedError
+#: ``None`` says that the feed is being removed, so nobody needs its rows.
+Answer: TypeAlias = Mapping[SubjectSchema, int] | FeedError | None
 
 
 class Framing:
@@ -88,8 +90,13 @@ class Framing:
             return feed_error(refusal)
 
     def settle(self, feed_id: FeedId, answer: Answer, result: StepResult) -> None:
-        """Make records of a feed's rows with the ids; or, for an error, fail the feed and drop its rows."""
-        if isinstance(answer, FeedError):
+        """Make records of a feed's rows with the ids.
+
+        For an error, fail the feed; for a feed that is being removed, forget it: its rows are left out.
+        """
+        if answer is None:
+            self._processor.forget(feed_id, result)
+        elif isinstance(answer, FeedError):
             self._processor.refuse(feed_id, answer, result)
         else:
             result.records_of(feed_id).extend(frame(result.unframed.pop(feed_id), answer))

@@ -35,7 +35,7 @@ from tests.unit.worker.commit.schemed_loop import (
 from tests.unit.worker.hand_ids import HandIds
 from tests.unit.worker.hand_store import HandSink, HandStore
 from tidegate.changefeed.definition.feed import FeedEpoch
-from tidegate.changefeed.lifecycle.control import Failed
+from tidegate.changefeed.lifecycle.control import Failed, Remove, Removed
 from tidegate.errors import FeedError
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
@@ -131,6 +131,29 @@ def test_a_refused_feed_fails_in_the_transaction_of_the_batch_and_the_others_go_
         assert owner.store.offsets[-1] == len(RECORDS) - 1
         assert owner.sink.topics == ["plain"] * 8
         await owner.pipeline.drain()
+
+    run(scenario)
+
+
+def test_a_feed_that_is_removed_while_its_rows_wait_is_forgotten_and_has_not_failed() -> None:
+    """A feed that goes on in another epoch is removed first. As one that failed it would never go on."""
+
+    async def scenario() -> None:
+        owner = await begun()
+        await owner.tell(Remove(SCHEMED.feed_id, SCHEMED.definition.epoch))
+        await settle()
+        results = owner.store.results[-2:]  # the batch, and the step that takes the message up
+        acks = [ack for result in results for ack in result.acks if ack.feed_id == SCHEMED.feed_id]
+        assert acks
+        assert all(isinstance(ack, Removed) and not ack.reason for ack in acks)
+        assert not any(result.incidents for result in results)
+        batch = results[0]
+        assert batch.offset == 2
+        assert batch.checkpoint is not None
+        assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["json"]
+        await owner.offer(99)
+        assert owner.sink.topics == ["plain"] * 8
+        await owner.die()
 
     run(scenario)
 
