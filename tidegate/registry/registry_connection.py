@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -20,7 +20,14 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from tidegate.access.destinations import Destinations
 from tidegate.access.secret_store import Secrets, SecretStore
 from tidegate.changefeed.definition.registry_uri import RegistryUri
-from tidegate.errors import RegistryDenied, RegistryNotAllowed, SecretMissing, StatementError, TidegateError
+from tidegate.errors import (
+    RegistryAway,
+    RegistryDenied,
+    RegistryNotAllowed,
+    SecretMissing,
+    StatementError,
+    TidegateError,
+)
 from tidegate.registry.registry_answers import bound_answers
 from tidegate.registry.registry_faults import Errand, RegistryFaults
 
@@ -33,8 +40,9 @@ class RegistryConnection:
     """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
 
     For a registry that is not among the ``allowed`` no client is opened. Secrets that its URL names are
-    looked up when the client is opened: with the first call, and again after a call that was denied. Raises
-    ``StatementError`` for certificates that cannot be used.
+    looked up when the client is opened: with the first call, and again after a call that was denied. A client
+    whose certificates find no room on disk is opened with the first call, too. Raises ``StatementError`` for
+    certificates that cannot be used.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
@@ -44,7 +52,10 @@ class RegistryConnection:
         self._secrets = SecretStore.of_environment() if secrets is None else secrets
         self._opening = Lock()
         opens_now = allowed.names_registry(uri) and not uri.references
-        self._client: Client = _open(uri) if opens_now else None
+        self._client: Client = None
+        if opens_now:
+            with suppress(RegistryAway):
+                self._client = _open(uri)
 
     def __repr__(self) -> str:
         return f"RegistryConnection({self.faults.shown})"
@@ -91,6 +102,8 @@ class RegistryConnection:
                     self._client = _open(uri)
                 except (SecretMissing, StatementError) as error:
                     raise RegistryDenied(f"{error} Meanwhile {errand.meanwhile}.") from None
+                except RegistryAway as error:
+                    raise RegistryAway(f"{error} Meanwhile {errand.meanwhile}.") from None
             return self._client
 
     def _forget(self, client: Client) -> None:
@@ -109,12 +122,31 @@ class RegistryConnection:
 
 
 def require_certificates(uri: RegistryUri) -> None:
-    """Raise ``StatementError`` for certificates that cannot be used, unless the URL names them."""
+    """Raise ``StatementError`` for certificates that cannot be used, unless the URL names them.
+
+    Raises ``RegistryAway`` where they find no room on disk.
+    """
     if not uri.references:
         _open(uri).close()
 
 
 def _open(uri: RegistryUri) -> Client:
+    # The client wants files, and has read them when its constructor returns. Without certificates nothing has
+    # to be written, and no directory for temporary files is needed.
+    has_files = bool(uri.ca_cert or uri.client_cert)
+    try:
+        with TemporaryDirectory(prefix="tidegate-") if has_files else nullcontext("") as folder:
+            client = _client(uri, Path(folder))
+    except OSError as error:
+        raise RegistryAway(
+            f"The certificates of the schema registry at {uri.shown} cannot be written to temporary files"
+            f" ({error.strerror or error}): make room there, or let TMPDIR name another directory."
+        ) from None
+    bound_answers(client._rest_client.session, uri.timeout_s)  # noqa: SLF001 - there is no setting for it
+    return client
+
+
+def _client(uri: RegistryUri, folder: Path) -> Client:
     config: dict[str, Any] = {
         "url": uri.url.replace(",", "%2C"),  # the client takes a comma for the start of another URL
         "timeout": uri.timeout_s,
@@ -122,23 +154,17 @@ def _open(uri: RegistryUri) -> Client:
     }
     if uri.user or uri.password:
         config["basic.auth.user.info"] = f"{uri.user}:{uri.password}"
-    # The client wants files, and has read them when its constructor returns. Without certificates nothing has
-    # to be written, and no directory for temporary files is needed.
-    has_files = bool(uri.ca_cert or uri.client_cert)
-    with TemporaryDirectory(prefix="tidegate-") if has_files else nullcontext("") as folder:
-        config |= _certificate_files(uri, Path(folder))
-        try:
-            client = SchemaRegistryClient(config)
-        except ssl.SSLError as error:
-            raise StatementError(
-                "ca_cert, client_cert or client_key of confluent_schema_registry cannot be used"
-                f" ({error.reason or 'unreadable'}): give PEM in base 64, certificate and key of one pair,"
-                " and the key without a password"
-            ) from None
-        except ValueError:
-            raise StatementError("confluent_schema_registry is a URL that no HTTP client takes") from None
-    bound_answers(client._rest_client.session, uri.timeout_s)  # noqa: SLF001 - there is no setting for it
-    return client
+    config |= _certificate_files(uri, folder)
+    try:
+        return SchemaRegistryClient(config)
+    except ssl.SSLError as error:
+        raise StatementError(
+            "ca_cert, client_cert or client_key of confluent_schema_registry cannot be used"
+            f" ({error.reason or 'unreadable'}): give PEM in base 64, certificate and key of one pair,"
+            " and the key without a password"
+        ) from None
+    except ValueError:
+        raise StatementError("confluent_schema_registry is a URL that no HTTP client takes") from None
 
 
 def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tests.registry_server import RegistryServer
 from tests.unit.registry.certificates import KEY_PASSWORD, Authority, Pair, parameter
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.errors import RegistryAway, StatementError
+from tidegate.registry.registry_connection import require_certificates
 from tidegate.registry.schema_registration import SchemaRegistrar
 
 
@@ -49,6 +50,20 @@ def test_a_registry_without_certificates_needs_no_room_for_temporary_files(
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with RegistryServer() as server:
         opened(server.url).check()
+
+
+def test_a_registry_is_asked_once_its_certificates_find_room_for_temporary_files(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RegistryServer(tls=authority.server_context(tmp_path)) as server:
+        monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+        registrar = opened(server.url, ca_cert=authority.cert)
+        with pytest.raises(RegistryAway, match=r"certificates .* make room there.*Meanwhile"):
+            registrar.check()
+        with pytest.raises(RegistryAway, match="let TMPDIR name another directory"):
+            require_certificates(parse_registry_uri(f"{server.url}?ca_cert={parameter(authority.cert)}"))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        registrar.check()
 
 
 def test_a_registry_knows_us_by_our_certificate(authority: Authority, client: Pair, tmp_path: Path) -> None:
