@@ -23,6 +23,9 @@ from tidegate.spark.warehouse.manifest import DataFile, LoadedTable
 from tidegate.spark.warehouse.partition_rows import RowChange
 
 _ROWS_PER_GROUP: Final = 20_000
+#: Bytes of the records whose rows wait for their row groups: of one bucket, and of all buckets of a task.
+_BYTES_PER_GROUP: Final = 16 << 20
+_WAITING_BYTES: Final = 64 << 20
 
 
 def changes_directory(topic: str) -> str:
@@ -36,7 +39,10 @@ def changes_schema(table: LoadedTable) -> pa.Schema:
 
 
 class BucketFiles:
-    """Writes rows of one partition, to one file for each bucket, below ``root`` of ``filesystem``."""
+    """Writes rows of one partition, to one file for each bucket, below ``root`` of ``filesystem``.
+
+    Rows wait in memory until a row group of their bucket is full, or rows of all buckets are too many bytes.
+    """
 
     def __init__(self, filesystem: fs.FileSystem, root: str, table: LoadedTable, partition: int) -> None:
         self._filesystem = filesystem
@@ -44,15 +50,19 @@ class BucketFiles:
         self._table = table
         self._partition = partition
         self._schema = changes_schema(table)
-        self._waiting: dict[BucketEnd, list[RowChange]] = defaultdict(list)
+        self._waiting: dict[BucketEnd, _RowGroup] = defaultdict(_RowGroup)
+        self._waiting_bytes = 0
         self._open: dict[BucketEnd, _OpenFile] = {}
 
     def add(self, change: RowChange) -> None:
         """Take a row. Raises ``RowError`` for a value that has no form in the table."""
-        waiting = self._waiting[change.bucket]
-        waiting.append(change)
-        if len(waiting) >= _ROWS_PER_GROUP:
+        group = self._waiting[change.bucket]
+        group.add(change)
+        self._waiting_bytes += change.record_bytes
+        if group.is_full:
             self._write(change.bucket)
+        elif self._waiting_bytes >= _WAITING_BYTES:
+            self._write(max(self._waiting, key=lambda bucket: self._waiting[bucket].record_bytes))
 
     def finish(self, closed: BucketEnd) -> list[DataFile]:
         """Finish and return the files of buckets up to ``closed``; throw away those above.
@@ -72,9 +82,12 @@ class BucketFiles:
             file.abandon()
         self._open.clear()
         self._waiting.clear()
+        self._waiting_bytes = 0
 
     def _write(self, bucket: BucketEnd) -> None:
-        changes = self._waiting.pop(bucket)
+        group = self._waiting.pop(bucket)
+        changes = group.changes
+        self._waiting_bytes -= group.record_bytes
         if bucket not in self._open:
             first = changes[0].offset
             name = f"{bucket}-{self._partition}-{first}-{uuid.uuid4().hex}.parquet"
@@ -97,6 +110,24 @@ class BucketFiles:
         rows = [(change.key, change.row) for change in changes]
         arrays += rows_to_arrays(self._table.columns, self._table.format, rows)
         return pa.Table.from_arrays(arrays, schema=self._schema)
+
+
+class _RowGroup:
+    """Rows that will be a row group of a file. ``record_bytes`` are those of their records."""
+
+    def __init__(self) -> None:
+        self.changes: list[RowChange] = []
+        self.record_bytes = 0
+
+    def add(self, change: RowChange) -> None:
+        """Take one more row."""
+        self.changes.append(change)
+        self.record_bytes += change.record_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows are to be written."""
+        return len(self.changes) >= _ROWS_PER_GROUP or self.record_bytes >= _BYTES_PER_GROUP
 
 
 class _OpenFile:

@@ -27,7 +27,7 @@ class RowChange(NamedTuple):
 
     ``updated`` is the timestamp of its commit, or of the initial scan that showed it. ``mvcc_timestamp`` is
     the version's own timestamp, ``None`` if the feed does not tell it. ``offset`` is that of its first
-    record.
+    record, and ``record_bytes`` are the bytes of its key and value.
     """
 
     bucket: BucketEnd
@@ -36,6 +36,7 @@ class RowChange(NamedTuple):
     updated: Timestamp
     mvcc_timestamp: Timestamp | None
     offset: int
+    record_bytes: int
 
 
 class BucketRows:
@@ -80,4 +81,5 @@ class BucketRows:
             self.repeats += 1
             return None
         self.first_offsets.setdefault(bucket, read.offset)
-        return RowChange(bucket, row.key, row.row, updated, row.mvcc_timestamp, read.offset)
+        record_bytes = len(read.key) + len(read.value or b"")
+        return RowChange(bucket, row.key, row.row, updated, row.mvcc_timestamp, read.offset, record_bytes)
