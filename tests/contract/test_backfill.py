@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 
 from sim.workloads.random import RandomOptions, RandomTransactions
 from stack.kafka import KafkaBroker
 from tests.contract.comparison import rows_by_key
 from tests.contract.engine import Task
 from tests.contract.kafka_run import KafkaRun
+from tests.hand_log import at
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tests.unit.client.topics import delete_before
+from tests.unit.processor.logs import PLAIN
 from tests.unit.spark.backfill.shortened_log import ShortenedLog
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -26,8 +29,11 @@ from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError, StatementError
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, OutputPartition
+from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.entry import Generation, RaftIndex, RangeId, ScanChunk
 from tidegate.rows import Catalog
 from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
+from tidegate.spark.backfill.scanned_keys import scanned_keys
 from tidegate.spark.changefeed.feed_markers import FeedMarkers
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
@@ -95,6 +101,26 @@ def test_scans_of_others_are_the_base_where_retention_has_shortened_the_log(
         delete_before(past.run.bootstrap, f"{past.options.topic_prefix}raftlog", partition, records[0].offset)
     _scan_is_the_stores(past)
     assert any("where scans in it begin" in said for said in past.said), past.said
+
+
+def test_a_scan_counts_by_the_time_of_the_first_record_that_a_partition_has_left(
+    spark_session: SparkSession,
+) -> None:
+    """The record time of a later record may be as wrong as a source's clock."""
+    key, value = encode_key(RangeId(1)), encode_entry(_scan_of_all(at(20)))
+    times = [(10, 18), (11, 1), (12, 25)]
+    rows = [(0, offset, at(second).wall_ms, key, value) for offset, second in times]
+    records = spark_session.createDataFrame(
+        rows, "partition int, offset long, ms long, key binary, value binary"
+    ).withColumn("timestamp", sql.timestamp_millis("ms"))
+    assert [each.at for each in scanned_keys(records, 1, [PLAIN.span], [0])] == [at(20)]
+    later = records.where("offset > 10").withColumn("timestamp", sql.expr("timestamp + interval 19 seconds"))
+    assert scanned_keys(later, 1, [PLAIN.span], [0]) == []
+
+
+def _scan_of_all(upto: Timestamp) -> ScanChunk:
+    where = RangeId(1), Generation(1), RaftIndex(1)
+    return ScanChunk(*where, 1, PLAIN.span, None, upto, False, (), True)
 
 
 def _scan_is_the_stores(past: Past) -> None:

@@ -296,7 +296,7 @@ def read_job_record(key: bytes | None, value: bytes) -> JobRecord:
     version does not know.
     """
     try:
-        feed_id, part, _ = parse_key(key)
+        feed_id, part, epoch = parse_key(key)
     except ForeignRecord as foreign:
         if _KEY.fullmatch((key or b"").decode("utf-8", "replace")) and stored_json.is_newer(value):
             raise StateError(f"{foreign}: it was written by a newer tidegate, upgrade this process") from None
@@ -305,6 +305,9 @@ def read_job_record(key: bytes | None, value: bytes) -> JobRecord:
     about = record.definition.id if isinstance(record, DefinitionRecord) else record.feed_id
     if about != feed_id:
         raise ForeignRecord(f"the job record {feed_id}/{part.value} is about feed {about}")
+    told = FIRST_EPOCH if isinstance(record, DefinitionRecord | DropRecord) else record.epoch
+    if told != epoch:
+        raise ForeignRecord(f"the job record {feed_id}/{part.value} of epoch {epoch} is about epoch {told}")
     return record
 
 

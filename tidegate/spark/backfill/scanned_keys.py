@@ -60,9 +60,8 @@ def scanned_keys(
     each chunk that counts with it.
     """
     shorter = records.where(sql.col("partition").isin(*shortened))
-    firsts = [
-        row[1] for row in shorter.groupBy("partition").agg(sql.expr("min(unix_millis(timestamp))")).collect()
-    ]
+    first_ms = sql.min_by(sql.unix_millis("timestamp"), "offset")
+    firsts = [row[1] for row in shorter.groupBy("partition").agg(first_ms).collect()]
     if len(firsts) < len(shortened):
         return []  # a partition has no record left
     since = Timestamp(max(firsts) * NANOS_PER_MS + _CLOCKS_NS) if firsts else ZERO

@@ -16,11 +16,13 @@ from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
     JobRecord,
+    Part,
     ProgressRecord,
     SpansRecord,
     StateRecord,
     TakeoverRecord,
     read_job_record,
+    record_key,
 )
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
@@ -202,6 +204,15 @@ def test_a_newer_record_is_refused_with_what_to_do() -> None:
 def test_a_value_that_is_no_record_of_its_key_is_refused(value: bytes) -> None:
     with pytest.raises(ForeignRecord, match="0001-orders/progress cannot be read"):
         read_job_record(PROGRESS.key, value)
+
+
+@pytest.mark.parametrize(("record", "part"), [(PROGRESS, Part.PROGRESS), (STATE, Part.STATE)])
+def test_a_record_of_another_epoch_than_that_of_its_key_is_refused(
+    record: ProgressRecord | StateRecord, part: Part
+) -> None:
+    key = record_key(record.feed_id, part, FeedEpoch(record.epoch + 1))
+    with pytest.raises(ForeignRecord, match=f"of epoch {record.epoch + 1} is about epoch {record.epoch}"):
+        read_job_record(key, record.to_bytes())
 
 
 @pytest.mark.parametrize("key", [b"", b"/state", b"0001", b"0001/wishes", b"\xff/state/x", b"1/state/0"])
