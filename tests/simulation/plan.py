@@ -189,6 +189,8 @@ class RunPlan:
     stops: tuple[PlannedStop, ...]
     #: So few that many steps end amid their batches, or so many that none does.
     step_bytes: int = 64 << 20
+    #: So few that some waits of ranges are given up, or so many that none is.
+    backlog_bytes: int = 1 << 30
 
     def workload(self) -> Workload:
         """A new workload: the same one every time."""
@@ -225,6 +227,9 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     steps = Random(f"{seed}:steps")
     if steps.random() < 0.5:
         plan = replace(plan, step_bytes=steps.choice((300, 1_500, 10_000)))
+    backlogs = Random(f"{seed}:backlogs")
+    if backlogs.random() < 0.25:
+        plan = replace(plan, backlog_bytes=backlogs.choice((2_000, 10_000)))
     return _with_scans(_with_drops(_with_limits(_with_schemas(plan, profile)), profile), profile)
 
 

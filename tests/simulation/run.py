@@ -198,6 +198,7 @@ class Run:
             feed_spool_bytes=plan.sinks.spool_bytes,
             drain_timeout_ms=int(_DRAIN_S * 1000),
             step_memory_bytes=plan.step_bytes,
+            backlog_bytes=plan.backlog_bytes,
             destinations_file=DESTINATIONS_FILE,
             kernel=kernel,
         )

@@ -58,6 +58,7 @@ class ProcessorState:
             self.journal,
             config.bounds,
             self.reckoning,
+            config.backlog_bytes,
         )
         #: Writes rows in native code; ``None`` where Python does.
         self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidegate.hlc import ZERO, ZERO_CLOSED, ClosedTimestamp
 from tidegate.raftlog.entry import Command, Entry, Generation, Offset, RangeEnd, RangeId, Snapshot
 from tidegate.ranges.handoff import Claim
 from tidegate.ranges.scan import RangeScan
 from tidegate.spans import Span
+
+_ENTRY_BYTES: Final = 200  # what an entry takes in memory besides its key and value
 
 
 class RawEntry(NamedTuple):
@@ -24,6 +26,11 @@ class RawEntry(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory the entry takes."""
+        return _ENTRY_BYTES + len(self.key or b"") + len(self.value or b"")
 
 
 class EntryQueue(Protocol):
@@ -80,6 +87,7 @@ class Backlog:
       of the keys that it had before.
     * ``heard_ms`` is when the partition last read an entry of the range. Entries that are read again after a
       restart do not count.
+    * ``held_bytes`` is what its entries take, in memory or on disk.
     * ``span`` and ``generation`` are those of the range behind the last entry, and ``closed`` is the highest
       timestamp that its entries close.
     """
@@ -94,6 +102,7 @@ class Backlog:
         "generation",
         "head",
         "heard_ms",
+        "held_bytes",
         "missing",
         "moved_at",
         "queue",
@@ -106,8 +115,10 @@ class Backlog:
 
     head: Snapshot
 
-    def __init__(self, queue: EntryQueue) -> None:
+    def __init__(self, queue: EntryQueue, first: RawEntry) -> None:
         self.queue = queue
+        self.held_bytes = 0
+        self._keep(first)
         self.missing: frozenset[Claim] = frozenset()
         self.scan: RangeScan | None = None
         self.since_ms = self.asked_ms = self.heard_ms = 0
@@ -139,7 +150,7 @@ class Backlog:
 
     def append(self, raw: RawEntry, entry: Entry | None) -> None:
         """Add an entry. ``entry`` is ``None`` where the record could not be read."""
-        self.queue.append(raw)
+        self._keep(raw)
         match entry:
             case RangeEnd():
                 self.moved_at = Offset(raw.offset)
@@ -153,6 +164,10 @@ class Backlog:
             if entry.gc_threshold > self._kept:
                 self._kept, self._kept_at = entry.gc_threshold, Offset(raw.offset)
 
+    def take_first(self) -> None:
+        """Take the oldest entry out."""
+        self.held_bytes -= self.queue.popleft().held_bytes
+
     def skip_to_move(self) -> list[Span]:
         """Leave out all entries before the last place, if any, that makes the scan useless.
 
@@ -164,7 +179,7 @@ class Backlog:
             return []
         left_out = self.spans(before=move)
         while self.queue.first().offset < move:
-            self.queue.popleft()
+            self.take_first()
         self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
         self._told = [(at, claim) for at, claim in self._told if at >= move]
         self.clear()
@@ -180,6 +195,10 @@ class Backlog:
         If that snapshot is left out later, its claims go to ``skipped``.
         """
         self._told += ((offset, claim) for claim in claims)
+
+    def _keep(self, raw: RawEntry) -> None:
+        self.queue.append(raw)
+        self.held_bytes += raw.held_bytes
 
     def _move(self) -> Offset | None:
         """Return where the span last changed, or the store had removed what the scan asks for, if later."""

@@ -76,10 +76,17 @@ class Driven:
         self._controls = int(self.processor.next_control_offset)
 
     @classmethod
-    def restored(cls, state: StoredState, partition: int = 0, partitions: int = 1) -> Driven:
+    def restored(
+        cls,
+        state: StoredState,
+        partition: int = 0,
+        partitions: int = 1,
+        config: ProcessorConfig | None = None,
+    ) -> Driven:
         """A processor out of stored state."""
         rows = ((table, key, value) for (table, key), value in state.items())
-        return cls(PartitionProcessor.restore(partition, partitions, ProcessorConfig(), rows), state)
+        config = config or ProcessorConfig()
+        return cls(PartitionProcessor.restore(partition, partitions, config, rows), state)
 
     def control(self, *messages: ControlMessage) -> StepResult:
         """Take up messages, each at the next offset of the control topic."""

@@ -46,6 +46,7 @@ class Parking:
         healing: Healing,
         quarantines: Quarantines,
         mutations: Mutations,
+        backlog_bytes: int,
     ) -> None:
         self._table = table
         self._backlogs = backlogs
@@ -53,6 +54,7 @@ class Parking:
         self._healing = healing
         self._quarantines = quarantines
         self._mutations = mutations
+        self._backlog_bytes = backlog_bytes
         self.exchanges = Exchanges(table, self._receive)
 
     def parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
@@ -139,7 +141,7 @@ class Parking:
         if answered:
             for state, backlog in self._parked():
                 if state.status is RangeStatus.ENDED:
-                    self._leave(state, backlog.start)
+                    self._leave(state, backlog.start, "")
         return answered
 
     def release_unneeded(self) -> None:
@@ -152,13 +154,14 @@ class Parking:
     def due(self, offset: Offset) -> Iterator[Scan]:
         """Yield the requests to send now, and end the waits that have lasted too long.
 
-        Silent ranges stop waiting. Claims that were not answered are sent again (G2). Claims on ranges here
-        whose entries are lost are given up (G3, G4).
+        Silent ranges stop waiting, and ranges whose backlogs are too large. Claims that were not answered are
+        sent again (G2). Claims on ranges here whose entries are lost are given up (G3, G4).
         """
+        self._leave_largest(offset)
         now_ms = self._table.clock.elapsed_ms
         for state, backlog in self._parked():
             if is_silent(backlog.heard_ms, now_ms):
-                self._leave(state, offset)
+                self._leave(state, offset, "it fell silent while it waited")
                 continue
             if backlog.missing and now_ms - backlog.asked_ms >= HAND_OFF_LIMIT_MS:
                 backlog.asked_ms = now_ms
@@ -206,15 +209,31 @@ class Parking:
         states = self._table.states
         return [(states[range_id], backlog) for range_id, backlog in self._backlogs.items() if backlog.parked]
 
-    def _leave(self, state: RangeState, offset: Offset) -> None:
-        """Stop the wait of a range that has ended or fell silent, and drop its backlog.
+    def _leave_largest(self, offset: Offset) -> None:
+        """Leave the parked ranges with the largest backlogs until all of them fit in the bound together."""
+        parked = sorted(self._parked(), key=lambda each: each[1].held_bytes)
+        held = sum(backlog.held_bytes for _, backlog in parked)
+        while held > self._backlog_bytes:
+            state, backlog = parked.pop()
+            held -= backlog.held_bytes
+            self._leave(
+                state,
+                offset,
+                f"{backlog.held_bytes} bytes of its log were kept while it waited, and the ranges of a log "
+                f"partition that wait may have {self._backlog_bytes} together",
+            )
 
-        A range that fell silent is quarantined at ``offset``, and its next snapshot heals it. Keys that leave
-        the range in the dropped backlog have left it all the same.
+    def _leave(self, state: RangeState, offset: Offset, cause: str) -> None:
+        """Stop the wait of a range, and drop its backlog.
+
+        A range that has not ended is quarantined at ``offset`` with the ``cause``, and its next snapshot
+        heals it. Keys that leave the range in the dropped backlog have left it all the same.
         """
         backlog = self._backlogs[state.range_id]
-        if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
-            state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
+        if state.status is RangeStatus.QUARANTINED:
+            self._quarantines.report_longer(state, offset, cause)
+        elif state.status is not RangeStatus.ENDED:
+            self._quarantines.begin_at(state, offset, cause)
         self._table.touch(state.range_id).scan = None
         if state.status is not RangeStatus.ENDED:
             state.behind = None  # one that has ended stays behind: the claims in its log are still to be sent

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tidegate.processor.batch import RangeCheckpoint, StateChange
-from tidegate.processor.bounds import BOUNDS, RecordBounds
+from tidegate.processor.bounds import BACKLOG_BYTES, BOUNDS, RecordBounds
 from tidegate.processor.catchup.committed import Committed, CommittedVersions
 from tidegate.processor.catchup.detached import DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps
@@ -70,6 +70,7 @@ class PartitionRanges:
         journal: Journal | None = None,
         bounds: RecordBounds = BOUNDS,
         reckoning: RowReckoning | None = None,
+        backlog_bytes: int = BACKLOG_BYTES,
     ) -> None:
         self.partition = partition
         self._bounds = bounds
@@ -92,7 +93,9 @@ class PartitionRanges:
         self.mutations = Mutations(bounds.key_bytes)
         healing = Healing(table, backlogs, self.lags, self.mutations)
         waiting = Waiting(feeds, self.mutations)
-        self.parking = Parking(table, backlogs, waiting, healing, self.quarantines, self.mutations)
+        self.parking = Parking(
+            table, backlogs, waiting, healing, self.quarantines, self.mutations, backlog_bytes
+        )
         self.entries = RangeEntries(
             table,
             backlogs,

@@ -331,7 +331,7 @@ class RangeEntries:
             if backlog.parked:
                 return Drained(taken, size)  # the range waits again; the entry stays in its backlog
             if backlog.queue.first().offset == raw.offset:
-                backlog.queue.popleft()
+                backlog.take_first()
         if not backlog.queue:
             if state.lags:
                 state.heard_ms = backlog.heard_ms

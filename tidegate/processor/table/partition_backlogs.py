@@ -50,8 +50,7 @@ class Backlogs:
         """
         backlog = self._backlogs.get(range_id)
         if backlog is None:
-            backlog = self._backlogs[range_id] = Backlog(self._new_queue(range_id))
-            backlog.queue.append(raw_entry(record))
+            backlog = self._backlogs[range_id] = Backlog(self._new_queue(range_id), raw_entry(record))
         self._ready.pop(range_id, None)
         return backlog
 

@@ -62,6 +62,14 @@ class Quarantines:
         except RangeError as error:
             self.begin(state, record, str(error), state.resolved)
 
+    def report_longer(self, state: RangeState, offset: Offset, cause: str) -> None:
+        """Report that a quarantined range, which was about to heal, has to begin that anew."""
+        self._report(
+            state.range_id,
+            offset,
+            f"range {state.range_id} stays quarantined until a later snapshot heals it: {brief(cause)}",
+        )
+
     def report_stray(self, range_id: RangeId, record: LogRecord) -> None:
         """Report a record that stands in another log partition than its range."""
         partitions = self._table.partitions

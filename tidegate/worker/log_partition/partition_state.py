@@ -161,6 +161,7 @@ class PartitionState:
             log_id=ids[topics.log],
             control_id=ids[topics.control],
             queue=self._stores.backlogs.queue,
+            backlog_bytes=settings.backlog_bytes,
             spill=spill,
             catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),
             detachable=True,

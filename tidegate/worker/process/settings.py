@@ -103,6 +103,12 @@ class Settings(BaseSettings):
         description="Memory for the backlogs of this worker's ranges, all together: entries that ranges have "
         "not applied yet. The rest lies in files under data_dir.",
     )
+    backlog_bytes: PositiveInt = Field(
+        default=8 << 30,
+        description="Bytes of the log that a partition keeps for ranges that wait for hand-offs or for a "
+        "scan, in memory and on disk. Danger: beyond it the range with most of them is quarantined, and its "
+        "next Snapshot heals it by a scan of the source.",
+    )
     feed_memory_bytes: PositiveInt = Field(
         default=64 << 20,
         description="Memory for rows (keys and values) of one feed in one partition that wait for their "

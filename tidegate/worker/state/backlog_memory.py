@@ -17,7 +17,6 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.backlog import RawEntry
 
 _HEAD: Final = struct.Struct("<qqii")  # offset, record time, lengths in bytes of key and value (-1: none)
-_ENTRY_BYTES: Final = 200  # what an entry takes in memory besides key and value
 _AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back at once, even if memory is full
 
 
@@ -73,7 +72,7 @@ class SpillingQueue:
 
     def append(self, entry: RawEntry) -> None:
         """Add an entry behind all others. Raises ``StateError`` when the disk does not take it."""
-        size = _size(entry)
+        size = entry.held_bytes
         if self._on_disk == 0 and self._memory.has_room(size):
             self._oldest.append(entry)
             self._memory.hold(size)
@@ -89,12 +88,12 @@ class SpillingQueue:
         """Take the oldest entry out."""
         self._fill()
         entry = self._oldest.popleft()
-        self._memory.hold(-_size(entry))
+        self._memory.hold(-entry.held_bytes)
         return entry
 
     def close(self) -> None:
         """Forget all entries, and delete the file."""
-        self._memory.hold(-sum(map(_size, self._oldest)))
+        self._memory.hold(-sum(entry.held_bytes for entry in self._oldest))
         self._memory.disk_bytes -= self._written_to
         self._oldest.clear()
         self._written_to = self._on_disk = 0
@@ -135,18 +134,14 @@ class SpillingQueue:
         while room > 0 and self._on_disk:
             entry = _read(file)
             self._oldest.append(entry)
-            self._memory.hold(_size(entry))
+            self._memory.hold(entry.held_bytes)
             self._on_disk -= 1
-            room -= _size(entry)
+            room -= entry.held_bytes
         self._read_at = file.tell()
         if not self._on_disk:
             self._memory.disk_bytes -= self._written_to
             self._read_at = self._written_to = 0
             file.truncate(0)
-
-
-def _size(entry: RawEntry) -> int:
-    return _ENTRY_BYTES + len(entry.key or b"") + len(entry.value or b"")
 
 
 def _encode(entry: RawEntry) -> bytes:

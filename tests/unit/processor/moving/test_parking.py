@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.feeds import activation
@@ -10,6 +12,7 @@ from tests.unit.processor.driving import Driven, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import ExchangeRecord, StateTable
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
@@ -122,19 +125,21 @@ def test_a_hand_off_between_a_merge_and_its_snapshot_is_kept_for_it() -> None:
 
 
 class _Healing:
-    """Range 1 of one partition waits for a scan; range 2 is well."""
+    """Range 1 of one partition waits for a scan; range 2 is well, or waits too."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: ProcessorConfig | None = None, *, both: bool = False) -> None:
+        self._config = config or ProcessorConfig()
         self.log = HandLog(partitions=1)
         self.log.describe(PLAIN, OTHER)
         self.range = self.log.open_range(1, PLAIN.span)
         self.other = self.log.open_range(2, OTHER.span)
         self.range.apply(PLAIN.put(5, 1, "before"), close=6)
-        self.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
-        self.range.index += 1
-        self.range.snapshot(close=9, high=8)
-        self.driven = Driven()
-        self.driven.control(_FEED)
+        for number, broken in enumerate((self.range, self.other)[: 1 + both], 1):
+            self.log.write_bytes(0, encode_key(RangeId(number)), b"\xff\xff\xff")
+            broken.index += 1
+            broken.snapshot(close=9, high=8)
+        self.driven = Driven(PartitionProcessor(0, 1, self._config))
+        self.driven.control(activation([PLAIN.descriptor, OTHER.descriptor]) if both else _FEED)
         self.now_s = 20
 
     def run(self, batch: int = 10) -> None:
@@ -153,14 +158,14 @@ class _Healing:
 
     def restart(self) -> None:
         results = self.driven.results
-        self.driven = Driven.restored(self.driven.state)
+        self.driven = Driven.restored(self.driven.state, config=self._config)
         self.driven.results = results
 
-    def answer(self) -> None:
-        """The source answers what was asked for last."""
+    def answer(self, *versions: KeyValue) -> None:
+        """The source answers what was asked for last: with the row that was missed, and with these."""
         scans = [each for result in self.driven.results for each in result.requests if isinstance(each, Scan)]
         key, value = PLAIN.pair(1, "missed")
-        self.range.scanned(scans[-1], KeyValue(key, at(8), value))
+        self.range.scanned(scans[-1], KeyValue(key, at(8), value), *versions)
         self.run()
         while self.driven.processor.ready:
             self.driven.step(())
@@ -221,6 +226,53 @@ def test_silence_goes_on_over_restarts_from_what_was_read(restarts: int) -> None
     assert not healing.is_left
     healing.let_pass(400, silent=True)
     assert healing.is_left
+
+
+# ---- how large backlogs may be
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_range_whose_backlog_is_too_large_is_quarantined_and_heals_with_its_next_snapshot(
+    restarts: bool,
+) -> None:
+    healing = _Healing(ProcessorConfig(backlog_bytes=20_000))
+    for second in range(20, 60):
+        healing.range.apply(PLAIN.put(second, second, "x" * 200), close=second)
+    healing.other.apply(OTHER.put(60, 1, "other"), close=60)
+    healing.run()
+    waits = healing.driven.processor.status().parked
+    assert [each.range_id for each in waits] == [1]  # about 400 bytes each
+    for second in range(61, 81):
+        healing.range.apply(PLAIN.put(second, second, "x" * 200), close=second)
+        if restarts and second == 65:
+            healing.run()
+            healing.restart()
+    healing.run()
+    assert healing.is_left
+    (cause,) = (each for each in healing.driven.causes if "waited" in each)
+    assert re.search(r"range 1 stays quarantined .*: \d+ bytes of its log were kept while it waited", cause)
+    assert healing.driven.processor.status().backlog_entries == 0
+    healing.range.snapshot(close=81, high=80)
+    healing.run()
+    healing.answer(*(_version(second) for second in (*range(20, 60), *range(61, 81))))
+    assert list(map(timestamp_of, healing.driven.rows)) == [
+        at(second) for second in (5, 8, *range(20, 60), *range(61, 81))
+    ]
+    assert healing.driven.checkpoints[RangeId(1)].resolved == at(81)
+
+
+def _version(second: int) -> KeyValue:
+    key, value = PLAIN.pair(second, "x" * 200)
+    return KeyValue(key, at(second), value)
+
+
+def test_of_several_ranges_that_wait_those_with_the_largest_backlogs_are_left() -> None:
+    healing = _Healing(ProcessorConfig(backlog_bytes=20_000), both=True)
+    for second in range(20, 60):
+        healing.range.apply(PLAIN.put(second, second, "x" * 400), close=second)
+        healing.other.apply(OTHER.put(second, second, "o"), close=second)
+    healing.run()
+    assert [parked.range_id for parked in healing.driven.processor.status().parked] == [2]
 
 
 def test_a_pause_of_the_source_is_no_waiting_for_a_hand_off() -> None:

@@ -195,6 +195,9 @@ class _Processor:
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
         raise NotImplementedError
 
+    def forget(self, feed_id: FeedId, result: StepResult) -> None:
+        raise NotImplementedError
+
     def _set(self, feed_id: FeedId, feed: _Feed) -> None:
         self.feeds[feed_id] = feed
         self._changed.add(feed_id)

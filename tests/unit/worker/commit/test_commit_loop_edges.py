@@ -79,6 +79,9 @@ class Processor:
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
         raise NotImplementedError
 
+    def forget(self, feed_id: FeedId, result: StepResult) -> None:
+        raise NotImplementedError
+
     def committed(self, serial: int) -> None:
         """Nothing is ever detached."""
 
