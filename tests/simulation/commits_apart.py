@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 from tests.hand_log import at
 from tests.simulation.partitions_apart import PartitionsApart
@@ -31,6 +32,7 @@ class CommitsApart(PartitionsApart):
         self._topic: list[list[ExchangeRecord]] = [[] for _ in range(count)]
         self._spools: dict[tuple[int, FeedId], list[OutputRecord]] = {}
         self._is_late = self._commits_now = False
+        self._leaves = Random(f"{seed}:leaves")
         super().__init__(seed, sides, count)
 
     # ---- what happens
@@ -116,15 +118,27 @@ class CommitsApart(PartitionsApart):
         before, moves = self.feeds[feed_id], self.rng.random() < 0.4
         for driven in self.partitions:
             number = driven.processor.partition
-            self._commit(number, _ALL)
+            if self._leaves.random() < 0.5:
+                self._commit(number, _ALL)
             self._spools.pop((number, feed_id), None)
             result = driven.control(Remove(feed_id, before.definition.epoch))
             driven.results.pop()  # `_take` notes it
+            if self._uncommitted[number]:
+                result = self._left_out(driven, feed_id, result)
             self._take_now(driven, result)
         self.feeds[feed_id] = feed = self._next_epoch(before, moves=moves)
         if not moves:
             self._given[feed_id] = {}
         self._follow(feed)
+
+    def _left_out(self, driven: Driven, feed_id: FeedId, removed: StepResult) -> StepResult:
+        """The sink of a feed that is forgotten takes no more: rows of steps before are lost with it."""
+        number = driven.processor.partition
+        self._uncommitted[number].append(removed)
+        result = driven.processor.detach(feed_id, self._uncommitted[number])
+        rows = self._withdrawn(number, feed_id)
+        self._give_all(feed_id, rows[: self._leaves.randrange(len(rows) + 1)])
+        return result
 
     def _next_epoch(self, before: Activate, *, moves: bool) -> Activate:
         epoch = FeedEpoch(before.definition.epoch + 1)

@@ -13,7 +13,7 @@ from tests.simulation.feed_judge import BrokenPromise
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.catchup import gap_scans as catch_ups
-from tidegate.processor.feeds import waiting
+from tidegate.processor.feeds import partition_feed, waiting
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.moving import parking
 from tidegate.processor.moving.parking import Parking
@@ -84,8 +84,17 @@ def _left_out_answers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionFeed, "goes_on", property(lambda _: False))
 
 
+def _what_was_promised_in_earlier_epochs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition promises rows to the child of a split, and leaves them out when it forgets the feed."""
+    monkeypatch.setattr(partition_feed, "told_name", lambda feed_id, _: feed_id)
+
+
 def _who_was_let_go_on_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A range that was let go on takes its Snapshot, whoever needs it by then."""
+    """A range that was let go on takes its Snapshot, whoever needs it by then.
+
+    A feed of a later epoch would scan all the same, since no earlier promise counts for it.
+    """
+    _what_was_promised_in_earlier_epochs_counts(monkeypatch)
     clear, parks = Backlog.clear, Parking.parks
     cleared: dict[int, tuple[Backlog, Offset | None]] = {}
 
@@ -120,6 +129,7 @@ def _parents_speak_of_keys_that_they_had_not(monkeypatch: pytest.MonkeyPatch) ->
         (_left_out_answers_count, 1_000_706, 7),
         (_who_was_let_go_on_is_not_asked_again, 25, None),
         (_parents_speak_of_keys_that_they_had_not, 23, None),
+        (_what_was_promised_in_earlier_epochs_counts, 105, None),
     ],
 )
 def test_commits_that_are_late_find(

@@ -244,6 +244,11 @@ def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
             f"Feed {feed_id} has not begun yet, so nothing of it can be moved: drop it, and create it with "
             f"--engine {engine.value}."
         )
+    if feed.status is FeedState.STARTING and defined.engine is Engine.WORKERS:
+        raise InputError(
+            f"Feed {feed_id} is starting, and log partitions are held until it runs. Move it then; `tidegate "
+            f"feed show {feed_id}` says when."
+        )
     if fault := known_fault(defined.options, engine):
         raise InputError(f"Feed {feed_id} cannot continue on {engine.value}: {fault}.")
     return replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=engine)

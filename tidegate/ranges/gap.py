@@ -35,14 +35,14 @@ class Lag(NamedTuple):
     gaps: Gaps
 
 
-def told_name(feed_id: str, epoch: int | None) -> str:
-    """Return the name of a feed in promises and hand-offs: its id, or ``<id>/<epoch>``.
+def told_name(feed_id: str, epoch: int) -> str:
+    """Return the name of a feed in promises and hand-offs: its id in its first epoch, later ``<id>/<epoch>``.
 
-    ``epoch`` is the first one in which the feed writes to another Kafka cluster; ``None`` if it never moved.
-    What was told of the feed before may still be on its way. It speaks of rows that are not on the new
-    cluster, so it must not count.
+    What was told of a feed in an earlier epoch may still be on its way, or be kept for whoever asks. It must
+    not count: the rows that it speaks of may stand on another cluster, or may have been left out when their
+    partition forgot that epoch.
     """
-    return feed_id if epoch is None else f"{feed_id}/{epoch}"
+    return feed_id if epoch == 1 else f"{feed_id}/{epoch}"
 
 
 def feed_of(name: str) -> str:

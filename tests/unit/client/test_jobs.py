@@ -113,6 +113,7 @@ def test_a_feed_is_moved_by_a_new_epoch(broker: KafkaBroker, app_id: str, jobs: 
         (failed("no such table"), "has failed: there is nothing to move"),
         (succeeded(), "has succeeded: there is nothing to move"),
         (running(), "runs on workers already"),
+        (replace(running(), state=FeedState.STARTING), "is starting, and log partitions are held"),
     ],
 )
 def test_what_cannot_be_moved_is_refused(

@@ -10,7 +10,7 @@ from tests.unit.processor.driving import Driven, timestamp_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import Timestamp
-from tidegate.processor.batch import ExchangeRecord, OutputRecord
+from tidegate.processor.batch import ExchangeRecord, OutputRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import partition_of
@@ -42,6 +42,10 @@ class Partitions:
         for result in driven.run(records, batch):
             self._note(number, result.exchanges)
         self._go_on(number)
+
+    def take(self, number: int, result: StepResult) -> None:
+        """Take in a step that was driven by hand."""
+        self._note(number, self.driven[number].note(result).exchanges)
 
     def exchange(self, number: int) -> None:
         """Give partition ``number`` everything that the hand-off topic has for it."""

@@ -107,7 +107,7 @@ def _goes_on(definition: FeedDefinition, taken: TakeoverRecord) -> bool:
     its rows.
     """
     accepted = definition.accepted
-    begins_anew = accepted is not None and accepted.epoch == definition.epoch and accepted.begin is None
+    begins_anew = accepted is not None and accepted.begin is None and taken.unprepared
     return taken.start is not None and not begins_anew
 
 

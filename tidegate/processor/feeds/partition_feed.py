@@ -51,7 +51,7 @@ class PartitionFeed:
         self.id: FeedId = message.feed_id
         self.epoch: FeedEpoch = message.definition.epoch
         #: The name by which hand-offs speak of the feed; see `told_name`.
-        self.told_as = told_name(self.id, message.definition.accepted_epoch)
+        self.told_as = told_name(self.id, self.epoch)
         self.registered = registered
         self.status = FeedStatus.REGISTERED
         self.reason = ""

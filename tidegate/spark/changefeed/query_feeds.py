@@ -57,7 +57,6 @@ from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.encode import partition_of
-from tidegate.ranges.gap import told_name
 from tidegate.spark.changefeed.incidents import tell_incident
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.pauses import Pauses
@@ -65,6 +64,7 @@ from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks
+from tidegate.spark.changefeed.row_sinks import name_on_cluster
 from tidegate.spark.changefeed.side_by_side import SideBySide
 from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.verify import TopicPartition
@@ -508,14 +508,14 @@ class QueryFeeds:
 
 
 def name_on_its_cluster(feed: FeedView) -> str | None:
-    """Return what ranges call a feed whose rows go to the cluster that its definition means.
+    """Return the ``name_on_cluster`` of a feed whose rows go to the cluster that its definition means.
 
     Returns ``None`` for a feed that is to move to another cluster and is not taken over yet.
     """
     defined = feed.defined
     if defined is None or awaited(defined, feed.takeover) is not None:
         return None
-    return told_name(defined.id, defined.accepted_epoch)
+    return name_on_cluster(defined.id, defined.accepted_epoch)
 
 
 def _may_wait(step: Step) -> bool:

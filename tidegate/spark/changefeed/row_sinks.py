@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
@@ -33,12 +33,19 @@ _stalled_at: dict[str, float] = {}
 _log = logging.getLogger("tidegate.spark")
 
 
+def name_on_cluster(feed_id: FeedId, accepted_epoch: FeedEpoch | None) -> str:
+    """Return the name of a feed among the feeds of clusters.
+
+    A feed that has moved to another cluster, in its ``accepted_epoch``, has another name there.
+    """
+    return feed_id if accepted_epoch is None else f"{feed_id}/{accepted_epoch}"
+
+
 class RowSinks:
     """The clusters of a task's rows, by their brokers. Any but ``home`` is waited for ``stall_s`` seconds.
 
-    ``clusters`` are the stored ids of the feeds' clusters, ``OWN`` for ``home``, by the names that ranges use
-    for feeds (``told_name``). A feed that has moved to another cluster has another name. A feed without an
-    entry gets no rows, since an address alone does not say which cluster its topics are on.
+    ``clusters`` are the stored ids of the feeds' clusters, ``OWN`` for ``home``, by ``name_on_cluster``. A
+    feed without an entry gets no rows, since an address alone does not say which cluster its topics are on.
 
     When a cluster stalls, no row of its feeds since the last wait is certain. `send` and `acknowledge` return
     these feeds, to be detached, and the task waits for that cluster no more. Without ``stall_s``, as in a

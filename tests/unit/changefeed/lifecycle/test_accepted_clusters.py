@@ -77,6 +77,10 @@ def test_from_its_start_it_begins_as_it_began() -> None:
     assert (options.cursor, options.initial_scan) == (Timestamp(9), InitialScan.YES)
     assert feed.high_water is None
     assert not feed.definition.goes_on, "nothing of it stands there"
+    moved = replace(view([DefinitionRecord(scans), _STATE, _PROGRESS]), defined=replace(coming, epoch=_THIRD))
+    moved = replace(moved, takeover=taken(moved))
+    assert moved.definition is not None
+    assert not moved.definition.goes_on, "nobody has taken the second epoch over"
     third = replace(coming, epoch=_THIRD)
     after = replace(feed, defined=third, state=replace(_STATE, epoch=_SECOND))
     after = replace(after, takeover=taken(after))

@@ -38,10 +38,9 @@ from tidegate.processor.feeds.framing import frame, schemas_of
 from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
-from tidegate.ranges.gap import told_name
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Instructions, Round
-from tidegate.spark.changefeed.row_sinks import RowSinks
+from tidegate.spark.changefeed.row_sinks import RowSinks, name_on_cluster
 from tidegate.spark.changefeed.task.answers import Answer, RoundAnswers
 from tidegate.spark.changefeed.task.log_records import LogEntryRecord
 from tidegate.spark.changefeed.task.registry_ids import schema_ids
@@ -221,7 +220,7 @@ class PartitionTask:
 
     def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
         definition = self._processor.definition_of(feed_id)
-        name = told_name(feed_id, definition.accepted_epoch)
+        name = name_on_cluster(feed_id, definition.accepted_epoch)
         try:
             rows = HeaderSecrets(definition, SecretStore.of_environment()).into(rows)
             left = self._sinks.send(feed_id, definition.sink, rows, name)
