@@ -29,6 +29,7 @@ from faust.types import TP, AppT, ConsumerMessage, EventT
 from mode import Service
 
 from tidegate.errors import FatalError
+from tidegate.worker.kafka.any_headers import read_any_headers
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.membership import Membership, take_out
 from tidegate.worker.process.ending import end_process
@@ -319,5 +320,9 @@ def _message(tp: TP, batch: FetchedBatch, generation: int) -> ConsumerMessage:
 
 class BatchTransport(driver.Transport):
     """The transport with these consumers. ``app.application`` chooses it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        read_any_headers()
+        super().__init__(*args, **kwargs)
 
     Consumer: ClassVar[type[BatchConsumer]] = BatchConsumer

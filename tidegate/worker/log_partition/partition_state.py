@@ -86,6 +86,8 @@ class PartitionState:
         Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` or ``StateError``.
         """
         began = time.monotonic()
+        if self._abandoned:
+            return None  # it waited for its thread; to open it would fence its next owner
         if self._standby is not None:
             self._standby.yielded()
         copy = self._copy = self._stores.open_copy(self._runtime.directory.partition(self._partition))
@@ -93,6 +95,8 @@ class PartitionState:
         writer = self._writer = PartitionWriter(
             runtime.settings, runtime.topology, self._partition, copy, runtime.machine
         )
+        if self._abandoned:
+            return None
         processor, records = self._read(copy, writer)
         if processor is not None:
             self.restore_ms = round((time.monotonic() - began) * 1000)
@@ -120,8 +124,8 @@ class PartitionState:
         Raises ``DeliveryError`` if a successor has written while they were read, which makes them a mixture.
         """
         had_rows = copy.written_at_ms() is not None
-        records = writer.open()
         try:
+            records = writer.open()
             return self._rebuild(copy), records
         except StateMismatch as mismatch:
             writer.require_owner()
@@ -132,6 +136,8 @@ class PartitionState:
                 partition=self._partition,
                 cause=str(mismatch),
             )
+        if self._abandoned:
+            return None, 0
         records = writer.reopen()
         try:
             return self._rebuild(copy), records

@@ -40,6 +40,8 @@ _POSITION_PREFIX: Final = b"\x00position/"
 _ROWS_AT_ONCE: Final = 1_000
 #: What RocksDB's errors say when the disk, and not the database, is at fault.
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
+#: What they say when the database is.
+_DAMAGED: Final = "Corruption"
 
 _log = structlog.get_logger("tidegate.store")
 
@@ -159,7 +161,8 @@ class PartitionStore:
     ) -> None:
         """Apply ``changes`` in order, together with the changelog ``positions`` behind them: all or nothing.
 
-        Raises ``StateError`` if that fails; the store cannot be used any more then.
+        Raises ``StateError`` if that fails, ``StateMismatch`` for a damaged database. The store cannot be used
+        any more then, unless it is cleared.
         """
         batch = WriteBatch(raw_mode=True)
         for table, key, value in changes:
@@ -172,12 +175,18 @@ class PartitionStore:
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises nothing more specific
+            if _DAMAGED in str(error):
+                raise self._damaged(error) from None
             raise self._unwritable(error) from None
         self._positions, self._written_ms = came_to, now_ms
 
     def clear(self) -> None:
         """Delete the database, and begin an empty one."""
-        self._db.close()
+        try:
+            self._db.close()
+        except Exception as error:  # of a damaged database: its files are let go of with the object
+            _log.warning("the local copy of state was not closed", path=str(self._path), error=error)
+            del self._db
         shutil.rmtree(self._path)
         self._db = self._open()
 
@@ -195,7 +204,7 @@ class PartitionStore:
                 rows.next()
             rows.status()
         except Exception as error:  # rocksdict raises nothing more specific
-            raise StateMismatch(f"The local copy of state in {self._path} cannot be read: {error}") from None
+            raise self._damaged(error) from None
         return found
 
     def close(self) -> None:
@@ -241,6 +250,9 @@ class PartitionStore:
     def _database(self) -> Rdict:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         return Rdict(str(self._path), self._options.build(self._cache))
+
+    def _damaged(self, error: Exception) -> StateMismatch:
+        return StateMismatch(f"The local copy of state in {self._path} cannot be read: {error}")
 
     def _unwritable(self, error: Exception) -> StateError:
         return StateError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -12,8 +15,9 @@ from rocksdict import Cache
 
 from tables import TABLES
 from tests.examples import examples
+from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.worker.state.store import PartitionStore
+from tidegate.worker.state.store import PartitionStore, RocksOptions
 
 _CACHE = Cache(1 << 20)
 
@@ -99,6 +103,43 @@ def test_a_damaged_store_begins_anew(tmp_path: Path) -> None:
     again = PartitionStore(path, _CACHE, TABLES)
     assert list(again.rows()) == []
     again.close()
+
+
+def test_a_store_with_a_block_that_the_database_finds_damaged_begins_anew_when_it_is_cleared(
+    tmp_path: Path,
+) -> None:
+    """RocksDB meets the block while it merges its files, and takes no write from then on."""
+    path, options = tmp_path / "p", RocksOptions(write_buffer_bytes=64 << 10)
+    noise = Random(5)
+    store = PartitionStore(path, _CACHE, TABLES, options)
+    for first in range(3):
+        rows = [StateChange(StateTable.RANGES, b"%08d" % n, noise.randbytes(400)) for n in range(first, 600)]
+        store.write(rows, {StateTable.RANGES: ("id", first)}, 1)
+        store._db.flush()
+    store.write([StateChange(StateTable.RANGES, b"z", b"x")], {StateTable.RANGES: ("id", 9)}, 1)
+    left_behind = tmp_path / "killed"
+    shutil.copytree(path, left_behind)
+    store.close()
+    for file in sorted(left_behind.glob("*.sst"))[:3]:
+        raw = bytearray(file.read_bytes())
+        raw[len(raw) // 3] ^= 0xFF
+        file.write_bytes(raw)
+    store = PartitionStore(left_behind, _CACHE, TABLES, options)
+    with pytest.raises(StateMismatch, match=r"cannot be read: .*Corruption"):
+        _write_for(store, 60)
+    store.clear()
+    assert list(store.rows()) == []
+    store.write([StateChange(StateTable.RANGES, b"a", b"1")], {StateTable.RANGES: ("id", 11)}, 2)
+    store.close()
+    store = PartitionStore(left_behind, _CACHE, TABLES)
+    assert list(store.rows()) == [StateChange(StateTable.RANGES, b"a", b"1")]
+    store.close()
+
+
+def _write_for(store: PartitionStore, seconds: float) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        store.write([], {StateTable.RANGES: ("id", 10)}, 1)
 
 
 @examples(10)

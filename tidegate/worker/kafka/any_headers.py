@@ -1,0 +1,92 @@
+"""Lets aiokafka read records whose headers have names that are not UTF-8.
+
+Kafka takes any bytes as the name of a header. aiokafka decodes names strictly, and its parser ends at such a
+record. No header of an input counts for anything here, so such a batch is read once more by its parser in
+Python, which puts U+FFFD for what is no text. All other batches are read by the parser in C as before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, SupportsIndex
+
+from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.memory_records import MemoryRecords, _MemoryRecordsPy
+
+_WITH_HEADERS: Final = 2  # the first format of batches whose records have headers
+
+
+class _AnyText(bytearray):
+    """Bytes whose parts can be decoded, whatever they are."""
+
+    def __getitem__(self, key: SupportsIndex | slice, /) -> Any:
+        part = super().__getitem__(key)
+        return _AnyText(part) if isinstance(part, bytearray) else part
+
+    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        return super().decode(encoding, errors)
+
+
+class _AnyBatch(_DefaultRecordBatchPy):
+    """A batch of records whose headers may have any names."""
+
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        if not isinstance(self._buffer, _AnyText):
+            self._buffer = _AnyText(self._buffer)
+
+
+class _AnyRecords:
+    """The batches of a fetch, each of which can be read."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._records: Any = _MemoryRecordsPy(raw)
+        self.has_next = self._records.has_next
+
+    def next_batch(self) -> Any:
+        raw = self._records._next_slice  # noqa: SLF001 - what its next batch is made of
+        batch = self._records.next_batch()
+        return _AnyBatch(raw) if raw[_MemoryRecordsPy.MAGIC_OFFSET] >= _WITH_HEADERS else batch
+
+
+class FetchedRecords:
+    """The batches of a fetch as aiokafka reads them, and their bytes to read them once more."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self._records = MemoryRecords(raw)
+        self.has_next = self._records.has_next
+        self.next_batch = self._records.next_batch
+        self.size_in_bytes = self._records.size_in_bytes
+
+
+class ReadablePartition(fetcher.PartitionRecords):
+    """The records of one partition in a fetch. It goes on behind a header's name that is no text."""
+
+    def __init__(self, tp: Any, records: Any, aborted: Any, fetch_offset: int, *more: Any) -> None:
+        self._raw, self._aborted = records.raw, list(aborted or ())
+        self._passed = fetch_offset - 1  # the offset of the last record that was given, or is not asked for
+        super().__init__(tp, records, aborted, fetch_offset, *more)
+
+    def __next__(self) -> Any:
+        try:
+            record = super().__next__()
+        except UnicodeDecodeError:
+            self._begin_again()
+            record = super().__next__()
+            while record.offset <= self._passed:
+                record = super().__next__()
+        self._passed = record.offset
+        return record
+
+    def _begin_again(self) -> None:
+        self._records = _AnyRecords(self._raw)
+        self._aborted_transactions = sorted(self._aborted, key=lambda transaction: transaction[1])
+        self._aborted_producers = set()
+        self._records_iterator = self._unpack_records()
+
+
+def read_any_headers() -> None:
+    """Let all of aiokafka's consumers in this process read such records. There is no setting for it."""
+    fetcher.MemoryRecords = FetchedRecords
+    fetcher.PartitionRecords = ReadablePartition
