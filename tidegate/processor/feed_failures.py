@@ -20,18 +20,28 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.rows.table_key import without_tenant
 
 
-def fail_held(feeds: PartitionFeeds, held_s: float) -> None:
-    """Fail the feeds that wait for their starts, after ``held_s`` seconds."""
+def fail_held(feeds: PartitionFeeds, held_s: float | None) -> None:
+    """Fail the feeds that wait for their starts, after ``held_s`` seconds.
+
+    ``None`` is for an engine that never waits: its next records are there, and the starts are not.
+    """
     names = sorted(feeds.registered)
-    error = FeedError(
-        f"it was held for {held_s:.0f} s, and no start came for {', '.join(names)}: other log partitions "
-        "did not answer within that time, because they wait for a schema registry or for "
-        "acknowledgements, have much to read first, or have no worker; or no jobs agent was there. The "
-        "partition goes on without the feed. See `tidegate status`, and create the feed again once every "
-        "partition runs"
-    )
+    if held_s is None:
+        cause = (
+            f"no start came for {', '.join(names)} before the next records of the log: the query could not "
+            "prepare the feed, and the lines of its log say why. The partition goes on without the feed. "
+            "Create the feed again once the cause is gone"
+        )
+    else:
+        cause = (
+            f"it was held for {held_s:.0f} s, and no start came for {', '.join(names)}: other log partitions "
+            "did not answer within that time, because they wait for a schema registry or for "
+            "acknowledgements, have much to read first, or have no worker; or no jobs agent was there. The "
+            "partition goes on without the feed. See `tidegate status`, and create the feed again once every "
+            "partition runs"
+        )
     for feed_id in names:
-        feeds.fail(feed_id, error)
+        feeds.fail(feed_id, FeedError(cause))
 
 
 def fail_table(feeds: PartitionFeeds, table_id: int, error: FeedError) -> None:

@@ -309,11 +309,11 @@ class PartitionProcessor:
                 self._ranges.begin(self._feeds[message.feed_id])
             return is_new
 
-    def give_up(self, held_s: float) -> StepResult:
+    def give_up(self, held_s: float | None) -> StepResult:
         """Fail the feeds that hold the partition, which has been held for ``held_s`` seconds.
 
-        This is a step like any other. Later messages about these feeds, their starts too, are answered by
-        ``Failed``.
+        An engine that never waits for a start gives ``None``. This is a step like any other. Later messages
+        about these feeds, their starts too, are answered by ``Failed``.
         """
         fail_held(self._feeds, held_s)
         return self._finish(StepResult(None), everything=False)

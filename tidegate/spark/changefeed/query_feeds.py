@@ -110,6 +110,7 @@ class QueryFeeds:
         self._pauses = Pauses()
         self._postponed = Pauses()  # the pauses of feeds that cannot begin yet
         self._silent: dict[str, BrokerUnavailable] = {}  # clusters that gave no answer in this look at feeds
+        self._failing: set[FeedId] = set()  # feeds with a failure that is not stored yet
         self._fenced: set[FeedId] = set()  # ended feeds whose writer of progress is fenced
         # ended feeds whose writers of markers are fenced, at the sink too, since another feed wants their
         # topics
@@ -240,7 +241,9 @@ class QueryFeeds:
     def _fail(self, feed_id: FeedId, error: Exception) -> None:
         """Fail a feed at whose step an exception came that nobody foresaw, with its next step (U7).
 
-        If an exception comes then too, the feed is postponed. Raises ``error`` where the process is at fault.
+        That step is due in this look at feeds: the reason has to be stored before partitions that are held
+        for the feed give it up. If an exception comes then too, the feed is postponed. Raises ``error`` where
+        the process is at fault.
         """
         definition = self._jobs.view[feed_id].definition
         if definition is None:
@@ -250,6 +253,7 @@ class QueryFeeds:
             self._postponed.begin(feed_id)
         else:
             self._answers.add(failure)
+            self._failing.add(feed_id)
 
     def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
         """Store in the feed's state what it waits for.
@@ -274,8 +278,8 @@ class QueryFeeds:
             )
 
     def _advance(self, feed_ids: Iterable[FeedId], told: dict[FeedId, Announce]) -> list[FeedId]:
-        """Do the next step of each feed; return the feeds for which something was stored, since they have
-        another one.
+        """Do the next step of each feed; return the feeds for which something was stored, or is to be since
+        they fail: they have another one.
 
         What partitions have to be told is put into ``told``. What takes long is done for all feeds at once,
         and what it leads to is stored in one transaction. An end is stored at once: it may free the topics
@@ -312,7 +316,8 @@ class QueryFeeds:
         self._jobs.store(*started)
         going += [record.feed_id for record in started]
         self._markers.begin(going)
-        return sorted(going)
+        due, self._failing = self._failing.union(going), set()
+        return sorted(due)
 
     def _next(self, feed_id: FeedId) -> tuple[FeedDefinition, Step] | None:
         """Return the next step of a feed, or ``None`` when there is nothing to do now."""

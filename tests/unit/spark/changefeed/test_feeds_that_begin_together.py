@@ -180,6 +180,27 @@ def test_a_feed_that_cannot_begin_fails_alone(
         assert set(states.values()) == {FeedState.STARTING}
 
 
+def test_a_feed_whose_preparation_meets_an_exception_that_nobody_foresaw_fails_before_records_are_stepped(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions are held for it: what they would say of its end is not why it ended."""
+    begun = Preparation.begun
+
+    def breaks(self: Preparation, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
+        if definition.id == new[1].id:
+            raise ArithmeticError("an odd topic")
+        return begun(self, definition, prepare)
+
+    monkeypatch.setattr(Preparation, "begun", breaks)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        assert _told(feeds) == {new[0].id: Activate, new[1].id: Remove, new[2].id: Activate}
+        state = feeds._jobs.view[new[1].id].current_state
+        assert state is not None
+        assert state.state is FeedState.FAILED
+        assert "ArithmeticError" in state.error
+
+
 def test_a_feed_whose_rows_are_too_large_fails_before_its_topics_are_created(
     broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
 ) -> None:

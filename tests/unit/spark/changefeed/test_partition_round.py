@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +16,20 @@ from confluent_kafka.admin import AdminClient
 from pyarrow import fs
 
 import tidegate.spark.changefeed.task.held_states
+import tidegate.spark.changefeed.task.partition_task
 import tidegate.spark.changefeed.task.registry_ids
 import tidegate.spark.changefeed.task.round_state
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
 from tests.e2e.topics import cut
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandTable, at
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.client.topics import create_topic
 from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
 from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Register, Registered, read_ack
 from tidegate.errors import (
     BrokerUnavailable,
     FeedError,
@@ -38,7 +42,8 @@ from tidegate.errors import (
 from tidegate.processor.batch import StepResult
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.spark.changefeed.partition_round import run_partitions
-from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
+from tidegate.spark.changefeed.query import Query
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
 from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.changefeed.task.log_records import TASK_COLUMNS
 from tidegate.spark.platform.faults import read_fault
@@ -320,3 +325,78 @@ def test_a_partition_that_comes_in_two_parts_is_a_fault_and_not_half_a_state(
     (fault,) = [each for each in answers if each.kind == "fault"]
     assert (fault.partition, type(read_fault(fault.body))) == (0, QueryEnded)
     assert {each.partition for each in answers if each.kind == "head"} == {0, 1}
+
+
+_PLAIN: Final = HandTable.of(104, "plain")
+_NEW: Final = activation([_PLAIN.descriptor], feed_id="new", sink_uri=f"kafka://{NOBODY}")
+_RUNS: Final = Told(
+    0, activation([_PLAIN.descriptor], feed_id="runs", sink_uri=f"kafka://{NOBODY}").to_bytes()
+)
+_REGISTER: Final = Told(1, Register(_NEW.definition).to_bytes())
+_ACTIVATE: Final = Told(2, replace(_NEW, start=at(100)).to_bytes())
+
+
+def _acks(answers: Iterable[Answer]) -> list[Ack]:
+    assert not [answer for answer in answers if answer.kind == "fault"], _fault([*answers])
+    return [read_ack(answer.body) for answer in answers if answer.kind == "ack"]
+
+
+def test_records_that_come_before_a_new_feeds_start_fail_that_feed_alone(
+    tmp_path: Path, records: list[Record]
+) -> None:
+    """Its preparation may wait for somebody, and a held partition takes no records."""
+    tasks, without = tasks_on(NOBODY, "raftlog", tmp_path / "with"), tasks_on(NOBODY, "raftlog", tmp_path)
+    heads = [tasks.run(records[:20]), without.run(records[:20])]
+    (registered,) = _acks(tasks.tell({0: Instructions(controls=(_REGISTER,))}))
+    assert isinstance(registered, Registered)
+    held = tasks.head
+    for _ in range(2):  # the round runs once more, from the same state
+        tasks.head = held
+        tasks.in_one_batch()
+        heads[0] = tasks.run(records[20:40])
+        (failed,) = _acks(heads[0])
+        assert isinstance(failed, Failed)
+        assert failed.feed_id == "new"
+        assert "no start came for new before the next records of the log" in failed.reason
+    heads[1] = without.run(records[20:40])
+    told = [[each.body for each in answers if each.kind == "checkpoint"] for answers in heads]
+    assert told[0] == told[1], "nobody else noticed"
+    (late,) = _acks(tasks.tell({0: Instructions(controls=(_ACTIVATE,))}))
+    assert isinstance(late, Failed)
+
+
+@pytest.mark.parametrize("starts", [True, False], ids=["the start", "records"])
+def test_a_held_partition_reads_nothing_again_before_it_is_held_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, starts: bool
+) -> None:
+    """A Python worker that loads a state has to read again what ranges that wait have not applied."""
+    plain, written = _PLAIN, HandLog(2)
+    written.describe(plain)
+    parent = written.open_range(3, plain.span)
+    parent.apply(plain.put(5, 150, "parent"), close=5)
+    child = parent.split(plain.key(100), 4, close=6)
+    child.apply(plain.put(8, 150, "child"), close=7)
+    child.heartbeat(9)
+    log, read = written.partitions[0], list[range]()
+
+    def read_again(query: Query, partition: int, offsets: range) -> Iterator[list[Record]]:
+        read.append(offsets)
+        yield [*log[offsets.start : offsets.stop]]
+
+    module = tidegate.spark.changefeed.task.partition_task
+    monkeypatch.setattr(module, "_read_again", read_again)
+    monkeypatch.setattr(module.PartitionTask, "_log_start", lambda _: 0)
+    tasks = tasks_on(NOBODY, "raftlog", tmp_path)
+    tasks.query = replace(tasks.query, partitions=2)
+    tasks.tell({0: Instructions(controls=(_RUNS,))})
+    tasks.run(log[:-1])
+    tasks.tell({0: Instructions(controls=(_REGISTER,))})
+    tasks.in_one_batch()
+    tasks.tell({0: Instructions()})
+    assert not any(read), "it is held"
+    tasks.in_one_batch()
+    if starts:
+        assert [type(ack) for ack in _acks(tasks.tell({0: Instructions(controls=(_ACTIVATE,))}))] == [Active]
+    else:
+        assert [type(ack) for ack in _acks(tasks.run(log[-1:]))] == [Failed]
+    assert any(read)

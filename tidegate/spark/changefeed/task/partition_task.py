@@ -1,7 +1,8 @@
 """What one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
 
     T1  load the state as of the last round, unless this Python worker has it; remove files of older states
-    T2  take up messages about feeds, and other partitions' claims and hand-offs
+    T2  take up messages about feeds, and other partitions' claims and hand-offs; in a round of records, give
+        up feeds that still wait for a start
     T3  step the records, one Arrow batch after the other, and the backlog of ranges
     T4  produce the rows, and wait until every one is acknowledged, or its feed is detached (S1)
     T5  store the changes of the state, under a name of the round and this attempt
@@ -81,11 +82,9 @@ class PartitionTask:
         """Do the rest of step T1, and step T2."""
         self._fail_refused()
         self._look_at_pauses()
-        if instructions.everything or self._processor.to_read_again:
-            self._take(self._processor.missing_below(Offset(self._log_start())))
-        for records in _read_again(self._query, self._partition, self._processor.to_read_again):
-            self.clock.lap("load")
-            self._step(records)
+        was_held = self._processor.held
+        if not was_held:
+            self._read_again(instructions)
         if instructions.controls:
             told = [
                 ControlRecord(Offset(each.offset), read_control(each.message))
@@ -95,6 +94,10 @@ class PartitionTask:
                 self._take(self._processor.control(controls))
             self._fail_refused()
             self._look_at_pauses()
+        if self._round.records and self._processor.held:
+            self._take(self._processor.give_up(None))
+        if was_held and not self._processor.held:
+            self._read_again(instructions)
         if instructions.exchanges:
             came = [
                 ExchangeRecord(Offset(each.offset), decode_exchange(each.message))
@@ -105,6 +108,16 @@ class PartitionTask:
         self._go_on()
         self._everything = instructions.everything
         self._settle()
+
+    def _read_again(self, instructions: Instructions) -> None:
+        """Do the rest of step T1. A partition that is held does it once it is held no more: it steps nothing
+        before.
+        """
+        if instructions.everything or self._processor.to_read_again:
+            self._take(self._processor.missing_below(Offset(self._log_start())))
+        for records in _read_again(self._query, self._partition, self._processor.to_read_again):
+            self.clock.lap("load")
+            self._step(records)
 
     def step(self, records: list[LogRecord]) -> None:
         """Step the records, and produce their rows (step T3, and the beginning of T4).
