@@ -201,6 +201,9 @@ class _WatchedFeeds:
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         return self._watch.time("feeds", self._feeds.announcements)
 
+    def reached(self, ends: Callable[[], Mapping[int, int]]) -> bool:
+        return self._feeds.reached(ends)
+
     def paused(self) -> frozenset[FeedId]:
         return self._feeds.paused()
 

@@ -83,6 +83,9 @@ class QueryOverLog:
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         return [(feed, range(PARTITIONS)) for feed in self.due]
 
+    def reached(self, ends: Callable[[], Mapping[int, int]]) -> bool:
+        return False
+
     def paused(self) -> frozenset[FeedId]:
         return self.left_behind
 

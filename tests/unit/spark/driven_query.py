@@ -5,7 +5,7 @@ All of it is tidegate's own but for Spark, the brokers of the sinks, and the rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -315,6 +315,7 @@ class _Feeds:
         self._activations: list[Activate] = []
         self._told = 0
         self._paused = frozenset[FeedId]()
+        self._paused = frozenset[FeedId]()
         #: Feeds that were dropped, and by whom they are forgotten. Their frontiers are fenced from then on.
         self.ended = frozenset[FeedId]()
         self._removed: set[tuple[FeedId, int]] = set()
@@ -378,6 +379,9 @@ class _Feeds:
             if holding:
                 messages.append((Remove(feed_id, FIRST_EPOCH), holding))
         return messages
+
+    def reached(self, ends: Callable[[], Mapping[int, int]]) -> bool:
+        return False
 
     def paused(self) -> frozenset[FeedId]:
         """Those that were left behind, for a while."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -57,6 +57,10 @@ class OneFeed:
         """Return the feed's activation for all partitions, once."""
         untold, self._untold = self._untold, ()
         return [(self._activation, untold)] if untold else ()
+
+    def reached(self, _: Callable[[], Mapping[int, int]]) -> bool:
+        """Return ``False``: the feed begins before any records."""
+        return False
 
     def paused(self) -> frozenset[FeedId]:
         """Return no feed: a backfill waits for its sink."""

@@ -3,7 +3,8 @@
     B1  read the account of the batch before
     B2  tell partitions of feeds that begin or end, round by round, until nothing about feeds is to be done
     B3  step the batch's records, in all partitions that have some
-    B4  pass claims and hand-offs on, round by round, until there are none
+    B4  pass claims and hand-offs on, round by round, until there are none; in the batch that comes to the
+        present, tell partitions as well of new feeds that have waited for that, as in B2
     B5  write the requests to the source
     B6  persist each feed's high-water, and write its marker
     B7  store the account of the batch
@@ -70,6 +71,12 @@ class Feeds(Protocol):
     def clusters(self) -> Mapping[str, str]:
         """Return the ids of the clusters that feeds write to, empty for the query's own."""
 
+    def reached(self, ends: Callable[[], Mapping[int, int]], /) -> bool:
+        """Note that the records of a batch are stepped, up to the offsets that ``ends`` tells.
+
+        Returns whether new feeds have waited for that, and begin now.
+        """
+
     def take(self, answers: Iterable[Answer]) -> None:
         """Note the acknowledgements and checkpoints of a finished round."""
 
@@ -119,6 +126,7 @@ class BatchDriver:
         self._ends = ends
         #: Where the batch ends, if Spark cannot read its records.
         self._read_ends: Mapping[int, int] | None = None
+        self._begins_feeds = False  # partitions are told of new feeds behind the batch's records too
         self._aside = refused_records(query)
         self._limit = AnswerLimit()
         #: The exception with which a batch ended the query, if one did.
@@ -158,6 +166,7 @@ class BatchDriver:
         self._patiently(self._look)
         account = self._patiently(lambda: self._ledger.account(batch - 1))
         self._exchanges, self._read_ends = [], None
+        self._begins_feeds = False
         stepped, number = False, 0
         while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
             began = time.monotonic()
@@ -168,6 +177,10 @@ class BatchDriver:
                 self._observer.round_done(_stage(round_), time.monotonic() - began, answers)
             account = self._after(round_, answers, account)
             stepped |= round_.records
+            if round_.records:
+                self._begins_feeds = self._patiently(partial(self._feeds.reached, partial(self._ends, batch)))
+            elif stepped and _stage(round_) == "feeds":  # stored: its driver died amid such rounds
+                self._begins_feeds = True
             number += 1
         began = time.monotonic()
         self._patiently(self._feeds.publish)
@@ -184,7 +197,7 @@ class BatchDriver:
         if round_ is not None:
             return self._without_dropped(round_, account)
         if stepped:
-            round_ = self._after_records(round_id, account)
+            round_ = self._patiently(lambda: self._after_records(round_id, account))
         else:
             round_ = self._patiently(lambda: self._new(round_id, account))
         return None if round_ is None else self._patiently(partial(self._ledger.tell_first, round_))
@@ -286,6 +299,8 @@ class BatchDriver:
     def _after_records(self, round_id: RoundId, account: Account) -> Round | None:
         if self._exchanges:
             return self._round(round_id, self._passed_on(account))
+        if self._begins_feeds and (told := self._controls(account)):
+            return self._round(round_id, told)
         if self._unheard:
             everything = Instructions(everything=True)
             return self._round(round_id, dict.fromkeys(range(self._query.partitions), everything))

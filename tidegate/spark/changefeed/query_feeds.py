@@ -127,6 +127,7 @@ class QueryFeeds:
         self._unseen: dict[tuple[FeedId, FeedEpoch], AcksUntilNow] = {}
         #: Where the log ended when the query began, for each partition that is not there yet.
         self._present = _ends(query)
+        self._kept_back = False  # whether a new feed waits for that
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         """Return the messages for partitions about feeds that begin or end; store the states that are due.
@@ -170,6 +171,19 @@ class QueryFeeds:
         """
         begun = ((name_on_its_cluster(feed), begun_on(feed)) for _, feed in self._jobs.view.feeds())
         return {name: cluster for name, cluster in begun if name is not None and cluster is not None}
+
+    def reached(self, ends: Callable[[], Mapping[int, int]]) -> bool:
+        """Note that the records of a batch are stepped, up to the offsets that ``ends`` tells.
+
+        A partition's own offset may be lower: the last offsets may have no records, as that of a
+        transaction's marker. Returns whether new feeds have waited for that, and begin now.
+        """
+        if self._present:
+            for partition, end in ends().items():
+                self._note_position(partition, end)
+        begins = self._kept_back and not self._present
+        self._kept_back = self._kept_back and not begins
+        return begins
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Take the answers of a finished round, whose rows are acknowledged.
@@ -330,7 +344,10 @@ class QueryFeeds:
             case Announce(message=Register()) | Prepare():
                 if fault := self._fault(definition):
                     return definition, StoreState(failed(definition, fault, feed.stored_topics))
-                if self._waits_for_topics(definition) or (self._present and isinstance(step, Announce)):
+                if self._waits_for_topics(definition):
+                    return None
+                if self._present and isinstance(step, Announce):
+                    self._kept_back = True
                     return None
         return definition, step
 

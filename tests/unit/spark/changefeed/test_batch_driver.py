@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,14 +22,20 @@ from tidegate.processor.batch import StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import Input, InputPlace, StepBroke
 from tidegate.processor.refused import RefusedRecord, Source
+from tidegate.processor.state.exchange_codec import encode_exchange
+from tidegate.raftlog.entry import RaftIndex, RangeId
+from tidegate.ranges.handoff import Claim
+from tidegate.spans import Span
 from tidegate.spark.changefeed.batch_driver import BatchDriver, QueryEnding
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.query import Query
-from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
+from tidegate.spark.changefeed.rounds import Told as Message
 from tidegate.spark.changefeed.task.answers import Answer, RoundAnswers
 from tidegate.spark.platform.faults import fault_to_bytes
 
 _REMOVAL: Final = Remove(FeedId("bank"), FeedEpoch(1))
+_CLAIM: Final = encode_exchange(Claim(RangeId(2), RangeId(1), RaftIndex(9), Span(b"a", b"b")))[1]
 _NO_RECORDS: Final[Any] = None
 _AWAY: Final = RegistryAway("The registry is away.")
 _PLACE: Final = "ArithmeticError (a.py, line 1)"
@@ -44,9 +50,13 @@ class Told:
         self.troubles: list[Exception] = []
         self.taken: list[Answer] = []
         self.pausing = frozenset[FeedId]()
+        self.begins = False
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         return self.messages
+
+    def reached(self, ends: Callable[[], Mapping[int, int]]) -> bool:
+        return self.begins
 
     def paused(self) -> frozenset[FeedId]:
         return self.pausing
@@ -148,6 +158,53 @@ def test_a_batch_that_is_run_again_is_told_of_dropped_feeds_too(tmp_path: Path) 
 
     ByHand(tmp_path, feeds, tasks)(_NO_RECORDS, 0)
     assert told[0] == (True, [1])
+
+
+def test_new_feeds_that_have_waited_for_the_present_begin_in_the_batch_that_comes_there(
+    tmp_path: Path,
+) -> None:
+    """There may be no further batch: `--available-now` ends with this one."""
+    feeds, rounds = Told(), list[tuple[bool, int]]()
+    feeds.begins = True
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        rounds.append((round_.records, sum(len(each.controls) for each in round_.instructions.values())))
+        if round_.records:
+            feeds.messages = [(_REMOVAL, [0, 1])]
+            return [*_heads(round_, {0, 1}), Answer(0, "exchange", _CLAIM)]
+        if any(each.controls for each in round_.instructions.values()):
+            feeds.messages = []
+        return _heads(round_, round_.instructions)
+
+    driver = ByHand(tmp_path, feeds, tasks)
+    driver(_NO_RECORDS, 0)
+    exchanges, told, everything = (False, 0), (False, 2), (False, 0)
+    assert rounds == [(True, 0), exchanges, told, everything]
+    assert driver.ledger.account(0).controls == 1
+
+
+def test_a_batch_whose_driver_died_amid_such_rounds_goes_on_with_them(tmp_path: Path) -> None:
+    """A partition that was told of the feed is held, and a later batch would give the feed up."""
+    ledger = Ledger(fs.LocalFileSystem(), str(tmp_path))
+    ledger.tell(Round(RoundId(0, 0), records=True))
+    told = Instructions(controls=(Message(0, _REMOVAL.to_bytes()),))
+    ledger.tell(Round(RoundId(0, 1), instructions={0: told}))
+    feeds, rounds = Told(), list[Round]()
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        rounds.append(round_)
+        feeds.messages = [(_REMOVAL, [1])] if len(rounds) == 2 else []
+        return _heads(round_, {0, 1})
+
+    driver = ByHand(tmp_path, feeds, tasks)
+    driver(_NO_RECORDS, 0)
+    assert [(each.records, sorted(each.instructions)) for each in rounds] == [
+        (True, []),
+        (False, [0]),
+        (False, [1]),
+        (False, [0, 1]),
+    ]
+    assert driver.ledger.account(0).controls == 2
 
 
 def test_what_no_waiting_mends_ends_the_query_with_its_own_words(tmp_path: Path) -> None:

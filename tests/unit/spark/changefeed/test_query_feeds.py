@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -384,6 +385,25 @@ def test_a_feed_in_a_state_that_no_step_leaves_is_stuck_alone(
     with closing(_query_feeds(broker, topics)) as feeds:
         assert {message.feed_id for message, _ in feeds.announcements()} == {healthy.id}
     assert "the next step of feed odd cannot be taken: its state has no start" in caplog.text
+
+
+def test_a_new_feed_is_told_once_partitions_have_come_to_the_end_of_the_log_as_it_was(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    """Also where the log ends in the marker of a transaction, which a partition does not step."""
+    new = _home(broker, "new")
+    _write(broker, topics, [DefinitionRecord(new)])
+    with closing(open_producer(KafkaConnection(broker.bootstrap), f"{topics.app_id}-source")) as source:
+        source.commit([Record(topics.log, 0, b"key", b"value")])  # offset 0; its marker has offset 1
+    figures = Answer(0, "figures", json.dumps({"next_offset": 1}).encode())
+    with closing(_query_feeds(broker, topics)) as feeds:
+        assert not feeds.announcements()
+        feeds.take([figures])
+        assert not feeds.reached(lambda: {0: 1})
+        assert not feeds.announcements()
+        assert feeds.reached(lambda: {0: 2})
+        assert [type(message) for message, _ in feeds.announcements()] == [Register]
+        assert not feeds.reached(lambda: {0: 3}), "nobody has waited"
 
 
 def _checkpoint(partition: int, at_s: int, *ranges: tuple[int, int, bytes, bytes, int]) -> Answer:
