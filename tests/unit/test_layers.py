@@ -88,7 +88,7 @@ LAYERS: Final = {
     ),
     "tidegate.spark": layer(
         "library",
-        "pyspark pyarrow deltalake obstore confluent_kafka msgspec numpy prometheus_client structlog",
+        "pyspark py4j pyarrow deltalake obstore confluent_kafka msgspec numpy prometheus_client structlog",
     ),
     "app": layer("library worker", "faust structlog"),
     "agents": layer("tables library worker", "faust structlog"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -32,7 +33,7 @@ from tidegate.spark.changefeed.observed_figures import observed
 from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 from tidegate.spark.changefeed.query import HELD_BYTES, Query
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
-from tidegate.spark.platform.executors import on_this_machine
+from tidegate.spark.platform.executors import on_this_machine, words_of
 from tidegate.spark.platform.kafka_source import log_stream
 from tidegate.spark.platform.store_access import StoreAccess
 
@@ -198,10 +199,15 @@ def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:
 
 
 def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
-    """Return the exception with which a batch ended the query; else one with Spark's own words."""
-    if driver.failure is not None:
-        return driver.failure
-    words = str(ended).strip().partition("\n")[0]
+    """Return the exception with which a batch ended the query; else one with Spark's own words.
+
+    Spark raises in a batch too, for example when it has lost executors. Any other exception that is not
+    tidegate's own is a defect, and keeps its trace.
+    """
+    failure = driver.failure
+    if failure is not None and not isinstance(failure, Py4JError):
+        return failure
+    words = str(ended).strip().partition("\n")[0] if failure is None else words_of(failure)
     return QueryEnded(
         f"Spark ended the query: {words} Nothing is lost: the next start goes on where the last batch ended."
     )

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from py4j.protocol import Py4JError
 from pyarrow import fs
+from pyspark.errors import StreamingQueryException
 
 import tidegate.spark.changefeed.batch_driver
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
@@ -17,7 +19,7 @@ from tidegate.changefeed.lifecycle.control import ControlMessage, Remove, read_c
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import KeptRecord, kept_names, read_kept
-from tidegate.errors import BrokerUnavailable, RegistryAway, StateError
+from tidegate.errors import BrokerUnavailable, QueryEnded, RegistryAway, StateError
 from tidegate.processor.batch import StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import Input, InputPlace, StepBroke
@@ -27,6 +29,7 @@ from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.ranges.handoff import Claim
 from tidegate.spans import Span
 from tidegate.spark.changefeed.batch_driver import BatchDriver, QueryEnding
+from tidegate.spark.changefeed.changefeed_query import _why
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
@@ -213,6 +216,39 @@ def test_what_no_waiting_mends_ends_the_query_with_its_own_words(tmp_path: Path)
     with pytest.raises(StateError, match=r"^x\.arrow is torn\.$"):
         driver(_NO_RECORDS, 0)
     assert isinstance(driver.failure, StateError)
+
+
+def _ended_by(root: Path, error: Exception) -> Exception:
+    """What is said of a query whose rounds raise that."""
+
+    def tasks(*_: object) -> list[Answer]:
+        raise error
+
+    driver = ByHand(root, Told(), tasks)
+    with pytest.raises(type(error)):
+        driver(_NO_RECORDS, 0)
+    return _why(driver, StreamingQueryException("[STREAM_FAILED] Query terminated\nJava's trace"))
+
+
+def test_a_job_that_spark_gives_up_ends_the_query_with_one_sentence_of_java(tmp_path: Path) -> None:
+    lost = Py4JError(
+        "An error occurred while calling o1.collectToPython.\n"
+        ": org.apache.spark.SparkException: Job aborted due to stage failure: ExecutorLostFailure (executor "
+        "7 exited): Container killed by YARN for exceeding memory limits\n"
+        "\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala)\n"
+    )
+    why = _ended_by(tmp_path, lost)
+    assert isinstance(why, QueryEnded)
+    assert str(why) == (
+        "Spark ended the query: org.apache.spark.SparkException: Job aborted due to stage failure: "
+        "ExecutorLostFailure (executor 7 exited): Container killed by YARN for exceeding memory limits. "
+        "Nothing is lost: the next start goes on where the last batch ended."
+    )
+
+
+@pytest.mark.parametrize("error", [StateError("x.arrow is torn."), ArithmeticError("a defect")])
+def test_an_error_of_tidegates_own_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
+    assert _ended_by(tmp_path, error) is error
 
 
 def test_markers_wait_for_what_is_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
