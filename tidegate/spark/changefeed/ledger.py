@@ -17,7 +17,7 @@ from tidegate.errors import StateError
 from tidegate.spark.changefeed.rounds import Round, RoundId, read_round
 from tidegate.spark.platform import checked_json
 from tidegate.spark.platform.state_files import BUILD_ANEW
-from tidegate.spark.platform.whole_files import awaited, read_whole, remove_file, write_first, write_whole
+from tidegate.spark.platform.whole_files import awaited, read_replaced, remove_file, write_first, write_whole
 
 _KEPT_BATCHES: Final = 2  # Spark may run the last one again, from the one before it
 
@@ -59,7 +59,7 @@ class Ledger:
             return Account()
         path = self._batch_path(batch)
         with awaited(path):
-            stored = read_whole(self._filesystem, path)
+            stored = read_replaced(self._filesystem, path)
         if stored is None:
             raise StateError(
                 f"{path} is missing: what tidegate keeps in the checkpoint directory is not of the same time "
@@ -84,7 +84,7 @@ class Ledger:
         """Return the round as an earlier run of its batch stored it, or ``None``."""
         path = self._round_path(round_id)
         with awaited(path):
-            stored = read_whole(self._filesystem, path)
+            stored = read_replaced(self._filesystem, path)
         return None if stored is None else read_round(stored, path)
 
     def tell_first(self, round_: Round) -> Round:
@@ -99,9 +99,11 @@ class Ledger:
 
     def tell(self, round_: Round) -> None:
         """Store the messages of a round, in place of its former ones."""
-        path = self._round_path(round_.id)
+        path, content = self._round_path(round_.id), round_.to_bytes()
         with awaited(path):
-            write_whole(self._filesystem, path, round_.to_bytes())
+            # Without a file there may be an unfinished one that is the only copy: it is not written over.
+            if write_first(self._filesystem, path, content) != content:
+                write_whole(self._filesystem, path, content)
 
     def _forget(self, batch: int) -> None:
         oldest = RoundId(batch + 1, 0).name

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from tests.unit.spark.hdfs import Hdfs, WriterDied
 from tidegate.errors import StateError
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told, read_round
@@ -59,6 +60,38 @@ def test_two_drivers_run_the_round_that_was_stored_first(tmp_path: Path) -> None
     assert other.tell_first(later) == first
     other.tell(later)
     assert one.tell_first(first) == later
+
+
+def test_a_driver_that_dies_while_it_replaces_a_round_on_hdfs_leaves_the_round_whole(tmp_path: Path) -> None:
+    """A round that is not found would be made anew, with other messages than tasks have had."""
+    hdfs = Hdfs()
+
+    def dies(amended: Round) -> None:
+        hdfs.deadly = True
+        with pytest.raises(WriterDied):
+            Ledger(hdfs, str(tmp_path)).tell(amended)
+        hdfs.deadly = False
+
+    first = Round(RoundId(5, 0), records=True)
+    second = Round(RoundId(5, 0), records=True, instructions={0: Instructions(controls=(Told(3, b"end"),))})
+    third = Round(RoundId(5, 0), records=True, instructions={1: Instructions(controls=(Told(4, b"end"),))})
+    Ledger(hdfs, str(tmp_path)).tell_first(first)
+    dies(second)
+    assert Ledger(hdfs, str(tmp_path)).told(RoundId(5, 0)) == second
+    dies(third)
+    assert Ledger(hdfs, str(tmp_path)).told(RoundId(5, 0)) == second, "there is no other copy of it"
+    Ledger(hdfs, str(tmp_path)).tell(third)
+    assert Ledger(hdfs, str(tmp_path)).told(RoundId(5, 0)) == third
+
+
+def test_a_driver_that_dies_while_it_replaces_an_account_on_hdfs_leaves_it_whole(tmp_path: Path) -> None:
+    hdfs = Hdfs()
+    Ledger(hdfs, str(tmp_path)).close_batch(5, Account({0: "a"}))
+    hdfs.deadly = True
+    with pytest.raises(WriterDied):
+        Ledger(hdfs, str(tmp_path)).close_batch(5, Account({0: "b"}))
+    hdfs.deadly = False
+    assert Ledger(hdfs, str(tmp_path)).account(5) == Account({0: "b"})
 
 
 def test_an_account_is_read_as_it_was_stored(tmp_path: Path) -> None:

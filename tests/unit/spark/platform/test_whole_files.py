@@ -6,11 +6,11 @@ import errno
 import os
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from pyarrow import fs
 
+from tests.unit.spark.hdfs import Hdfs
 from tidegate.spark.platform.whole_files import (
     TORN,
     read_replaced,
@@ -91,22 +91,8 @@ def test_what_a_dead_writer_left_unfinished_is_in_nobodys_way(tmp_path: Path) ->
     assert [file.name for file in tmp_path.iterdir()] == ["account.json"]
 
 
-class _Hdfs:
-    """The file system of this machine, as HDFS is: it moves no file over another."""
-
-    type_name = "hdfs"
-
-    def move(self, path: str, name: str) -> None:
-        if Path(name).exists():
-            raise OSError(f"{name} exists")
-        _LOCAL.move(path, name)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_LOCAL, name)
-
-
 def test_a_writer_that_dies_between_deleting_and_moving_leaves_the_new_file(tmp_path: Path) -> None:
-    path, hdfs = str(tmp_path / "head.json"), _Hdfs()
+    path, hdfs = str(tmp_path / "head.json"), Hdfs()
     assert read_replaced(hdfs, path) is None
     write_whole(hdfs, path, b"old")
     assert read_replaced(hdfs, path) == b"old"
