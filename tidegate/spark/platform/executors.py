@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from tidegate.errors import SettingsError
-from tidegate.spark.platform.package_archive import write_archive
+from tidegate.spark.platform.package_archive import RunningCode, running_code, write_archive
 from tidegate.spark.platform.store_access import StoreAccess
 
 _PY_FILES: Final = "spark.submit.pyFiles"
@@ -20,6 +20,9 @@ _PY_FILES: Final = "spark.submit.pyFiles"
 _NAMED: Final = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception): .+)$", re.MULTILINE)
 PAGE: Final = "docs/spark-cluster.md says what executors need."
 STORES: Final = "docs/spark-cluster.md#checkpoint-directories says what it needs."
+
+#: Who answers, what it lacks (nothing: empty), and the code that it runs. Tasks of any version answer so.
+_Answer: TypeAlias = tuple[str, str, tuple[str, str, str]]
 
 
 class Needs(NamedTuple):
@@ -48,8 +51,8 @@ def prepare_executors(session: SparkSession, py_files: Sequence[Path], needs: Ne
     Spark's driver has to find the file as well, by Hadoop's library. On one machine (``local``) there is
     nothing more to do. Elsewhere executors get ``py_files``; without any, and without those of
     ``spark-submit``, they get the package that runs here. Raises ``SettingsError``, in one sentence, for
-    executors that lack a package or cannot read or write where the file is. As many tasks look as the cluster
-    has cores: an executor that starts later is not asked.
+    executors that lack a package, run other code, or cannot read or write where the file is. As many tasks
+    look as the cluster has cores: an executor that starts later is not asked.
     """
     context = session.sparkContext
     if needs.file_uri:
@@ -66,9 +69,26 @@ def prepare_executors(session: SparkSession, py_files: Sequence[Path], needs: Ne
         answers = context.parallelize(range(tasks), tasks).mapPartitions(_look_for(*needs)).collect()
     except Exception as error:  # Python's and Java's words are in it, in 240 lines
         raise SettingsError(f"Spark's executors cannot run tidegate: {words_of(error)} {PAGE}") from None
-    for where, lack in answers:
+    _require_fit(answers)
+
+
+def _require_fit(answers: Iterable[_Answer]) -> None:
+    """Raise ``SettingsError`` for an executor that lacks something, or that runs other code than the driver.
+
+    Another version may write other rows, and state that this one cannot read.
+    """
+    ours = running_code()
+    for where, lack, code in answers:
         if lack:
             raise SettingsError(f"The executor at {where} {lack} {PAGE}")
+        theirs = RunningCode(*code)
+        if theirs.digest != ours.digest:
+            raise SettingsError(
+                f"The executor at {where} runs {theirs}, and the driver runs {ours}: rows and state "
+                "would be of two versions. Nothing was run. Leave --py-files away, and executors get the "
+                "driver's code; or name an archive there that this version's `tidegate spark package` has "
+                f"written. {PAGE}"
+            )
 
 
 def _own_archive() -> Path:
@@ -99,10 +119,10 @@ def _require_found_by_hadoop(context: SparkContext, file_uri: str) -> None:
 
 def _look_for(
     module: str, file_uri: str, access: StoreAccess
-) -> Callable[[Iterable[int]], Iterable[tuple[str, str]]]:
+) -> Callable[[Iterable[int]], Iterable[_Answer]]:
     """Return what a task runs. It names nothing of this module, which executors may be unable to import."""
 
-    def look(_: Iterable[int]) -> Iterator[tuple[str, str]]:
+    def look(_: Iterable[int]) -> Iterator[_Answer]:
         import importlib
         import socket
         import sys
@@ -111,7 +131,7 @@ def _look_for(
         try:
             importlib.import_module(module)
         except ImportError as error:
-            yield where, f"cannot run tidegate: {error}."
+            yield where, f"cannot run tidegate: {error}.", ("", "", "")
             return
         if file_uri:
             try:
@@ -121,9 +141,15 @@ def _look_for(
             except Exception as error:
                 lack = f"cannot look for {file_uri}: {error}"
             if lack:
-                yield where, f"{lack.rstrip('.')}."
+                yield where, f"{lack.rstrip('.')}.", ("", "", "")
                 return
-        yield where, ""
+        try:
+            from tidegate.spark.platform.package_archive import running_code
+
+            version, digest, place = running_code()
+        except ImportError:  # a version from before the question
+            version, digest, place = "", "", str(importlib.import_module("tidegate").__file__)
+        yield where, "", (version, digest, place)
 
     return look
 

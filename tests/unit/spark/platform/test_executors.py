@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
+from zipfile import ZipFile
 
-from tidegate.spark.platform.executors import _look_for, words_of
+import pytest
+from pyspark import cloudpickle
+
+from tidegate.errors import SettingsError
+from tidegate.spark.platform.executors import _Answer, _look_for, _require_fit, words_of
+from tidegate.spark.platform.package_archive import running_code, write_archive
 from tidegate.spark.platform.store_access import StoreAccess
 
 
 def lack(module: str, file_uri: str = "") -> str:
-    ((where, found),) = _look_for(module, file_uri, StoreAccess())([])
+    ((where, found, _),) = _look_for(module, file_uri, StoreAccess())([])
     assert "python" in where
     return found
 
@@ -49,3 +59,48 @@ def test_thewords_of_are_those_of_the_first_exception_that_a_trace_names() -> No
     )
     assert words_of(RuntimeError(trace)).count("\n") == 0
     assert words_of(RuntimeError("no connection")) == "no connection."
+
+
+def test_executors_with_the_drivers_code_fit_and_those_with_other_code_are_named(tmp_path: Path) -> None:
+    write_archive(tmp_path / "same.zip")
+    write_archive(tmp_path / "other.zip")
+    with ZipFile(tmp_path / "other.zip", "a") as archive:
+        archive.writestr("tidegate/newer.py", "")
+    _require_fit([_answer_of(tmp_path / "same.zip")])
+    with pytest.raises(SettingsError) as refused:
+        _require_fit([_answer_of(tmp_path / "same.zip"), _answer_of(tmp_path / "other.zip")])
+    assert str(running_code()) in str(refused.value)
+    assert str(tmp_path / "other.zip") in str(refused.value)
+    assert "tidegate spark package" in str(refused.value)
+
+
+def test_an_executor_whose_code_does_not_know_the_question_is_another_version(tmp_path: Path) -> None:
+    write_archive(tmp_path / "tidegate.zip")
+    with ZipFile(tmp_path / "tidegate.zip") as archive:
+        archive.extractall(tmp_path)
+    package = tmp_path / "tidegate"
+    (package / "spark" / "platform" / "package_archive.py").write_text("def write_archive(path): ...\n")
+    older = re.escape(str(package / "__init__.py"))
+    with pytest.raises(SettingsError, match=rf"runs tidegate \(code unknown, {older}\), and"):
+        _require_fit([_answer_of(tmp_path)])
+
+
+def _answer_of(place: Path) -> _Answer:
+    """What a task answers that imports tidegate from there. As Spark does, it is sent as a value."""
+    task = cloudpickle.dumps(_look_for("json", "", StoreAccess()))  # type: ignore[no-untyped-call]
+    code = (
+        "import json, pickle, sys\n"
+        "((where, lack, found),) = pickle.loads(bytes.fromhex(sys.argv[1]))([])\n"
+        "print(json.dumps([where, lack, found]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, task.hex()],
+        env={"PYTHONPATH": str(place)},
+        cwd=place.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not ran.returncode, ran.stderr
+    where, lack, found = json.loads(ran.stdout)
+    return where, lack, tuple(found)

@@ -165,11 +165,11 @@ def test_executors_look_for_the_file_and_try_to_write(server: OwnedServer, uri: 
     filesystem, path = opened(uri, access)
     write_whole(filesystem, f"{path}/query.json", b"{}")
     module = "tidegate.spark.changefeed.partition_round"
-    assert [lack for _, lack in _look_for(module, f"{uri}/query.json", access)([])] == [""]
+    assert [lack for _, lack, _ in _look_for(module, f"{uri}/query.json", access)([])] == [""]
     assert [info.base_name for info in filesystem.get_file_info(fs.FileSelector(path))] == ["query.json"]
-    ((_, lack),) = _look_for(module, f"{uri}/other.json", access)([])
+    ((_, lack, _),) = _look_for(module, f"{uri}/other.json", access)([])
     assert lack.startswith(f"does not find {uri}/other.json")
-    ((_, lack),) = _look_for(module, "s3a://nowhere/query.json", access)([])
+    ((_, lack, _),) = _look_for(module, "s3a://nowhere/query.json", access)([])
     assert lack.startswith("does not find s3a://nowhere/query.json")
 
 
