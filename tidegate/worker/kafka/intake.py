@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from faust.types import TP
 
 from tidegate.errors import StateError
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.operations.metrics import REREADS
 from tidegate.worker.process.ending import end_process
+
+_LOOK_AGAIN_S: Final = 1.0
 
 _log = structlog.get_logger("tidegate.intake")
 
@@ -141,13 +144,30 @@ class Intake:
 
     async def _seek(self) -> None:
         try:
-            await self._find_place()
+            while not await self._has_found_place():  # noqa: ASYNC110 - nobody tells of a new leader
+                await asyncio.sleep(_LOOK_AGAIN_S)
             await self._flow.open_partition(self.tp, self._next)
         except Exception as error:  # without a position nothing can be read
             end_process(error)
         self._settling = None
         if self._halted:
             self._flow.halt_partition(self.tp)
+
+    async def _has_found_place(self) -> bool:
+        """Find the place to go on from. Returns ``False`` where nobody leads the partition at present."""
+        try:
+            await self._find_place()
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, KafkaTimeoutError):
+                raise
+            _log.warning(
+                "Kafka does not say where a partition begins and ends; it is asked again",
+                topic=self.tp.topic,
+                partition=self.tp.partition,
+                cause=str(error) or repr(error),
+            )
+            return False
+        return True
 
     async def _find_place(self) -> None:
         """Go on from the start of the topic if it was cut above the next offset.

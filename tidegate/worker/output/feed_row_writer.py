@@ -12,7 +12,7 @@ from tidegate.access.header_secrets import HeaderSecrets
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_clusters import stored_cluster
-from tidegate.errors import RetryError, SecretMissing, SinkNotAllowed
+from tidegate.errors import RetryError, SecretMissing, SettingsError, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.row_writer import SharedRowWriter
@@ -81,7 +81,7 @@ class FeedRowWriter:
             return shared.send_to(self._cluster, rows, barrier, first)
         return shared.send(rows, barrier, first)
 
-    def _tell(self, error: RetryError) -> None:
+    def _tell(self, error: RetryError | SettingsError) -> None:
         if time.monotonic() >= self._tell_at:
             self._tell_at = time.monotonic() + _TELL_AGAIN_S
             _log.warning("rows cannot be given to their sink", feed=self._definition.id, cause=str(error))
@@ -96,12 +96,13 @@ class FeedRowWriter:
     def _rows(self, cluster: str) -> SharedRowWriter | None:
         """Return the shared writer of the sink with the id ``cluster``.
 
-        ``None`` while the feed is not allowed to write there, or a secret of the login is missing.
+        ``None`` while the feed is not allowed to write there, a secret of the login is missing, or a file of
+        its entry cannot be used.
         """
         self._is_refused = False
         try:
             return self._sinks.of(self._definition, cluster).rows
-        except (SinkNotAllowed, SecretMissing) as error:
+        except (SinkNotAllowed, SecretMissing, SettingsError) as error:
             self._is_refused = isinstance(error, SinkNotAllowed)
             self._tell(error)
             return None

@@ -26,7 +26,7 @@ from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
 from tidegate.client.kafka.transaction import is_fatal
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.written_records import starting_at
-from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config
+from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config, opened
 from tidegate.worker.operations.metrics import SINK_ENDS, SINK_TROUBLES
 from tidegate.worker.output.barrier import Barrier, Unconfirmed
 from tidegate.worker.process.ending import end_process
@@ -53,7 +53,7 @@ class SharedRowProducer:
     ``watched`` says that the address may come to mean another cluster. The cluster is asked for its id before
     rows go out, and after the acknowledgements of a batch. The producer comes to its end when another cluster
     is seen (docs/protocols/sink-addresses.md). ``topic`` is a topic there; the question
-    for the id names it.
+    for the id names it. Raises ``SettingsError`` for settings that librdkafka refuses.
     """
 
     def __init__(
@@ -69,17 +69,16 @@ class SharedRowProducer:
         self._reported = 0  # rows, by the thread that polls
         self._servers = settings.bootstrap_servers
         self._sending = threading.Lock()  # the producer must get no row after its purge
-        self._producer: Any = machine.producer(
-            {
-                **librdkafka_config(settings),
-                **({} if self._watch is None else {"logger": self._watch}),
-                **ROW_DELIVERY,
-                "linger.ms": settings.linger_ms,
-                "compression.type": settings.compression,
-                "message.max.bytes": settings.max_record_bytes,
-                "error_cb": _Troubles(settings.bootstrap_servers),
-            }
-        )
+        config = {
+            **librdkafka_config(settings),
+            **({} if self._watch is None else {"logger": self._watch}),
+            **ROW_DELIVERY,
+            "linger.ms": settings.linger_ms,
+            "compression.type": settings.compression,
+            "message.max.bytes": settings.max_record_bytes,
+            "error_cb": _Troubles(settings.bootstrap_servers),
+        }
+        self._producer: Any = opened(lambda: machine.producer(config), settings.bootstrap_servers)
         #: Whether every row has its report, and no row will ever be taken again.
         self.is_over = False
         self._closed = threading.Event()

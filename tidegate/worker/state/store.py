@@ -161,8 +161,8 @@ class PartitionStore:
     ) -> None:
         """Apply ``changes`` in order, together with the changelog ``positions`` behind them: all or nothing.
 
-        Raises ``StateError`` if that fails, ``StateMismatch`` for a damaged database. The store cannot be used
-        any more then, unless it is cleared.
+        Raises ``StateError`` if that fails, ``StateMismatch`` for a damaged database. The store cannot be
+        used any more then, unless it is cleared.
         """
         batch = WriteBatch(raw_mode=True)
         for table, key, value in changes:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
+import pytest
+from aiokafka.errors import KafkaTimeoutError, LeaderNotAvailableError
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.worker.kafka.hand_consumer import Consumer, settled
+from tidegate.worker.kafka import intake
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.intake import Intake
 
@@ -46,6 +50,29 @@ def test_a_batch_from_before_the_seek_is_refused() -> None:
         consumer.fetch(1)
         intake.offer(consumer.queue.pop(0))
         assert taken(got) == [2]
+
+    asyncio.run(run())
+
+
+def test_a_partition_without_a_leader_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "_LOOK_AGAIN_S", 0.0)
+    refusals = [LeaderNotAvailableError(), KafkaTimeoutError("40 s")]
+
+    class Leaderless(Consumer):
+        async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
+            if refusals:
+                raise refusals.pop()
+            return await super().earliest_offsets(*partitions)
+
+    async def run() -> None:
+        consumer, got = Leaderless(), list[FetchedBatch]()
+        opened = Intake(_TP, consumer, got.append)
+        opened.open(5)
+        while not consumer.flowing:
+            await asyncio.sleep(0)
+        consumer.fetch(3)
+        opened.offer(consumer.queue.pop(0))
+        assert taken(got) == [5, 6, 7]
 
     asyncio.run(run())
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,23 @@ def test_rows_go_to_the_cluster_that_is_stored_with_the_feed(
 ) -> None:
     assert FeedRowWriter(sinks, _FEED.definition, lambda: _stored(cluster)).send(_ROWS, barrier) == 1
     assert taken.by == [servers]
+
+
+def test_rows_wait_while_a_file_of_their_sinks_entry_cannot_be_used(tmp_path: Path, barrier: Barrier) -> None:
+    entries = tmp_path / "destinations.toml"
+    entries.write_text(
+        '[clusters.other]\nservers = ["10.0.0.1:9"]\nsecurity_protocol = "SSL"\n'
+        f'ssl_ca_location = "{tmp_path / "gone.pem"}"\n'
+    )
+    entries.chmod(0o600)
+    settings = Settings(bootstrap_servers="127.0.0.1:9", destinations_file=entries)
+    with (
+        ThreadPoolExecutor(1) as threads,
+        closing(WorkerSinks(settings, WorkerTopicAdmin(settings), threads, RealMachine())) as sinks,
+    ):
+        writer = FeedRowWriter(sinks, _FEED.definition, lambda: _stored("an-id"))
+        assert not writer.is_held
+        assert writer.send(_ROWS, barrier) == 0
 
 
 def test_rows_wait_while_nothing_is_known_of_the_feed(
