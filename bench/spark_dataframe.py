@@ -22,7 +22,7 @@ from bench.orders import orders_table
 from bench.spark_query import bench_session, processor_time
 from bench.subscribe import PARTITIONS, fill_topic
 from bench.topics import BenchTopics
-from tidegate.changefeed.definition.feed import FeedTarget, TableName
+from tidegate.changefeed.definition.feed import FeedId, FeedTarget, TableName
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.connection import KafkaConnection
@@ -118,7 +118,7 @@ def _feed(bootstrap: str, topic: str) -> SourceFeed:
     topic_id = open_admin(connection, connection.timeout_s).ids([topic])[topic]
     frame = FrameTable(str(target.table), topic, topic_id, PARTITIONS, columns_of([table], options))
     topics = FeedTopics(options, _START, (target,), feed_id="bench")
-    return SourceFeed("bench", topics, (frame,), KafkaReading(connection, options))
+    return SourceFeed(FeedId("bench"), topics, (frame,), KafkaReading(connection, options))
 
 
 def _source_of(feed: SourceFeed) -> type[TidegateSource]:

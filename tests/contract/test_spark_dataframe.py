@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -69,6 +70,7 @@ def running(
     feed: HandFeed,
     take: Callable[[DataFrame, int], None],
     checkpoint: Path,
+    /,
     **more: str,
 ) -> Iterator[StreamingQuery]:
     """A query that gives its batches to ``take``, while the context lasts."""
@@ -333,3 +335,40 @@ def test_every_version_of_a_delta_table_is_a_cut_whose_sum_never_wavers(
         {1: 30},
     ]
     assert all(sum(row["balance"] for row in state) == _TOTAL for state in states)
+
+
+def _state(session: SparkSession, feed: HandFeed, /, **more: str) -> list[tuple[int, int]]:
+    frame = session.read.format("tidegate").options(**options_of(feed, **more)).load()
+    return sorted((row["id"], row["balance"]) for row in frame.collect())
+
+
+def test_a_topic_that_a_later_feed_gets_is_read_as_that_of_two_feeds(
+    session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    feed, batches = HandFeed(broker.bootstrap, topic_prefix), Batches()
+    second(feed, 0, 5, 1, 10)
+    second(feed, 1, 5, 2, 20)
+    feed.persist(7 * _SECOND)
+    feed.mark(7 * _SECOND)
+    with running(session, feed, batches.take, tmp_path / "first", feed="feed") as query:
+        query.processAllAvailable()
+        assert [cut for cut, _ in batches.found] == [7]
+        feed.drop()  # then key 1 is deleted, which no feed tells, and a feed with a higher id begins
+        feed.define("later", start=Timestamp(10 * _SECOND))
+        second(feed, 1, 10, 2, 20)
+        feed.persist(12 * _SECOND, "later")
+        feed.mark(12 * _SECOND)
+        with pytest.raises(StreamingQueryException, match="Feed feed has ended, and is read to its end"):
+            query.processAllAvailable()
+    assert [cut for cut, _ in batches.found] == [7]
+    assert _state(session, feed, feed="feed") == [(1, 10), (2, 20)]
+    assert _state(session, feed, feed="later") == [(2, 20)]
+    later = Batches()
+    with running(session, feed, later.take, tmp_path / "later", feed="later") as query:
+        query.processAllAvailable()
+    assert later.found == [(12, [("insert", 2, 20)])]
+    with (
+        running(session, feed, later.take, tmp_path / "first", feed="later") as query,
+        pytest.raises(StreamingQueryException, match="is of the feed feed, and the query reads later"),
+    ):
+        query.processAllAvailable()

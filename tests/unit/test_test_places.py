@@ -89,6 +89,9 @@ SUBJECTS: Final = {
     "feeds of a query that begin in one batch (docs/protocols/spark-rounds.md)": """
         spark/changefeed/feeds_that_begin_together
     """,
+    "topics that feeds have one after the other (docs/protocols/topics-that-change-owners.md)": """
+        spark/warehouse/feeds_that_end
+    """,
     "any single change of a stream of records is found": "verify/mutations",
     "random histories with the kernel and without it": "kernel/lockstep",
     "the steps of the commit loop with its sinks, ids and stores (docs/protocols)": """

@@ -183,10 +183,7 @@ class Jobs:
 
     def feed(self, feed_id: FeedId) -> FeedView:
         """Return one feed as it is now. Raises ``InputError`` for an unknown feed."""
-        feed = self.view()[feed_id]
-        if feed.definition is None:
-            raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
-        return feed
+        return known_feed(self.view(), feed_id)
 
     def wait(self, feed_id: FeedId, timeout_s: float) -> FeedView:
         """Return the feed once it runs or has ended. Raises ``RetryError`` when that takes too long."""
@@ -229,6 +226,14 @@ class Jobs:
         bounds = self._cluster.bounds([self._place])[self._place]
         with PartitionReader(self._connection, {self._place: bounds.low}) as reader:
             yield JobsReading(reader, bounds.end)
+
+
+def known_feed(jobs: JobsView, feed_id: FeedId) -> FeedView:
+    """Return one of all feeds. Raises ``InputError`` for an unknown feed."""
+    feed = jobs[feed_id]
+    if feed.definition is None:
+        raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
+    return feed
 
 
 def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:

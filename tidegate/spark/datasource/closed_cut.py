@@ -26,22 +26,25 @@ class ClosedCut:
         closed: every row at or below it was read.
         positions: for each partition an offset at or below that of the first row above ``closed``.
         topic_ids: the ids of the topics; offsets of a topic with another id say nothing.
+        feed_id: the feed, whose topics another one may get later; empty in cuts of earlier versions.
     """
 
     closed: Timestamp
     positions: Mapping[FeedPartition, int]
     topic_ids: Mapping[str, str]
+    feed_id: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stored form: ``{"format": 1, "closed": "17.0000000000", "topics": {"t": {"id": "x",
-        "offsets": {"0": 7}}}}``.
+        "offsets": {"0": 7}}}, "feed": "1"}``.
         """
         topics: dict[str, dict[str, Any]] = {
             topic: {"id": self.topic_ids[topic], "offsets": {}} for topic in sorted(self.topic_ids)
         }
         for place in sorted(self.positions):
             topics[place.topic]["offsets"][str(place.partition)] = self.positions[place]
-        return {"format": _FORMAT, "closed": self.closed.decimal(), "topics": topics}
+        feed = {"feed": self.feed_id} if self.feed_id else {}
+        return {"format": _FORMAT, "closed": self.closed.decimal(), "topics": topics, **feed}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ClosedCut:
@@ -62,6 +65,7 @@ class ClosedCut:
                     for number, offset in each["offsets"].items()
                 },
                 {topic: str(each["id"]) for topic, each in topics.items()},
+                str(stored.get("feed", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(

@@ -44,12 +44,24 @@ class CutFinder:
     def newest(self, buckets: Buckets | None = None) -> Timestamp:
         """Return the newest closed cut; with ``buckets``, the end of the last closed bucket.
 
-        Returns zero if any partition has no marker yet.
+        Returns zero if any partition has no marker of the feed yet. If the feed has ended, a later one may
+        have closed the cut: ``_own`` bounds it.
         """
         found = last_markers(self._cluster, self._feed.topic_ids, self._decoder)
         self._cluster.require_same()
         closed = min((each or ZERO for each in found.values()), default=ZERO)
-        return closed if buckets is None else Timestamp(buckets.closed_by(closed))
+        if self._feed.term.is_earlier(closed):
+            return ZERO
+        return _bucketed(closed, buckets)
+
+    def _own(self, closed: Timestamp, buckets: Buckets | None = None) -> Timestamp:
+        """Return a cut that markers close, or a lower one up to which this feed has written.
+
+        It asks for the feed's state, after the markers were read. So if the feed has not ended, they are its
+        own.
+        """
+        end = self._feed.term_now().end
+        return closed if end is None or closed <= end else _bucketed(end, buckets)
 
     def first(self, start: Timestamp | None, buckets: Buckets | None = None) -> ClosedCut:
         """Return the cut at which a new stream begins: it reads the rows above it.
@@ -63,7 +75,8 @@ class CutFinder:
             return self._cut(ZERO, {place: each.low for place, each in bounds.items()})
         begin = self._feed.topics.start
         if start is None:
-            start = max(self.newest(buckets), begin)  # a feed has no marker before its first one
+            newest = self._own(self.newest(buckets), buckets)
+            start = max(newest, begin)  # a feed has no marker before its first one
         if start < begin:
             raise InputError(
                 f"Feed {self._feed.feed_id} began at {begin}, and the start {start} is before that: its rows "
@@ -84,7 +97,8 @@ class CutFinder:
         their records, which may have any time below it (``_positions``).
 
         With ``most`` it is a lower one, if more records stand before the newest (``batch_bound.py``). It is
-        at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted.
+        at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted, and where the
+        feed has ended and a later one goes on; ``InputError`` for a cut of another feed.
         """
         self._require_same_topics(cut)
         bounds = self._bounds()
@@ -92,6 +106,14 @@ class CutFinder:
         closed = self.newest(buckets) if target is None else target
         if closed <= cut.closed or closed < self._feed.topics.start:
             return cut
+        own = self._own(closed, buckets)
+        if own <= cut.closed or own < self._feed.topics.start:
+            raise HistoryLost(
+                f"Feed {self._feed.feed_id} has ended, and is read to its end. The markers on its topics "
+                f"go on, up to {closed}: a later feed has the topics, and no feed has written the changes "
+                "between the two. Read the later feed with a new checkpoint"
+            )
+        closed = own
         if most is not None:
             closed = self._bounded(cut, closed, most, buckets)
         return self._cut(closed, self._positions(closed, bounds, cut))
@@ -120,7 +142,7 @@ class CutFinder:
         Raises ``InputError`` for a timestamp that is not closed yet, or before the feed began, and
         ``HistoryLost`` where the topics do not have all rows.
         """
-        feed, newest = self._feed, self.newest()
+        feed, newest = self._feed, self._own(self.newest())
         if feed.topics.options.initial_scan is InitialScan.NO:
             raise HistoryLost(
                 f"Feed {feed.feed_id} began without a scan, so its topics lack the rows that have not "
@@ -142,7 +164,7 @@ class CutFinder:
         return self._cut(closed, {place: each.low for place, each in bounds.items()})
 
     def _cut(self, closed: Timestamp, positions: Mapping[FeedPartition, int]) -> ClosedCut:
-        return ClosedCut(closed, positions, self._feed.topic_ids)
+        return ClosedCut(closed, positions, self._feed.topic_ids, self._feed.feed_id)
 
     def _bounds(self) -> dict[FeedPartition, Bounds]:
         asked = self._asked.bounds([TopicPartition(*place) for place in self._feed.places()])
@@ -167,6 +189,11 @@ class CutFinder:
         }
 
     def _require_same_topics(self, cut: ClosedCut) -> None:
+        if cut.feed_id not in ("", self._feed.feed_id):
+            raise InputError(
+                f"The checkpoint is of the feed {cut.feed_id}, and the query reads {self._feed.feed_id}, "
+                f"which has a start of its own. {_ANEW}."
+            )
         now = self._admin.ids(list(self._feed.topic_ids))
         if cut.topic_ids.keys() != now.keys():
             raise InputError(
@@ -201,3 +228,8 @@ class CutFinder:
                     place.partition,
                     0,
                 )
+
+
+def _bucketed(closed: Timestamp, buckets: Buckets | None) -> Timestamp:
+    """Return the end of the last bucket that a marker closes; without buckets the marker itself."""
+    return closed if buckets is None else Timestamp(buckets.closed_by(closed))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidegate.changefeed.encoding.record import RecordDecoder, RowRecord
+from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RecordColumns
 from tidegate.subscribe.gate.recent_versions import late_row
@@ -19,16 +20,24 @@ class CutRows:
     """Takes the records of a partition in the order of their offsets, until it is ``complete``.
 
     It is complete with the first marker at or above ``closed``: no new row at or below that follows.
-    ``above`` is the cut before.
+    ``above`` is the cut before. Rows of a feed before that of ``term`` are passed over, and so are markers
+    that it may have written.
     """
 
     def __init__(
-        self, place: FeedPartition, decoder: RecordDecoder, above: Timestamp, closed: Timestamp
+        self,
+        place: FeedPartition,
+        decoder: RecordDecoder,
+        above: Timestamp,
+        closed: Timestamp,
+        term: FeedTerm = ALONE,
     ) -> None:
         self.complete = False
         self._place = place
         self._reader = VersionReader({place.topic: decoder})
-        self._above, self._closed = above, closed
+        self._above = max(above, term.start.prev()) if term.start > ZERO else above
+        self._closed = closed
+        self._term = term
         self._marker = ZERO
         self._seen = SeenVersions(place)
 
@@ -77,5 +86,7 @@ class CutRows:
     def _take_marker(self, record: FeedRecord) -> None:
         resolved = self._reader.marker(self._place, record).resolved
         require_risen(self._place, record.offset, resolved, self._marker)
+        if self._term.is_earlier(resolved):
+            return
         self._marker = resolved
         self.complete = resolved >= self._closed

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
 from tidegate.errors import BrokerUnavailable
 from tidegate.hlc import Timestamp
 from tidegate.spark.datasource.cut_rows import CutRows
@@ -40,7 +41,7 @@ class PartitionRead(InputPartition):
     """The rows of ``place`` above ``above`` and at or below ``closed``, from the offset ``position`` on.
 
     With ``newest`` these are the newest versions of all keys, without deletions: the partition's rows as of
-    ``closed``.
+    ``closed``. ``term`` says which records are the feed's.
     """
 
     reading: KafkaReading
@@ -51,6 +52,7 @@ class PartitionRead(InputPartition):
     above: Timestamp
     closed: Timestamp
     newest: bool = False
+    term: FeedTerm = ALONE
 
 
 def read_partition(task: PartitionRead) -> Iterator[pa.RecordBatch]:
@@ -61,7 +63,7 @@ def read_partition(task: PartitionRead) -> Iterator[pa.RecordBatch]:
     ``BrokerUnavailable``.
     """
     decoder = task.reading.decoder()
-    cut = CutRows(task.place, decoder, task.above, task.closed)
+    cut = CutRows(task.place, decoder, task.above, task.closed, task.term)
     reader = FrameRowReader(task.table, decoder, cut.decoded, tells_before=task.columns.tells_before)
     for chunk in _newest(cut, task) if task.newest else _all(cut, task):
         rows = reader.read(chunk)

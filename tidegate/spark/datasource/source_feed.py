@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, feed_id
 from tidegate.changefeed.encoding.envelopes.registry import shows_previous
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.feed_topics import FeedTopics
-from tidegate.client.jobs import Jobs
+from tidegate.client.jobs import Jobs, known_feed
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.environment import connection_of_environment
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.log_descriptors import versions_in_log
 from tidegate.client.subscribe.feed_history import require_partitions
+from tidegate.client.subscribe.feed_term import ALONE, FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
@@ -51,13 +52,28 @@ class FrameTable:
 class SourceFeed:
     """A feed that can be read, with those of its tables that were asked for.
 
-    ``reading`` reads its topics. It travels to executors, with the secrets in it.
+    ``reading`` reads its topics. It travels to executors, with the secrets in it. ``term`` says which of the
+    topics' records are the feed's. ``workers`` reaches the cluster of the application ``app_id``;
+    without it the feed is not asked for again.
     """
 
-    feed_id: str
+    feed_id: FeedId
     topics: FeedTopics
     tables: tuple[FrameTable, ...]
     reading: KafkaReading
+    term: FeedTerm = ALONE
+    workers: KafkaConnection | None = None
+    app_id: str = ""
+
+    def for_tasks(self) -> SourceFeed:
+        """Return the feed without the login of the workers' cluster, which tasks do not need."""
+        return replace(self, workers=None)
+
+    def term_now(self) -> FeedTerm:
+        """Return the term as it is now: the feed may have ended. Raises ``BrokerUnavailable``."""
+        if self.workers is None:
+            return self.term
+        return term_of(Jobs(self.workers, self.app_id).view(), self.feed_id)
 
     @property
     def tells_before(self) -> bool:
@@ -88,12 +104,12 @@ def find_feed(asked: SourceOptions) -> SourceFeed:
     connection = connection_of_environment(asked.bootstrap)
     app_id = asked.app_id or os.environ.get("TIDEGATE_APP_ID") or "tidegate"
     prefix = asked.topic_prefix or os.environ.get("TIDEGATE_TOPIC_PREFIX") or ""
-    jobs = Jobs(connection, app_id)
+    jobs = Jobs(connection, app_id).view()
     if asked.feed:
         chosen = feed_id(asked.feed)
-        view = jobs.feed(chosen)
+        view = known_feed(jobs, chosen)
     else:
-        chosen, view = _only_feed(list(jobs.view().feeds()), app_id)
+        chosen, view = _only_feed(list(jobs.feeds()), app_id)
     topics = FeedTopics.of(chosen, view)
     if fault := loading_fault(topics.options) or subscribing_fault(topics.options):
         raise InputError(f"Feed {chosen} cannot be read as a DataFrame: {fault}.")
@@ -101,7 +117,7 @@ def find_feed(asked: SourceOptions) -> SourceFeed:
     reading = KafkaReading(topics.connection(connection), topics.options)
     tables = tuple(_tables(targets, reading, connection, prefix, asked.as_text))
     _require_columns(asked.as_text, tables)
-    return SourceFeed(chosen, topics, tables, reading)
+    return SourceFeed(chosen, topics, tables, reading, term_of(jobs, chosen), connection, app_id)
 
 
 def _only_feed(feeds: Sequence[tuple[FeedId, FeedView]], app_id: str) -> tuple[FeedId, FeedView]:

@@ -133,7 +133,7 @@ class CutStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> Mapping[str, Any]:
         """Return what travels to executors: clients stay here."""
-        return {**self.__dict__, "_finder": None}
+        return {**self.__dict__, "_finder": None, "_feed": self._feed.for_tasks()}
 
     def _cuts(self) -> CutFinder:
         if self._finder is None:
@@ -164,6 +164,10 @@ class StateReader(DataSourceReader):
         assert isinstance(partition, PartitionRead)
         return read_partition(partition)
 
+    def __getstate__(self) -> Mapping[str, Any]:
+        """Return what travels to executors."""
+        return {**self.__dict__, "_feed": self._feed.for_tasks()}
+
 
 def _tasks(
     feed: SourceFeed, columns: FrameColumns, begin: ClosedCut, cut: ClosedCut, *, newest: bool = False
@@ -178,6 +182,7 @@ def _tasks(
             begin.closed,
             cut.closed,
             newest,
+            feed.term,
         )
         for place, position in sorted(begin.positions.items())
     ]

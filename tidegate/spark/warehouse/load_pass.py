@@ -4,7 +4,8 @@
         tables up to it, and remove what an unfinished pass left
     W2  ask the feeds how they are, and then the topics where they end
     W3  one task for each partition: data files of the buckets that its own markers close
-    W4  the bound: the last bucket that every partition has closed; if it is no news, nothing is committed
+    W4  ask the feeds once more; the bound: the last bucket that every partition has closed; if it is no news,
+        nothing is committed
     W5  pages: which files the days' buckets have
     W6  the head: the commit
     W7  Delta tables: each one's changes, then its current rows
@@ -23,6 +24,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidegate.changefeed.definition.options import Format
 from tidegate.client.kafka.cluster import Bounds
+from tidegate.client.subscribe.feed_term import FeedTerm
 from tidegate.errors import InputError, StateError, TopologyError
 from tidegate.hlc import Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
@@ -56,7 +58,7 @@ class SourceTable(NamedTuple):
     """A topic, as its feed and its cluster describe it now.
 
     ``complete`` says that nothing more will come on it: its feed was a scan of its tables at ``start``, and
-    has succeeded.
+    has succeeded. ``term`` says which of the topic's records are the feed's.
     """
 
     topic: str
@@ -67,6 +69,7 @@ class SourceTable(NamedTuple):
     start: Timestamp
     complete: bool
     reading: TopicReading
+    term: FeedTerm
 
 
 class LoadSource(Protocol):
@@ -94,8 +97,9 @@ class PassReport:
     """The result of a pass.
 
     ``closed`` is the bucket up to which the tables are closed, and ``news`` says whether the pass closed
-    more. ``rows`` and ``files`` are what it added. ``more`` says that a task stopped before the end, so
-    another pass has something to do.
+    more. ``rows`` and ``files`` are what it added. ``more`` says that another pass has something to do: a
+    task stopped before the end, a feed ended while its records were read, or the next pass is to say that a
+    later feed has the topic.
     """
 
     closed: BucketEnd
@@ -148,16 +152,18 @@ class Loader:
         self._at_step("W2")
         sources = self._source.tables()
         _require_same(head, sources)
+        _require_owned(head, sources)
         bounds = self._source.bounds(sources)
         tables, answers = self._run(head, sources, bounds)
         self._at_step("W4")
+        going_on = {source.topic: source for source in self._source.tables() if not source.complete}
+        is_unsure = _is_unsure(head, answers, going_on)
         closed = _bound(answers, {source.topic for source in sources if source.complete})
-        more = any(answer.more for answer in answers)
-        if closed <= head.closed:
+        if is_unsure or closed <= head.closed:
             self._manifest.require_newest(head)  # what another loader has written is not ours to remove
             self._remove(head)
             self._head = head
-            return PassReport(head.closed)
+            return PassReport(head.closed, more=is_unsure)
         files = [file for answer in answers for file in answer.files if file.bucket <= closed]
         self._head = self._commit(head, closed, tables, answers, files)
         return PassReport(
@@ -166,7 +172,7 @@ class Loader:
             rows=sum(file.rows for file in files),
             files=len(files),
             repeats=sum(answer.repeats for answer in answers),
-            more=more,
+            more=any(answer.more or _has_stopped(answer, closed, going_on) for answer in answers),
         )
 
     def _opened(self) -> ManifestHead:
@@ -272,6 +278,7 @@ class Loader:
             position,
             bounds.end,
             records,
+            source.term,
         )
 
     def _commit(
@@ -321,6 +328,38 @@ def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
     return min(going_on) if going_on else max(answer.closed for answer in answers)
 
 
+def _has_stopped(answer: PartitionAnswer, closed: BucketEnd, going_on: Mapping[str, SourceTable]) -> bool:
+    """Whether a later feed's marker keeps a partition from ever closing a bucket above ``closed``."""
+    return answer.later is not None and answer.place.topic in going_on and answer.closed <= closed
+
+
+def _is_unsure(
+    head: ManifestHead, answers: Iterable[PartitionAnswer], going_on: Mapping[str, SourceTable]
+) -> bool:
+    """Whether the answers do not count, as a feed ended, or was about to, while they were made.
+
+    ``going_on`` is how the feeds are after that. Raises ``InputError`` if a later feed has a topic and all
+    buckets before that are closed.
+    """
+    for answer in answers:
+        source = going_on.get(answer.place.topic)
+        if source is None:
+            continue
+        if source.term.is_later(answer.marker):
+            return True
+        if answer.later is None or not _has_stopped(answer, head.closed, going_on):
+            continue
+        if not source.term.is_later(answer.later):
+            return True
+        raise InputError(
+            f"Feed {source.feed} has ended, and is complete up to {source.term.end}. The marker at offset"
+            f" {answer.read_to} of {answer.place} is at {answer.later}: a later feed has the topic. No feed"
+            f" has written the changes between the two, so the tables stay closed at"
+            f" {Timestamp(head.closed)}. Load the later feed into another directory."
+        )
+    return False
+
+
 def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
     faults = [answer.fault for answer in answers if answer.fault]
     if faults:
@@ -348,3 +387,16 @@ def _require_same(head: ManifestHead, sources: Sequence[SourceTable]) -> None:
                 " again, or has other partitions. The tables stay as they are; load what it has now into"
                 " another directory."
             )
+
+
+def _require_owned(head: ManifestHead, sources: Sequence[SourceTable]) -> None:
+    """Raise ``StateError`` for tables with buckets of a later feed, as earlier versions loaded them."""
+    for table, source in zip(head.tables, sources, strict=True):
+        for place in table.places:
+            marker = head.position(place).marker
+            if not source.complete and source.term.is_later(marker):
+                raise StateError(
+                    f"Feed {source.feed} has ended, and is complete up to {source.term.end}, but {place} was"
+                    f" loaded up to the marker {marker}, which a later feed has written: the tables may lack"
+                    " changes between the two. Load the later feed into another directory."
+                )

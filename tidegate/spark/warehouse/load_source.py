@@ -12,12 +12,13 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.feed_topics import FeedTopics, row_decoder
-from tidegate.client.jobs import Jobs
+from tidegate.client.jobs import Jobs, known_feed
 from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.log_descriptors import versions_in_log
+from tidegate.client.subscribe.feed_term import FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import reading_fault
 from tidegate.errors import InputError
 from tidegate.spark.warehouse.columns import Columns, columns_of
@@ -73,8 +74,11 @@ class FeedsSource:
 
     def tables(self) -> Sequence[SourceTable]:
         """See ``LoadSource``."""
-        view = [(feed_id, self._feed(feed_id)) for feed_id in self._feed_ids]
-        found = [table for feed_id, feed in view for table in self._tables_of(feed_id, feed)]
+        jobs = self._jobs.view()
+        found: list[SourceTable] = []
+        for feed_id in self._feed_ids:
+            feed = FeedTopics.of(feed_id, known_feed(jobs, feed_id))
+            found += self._tables_of(feed_id, feed, term_of(jobs, feed_id))
         missing = sorted(self._topics - {table.topic for table in found})
         if missing:
             raise InputError(f"No feed that is loaded writes {', '.join(missing)}.")
@@ -108,8 +112,9 @@ class FeedsSource:
         versions = versions_in_log(self._connection, self._log)
         found: dict[str, Columns] = {}
         unknown = set(self._as_text)
+        jobs = self._jobs.view()
         for feed_id in self._feed_ids:
-            feed = self._feed(feed_id)
+            feed = FeedTopics.of(feed_id, known_feed(jobs, feed_id))
             for target in feed.targets:
                 if target.topic not in topics:
                     continue
@@ -133,10 +138,7 @@ class FeedsSource:
             )
         return found
 
-    def _feed(self, feed_id: FeedId) -> FeedTopics:
-        return FeedTopics.of(feed_id, self._jobs.feed(feed_id))
-
-    def _tables_of(self, feed_id: FeedId, feed: FeedTopics) -> Iterator[SourceTable]:
+    def _tables_of(self, feed_id: FeedId, feed: FeedTopics, term: FeedTerm) -> Iterator[SourceTable]:
         fault = loading_fault(feed.options)
         if fault:
             raise InputError(f"Feed {feed_id} cannot be loaded: {fault}.")
@@ -157,6 +159,7 @@ class FeedsSource:
                 feed.start,
                 complete,
                 KafkaReading(connection, feed.options),
+                term,
             )
 
 

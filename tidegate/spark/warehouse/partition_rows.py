@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tidegate.changefeed.encoding.record import RecordDecoder
+from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
@@ -42,15 +43,23 @@ class RowChange(NamedTuple):
 class BucketRows:
     """Takes the records of a partition, from the position of the last commit on.
 
-    ``closed`` is the bound of that commit. ``marker`` is the last marker among the records, zero for none.
-    ``first_offsets`` has the offset of the first row of each bucket above ``closed``. ``repeats`` counts rows
-    that are dropped.
+    ``closed`` is the bound of that commit. ``marker`` is the last marker among the records, zero for none;
+    markers that an earlier feed may have written do not count. ``later`` is the first marker of a later feed,
+    ``None`` before it comes: no record from it on may be taken. ``first_offsets`` has the offset of the first
+    row of each bucket above ``closed``. ``repeats`` counts rows that are dropped, and so are rows of an
+    earlier feed.
     """
 
     def __init__(
-        self, place: TopicPartition, decoder: RecordDecoder, buckets: Buckets, closed: BucketEnd
+        self,
+        place: TopicPartition,
+        decoder: RecordDecoder,
+        buckets: Buckets,
+        closed: BucketEnd,
+        term: FeedTerm = ALONE,
     ) -> None:
         self.marker = Timestamp(0)
+        self.later: Timestamp | None = None
         self.repeats = 0
         self.first_offsets: dict[BucketEnd, int] = {}
         self._place = FeedPartition(*place)
@@ -58,6 +67,7 @@ class BucketRows:
         self._tombstones = decoder.tombstones
         self._buckets = buckets
         self._closed = closed
+        self._term = term
         self._seen = SeenVersions(self._place)
 
     def take(self, record: TopicRecord) -> RowChange | None:
@@ -68,18 +78,24 @@ class BucketRows:
         """
         read = FeedRecord(record.offset, record.key, record.value, record.headers)
         if read.key is None:
-            resolved = self._reader.marker(self._place, read).resolved
-            require_risen(self._place, read.offset, resolved, self.marker)
-            self.marker = resolved
+            self._take_marker(read)
             return None
         if read.value is None and self._tombstones:
             return None
         row = self._reader.row(self._place, read)
         updated = timestamp_of(row)
         bucket = self._buckets.of(updated)
-        if bucket <= self._closed or self._seen.is_repeat(read, updated):
+        if updated < self._term.start or bucket <= self._closed or self._seen.is_repeat(read, updated):
             self.repeats += 1
             return None
         self.first_offsets.setdefault(bucket, read.offset)
         record_bytes = len(read.key) + len(read.value or b"")
         return RowChange(bucket, row.key, row.row, updated, row.mvcc_timestamp, read.offset, record_bytes)
+
+    def _take_marker(self, record: FeedRecord) -> None:
+        resolved = self._reader.marker(self._place, record).resolved
+        require_risen(self._place, record.offset, resolved, self.marker)
+        if self._term.is_later(resolved):
+            self.later = resolved
+        elif not self._term.is_earlier(resolved):
+            self.marker = resolved

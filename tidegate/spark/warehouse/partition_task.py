@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.changefeed.encoding.record import RecordDecoder
+from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
@@ -39,7 +40,8 @@ class LoadTask:
     """The reading of ``place`` from ``position`` to below ``end``.
 
     ``closed`` is the bound of the last commit. The task may stop once it has read ``records`` records, if one
-    of them is a marker that closes one bucket more (0: it reads all). ``root`` is the URI of the warehouse.
+    of them is a marker that closes one bucket more (0: it reads all). It stops at the first marker that is
+    later than ``term``. ``root`` is the URI of the warehouse.
     """
 
     reading: TopicReading
@@ -51,6 +53,7 @@ class LoadTask:
     position: LoadPosition
     end: int
     records: int = 0
+    term: FeedTerm = ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class PartitionAnswer:
 
     ``closed`` is the last bucket that the partition's own markers close, and ``files`` are those of buckets
     up to it. ``first_offsets`` has the offset of the first row of each bucket that is not committed.
+    ``later`` is the marker of a later feed at which the task has stopped, at the offset ``read_to``.
     ``unknown`` are members of rows for which the table has no column, and ``fault`` is a sentence; with
     either of them nothing else counts.
     """
@@ -71,6 +75,7 @@ class PartitionAnswer:
     files: tuple[DataFile, ...] = ()
     first_offsets: tuple[tuple[BucketEnd, int], ...] = ()
     repeats: int = 0
+    later: Timestamp | None = None
     unknown: tuple[str, ...] = ()
     fault: str = ""
 
@@ -104,12 +109,15 @@ def load_partition(task: LoadTask) -> PartitionAnswer:
 
 def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     position, buckets = task.position, task.buckets
-    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed)
+    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed, task.term)
     known = frozenset(task.table.columns.names)
     read_to, more = max(position.offset, task.end), False
     records = task.reading.records(task.place, position.offset, task.end)
     for count, record in enumerate(records, start=1):
         change = rows.take(record)
+        if rows.later is not None:
+            read_to = record.offset
+            break
         if change is not None:
             _require_known(change, known)
             files.add(change)
@@ -129,6 +137,7 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
         tuple(files.finish(closed)),
         tuple(sorted(rows.first_offsets.items())),
         rows.repeats,
+        rows.later,
     )
 
 

@@ -14,12 +14,17 @@ from tests.hand_log import HandTable, update_of
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
+from tidegate.changefeed.lifecycle.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    ProgressRecord,
+    StateRecord,
+)
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.subscribe import LiveSubscription, subscribe
 from tidegate.client.subscribe.open_subscription import AnyBatch, OpenSubscription
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import BROADCAST
 from tidegate.rows import TableDescriptor
@@ -76,18 +81,27 @@ class HandFeed:
         entry = encode_entry(update_of(descriptor))
         self.producer.produce(f"{self.prefix}raftlog", entry, encode_key(BROADCAST))
 
-    def define(self, feed_id: str, options: FeedOptions | None = None) -> None:
+    def define(
+        self, feed_id: str, options: FeedOptions | None = None, start: Timestamp | None = None
+    ) -> None:
         """Store a feed that runs, on the same topic."""
+        start = start or self.start
         active = activation(
             [self._table],
             options or self.options,
-            start=self.start,
+            start=start,
             feed_id=feed_id,
             output_partitions=self.partitions,
         )
-        state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, self.start, active.targets)
+        state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, start, active.targets)
         for record in (DefinitionRecord(active.definition), state):
             self.producer.produce(self._jobs, record.to_bytes(), record.key)
+        self.flush()
+
+    def persist(self, wall: int, feed_id: str = "feed") -> None:
+        """Store the high-water of a feed."""
+        record = ProgressRecord(FeedId(feed_id), FIRST_EPOCH, ResolvedTimestamp(Timestamp(wall)), {})
+        self.producer.produce(self._jobs, record.to_bytes(), record.key)
         self.flush()
 
     def drop(self, feed_id: str = "feed") -> None:

@@ -21,6 +21,13 @@ def test_the_stored_form_is_this_one() -> None:
     assert ClosedCut.from_dict(_STORED) == cut
 
 
+def test_a_cut_tells_its_feed_and_one_of_an_earlier_version_does_not() -> None:
+    cut = ClosedCut(Timestamp(17, 2), {FeedPartition("t", 0): 7}, {"t": "x"}, "f")
+    assert cut.to_dict() == {**_STORED, "feed": "f"}
+    assert ClosedCut.from_dict({**_STORED, "feed": "f"}) == cut
+    assert ClosedCut.from_dict(_STORED).feed_id == ""
+
+
 @given(
     st.builds(Timestamp, st.integers(0, MAX.wall), st.integers(0, MAX_LOGICAL)),
     st.dictionaries(

@@ -10,6 +10,7 @@ from tests.unit.subscribe.topic_histories import TopicHistory, times, topic_hist
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.encoding.record import RowRecord
+from tidegate.client.subscribe.feed_term import FeedTerm
 from tidegate.errors import LateRow, MarkerFell, RepeatDiffers, UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.cut_rows import CutRows
@@ -99,3 +100,12 @@ def test_a_marker_that_falls_and_what_is_no_row_are_named() -> None:
         _read(CutRows(ONE, DECODER, ZERO, Timestamp(5)), [marker(0, 4), marker(1, 3)], [2])
     with pytest.raises(UnreadableRow, match="offset 0"):
         _read(CutRows(ONE, DECODER, ZERO, Timestamp(5)), [FeedRecord(0, b"[1]", b"{")], [1])
+
+
+def test_rows_and_markers_of_an_earlier_feed_are_passed_over() -> None:
+    term = FeedTerm(Timestamp(300), Timestamp(500), None)
+    records = [row(0, 1, 101), row(1, 2, 102), marker(2, 180), marker(3, 500)]
+    records += [row(4, 2, 300), marker(5, 400), row(6, 3, 450), marker(7, 501)]
+    rows = CutRows(ONE, DECODER, ZERO, Timestamp(450), term)
+    assert _read(rows, records, [3]) == [(Timestamp(300), b"[2]"), (Timestamp(450), b"[3]")]
+    assert rows.complete

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.csv_records import CsvDecoder
 from tidegate.changefeed.encoding.record import RowRecord
@@ -29,7 +30,7 @@ def _table(name: str, *columns: tuple[str, str], key: tuple[str, ...] = ("id",))
 def _feed(*tables: FrameTable, diff: bool = False) -> SourceFeed:
     options = FeedOptions(updated=True, resolved_interval_ns=0, diff=diff)
     topics = FeedTopics(options, Timestamp(1), ())
-    return SourceFeed("f", topics, tables, KafkaReading(KafkaConnection(), options))
+    return SourceFeed(FeedId("f"), topics, tables, KafkaReading(KafkaConnection(), options))
 
 
 def _rows(

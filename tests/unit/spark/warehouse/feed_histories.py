@@ -18,6 +18,7 @@ from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.kafka.cluster import Bounds
+from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
 from tidegate.spark.warehouse.buckets import Buckets
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
@@ -192,6 +193,7 @@ class HistorySource:
         self.column_sets = dict.fromkeys(TOPICS, COLUMNS)
         self.complete: frozenset[str] = frozenset()
         self.starts = dict.fromkeys(TOPICS, START)
+        self.terms: dict[str, FeedTerm] = dict.fromkeys(TOPICS, ALONE)
 
     def tables(self) -> list[SourceTable]:
         """See ``LoadSource``."""
@@ -206,6 +208,7 @@ class HistorySource:
                 self.starts[topic],
                 topic in self.complete,
                 reading,
+                self.terms[topic],
             )
             for topic, count in sorted(TOPICS.items())
         ]

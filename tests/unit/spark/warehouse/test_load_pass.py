@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +29,22 @@ from tests.unit.spark.warehouse.feed_histories import (
     feed_histories,
     history_of,
 )
+from tests.unit.spark.warehouse.hand_loads import (
+    A0,
+    A1,
+    FIRST,
+    IN_A0,
+    PETS,
+    account,
+    all_of,
+    below,
+    check_closed,
+    check_no_leavings,
+    directory,
+    plain_loader,
+    seconds,
+    to_now,
+)
 from tidegate.changefeed.definition.options import OnOversize
 from tidegate.changefeed.definition.oversize import Oversize
 from tidegate.changefeed.encoding.decoder import decoder_for
@@ -47,8 +60,6 @@ from tidegate.spark.warehouse.partition_rows import BucketRows
 from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.verify import TopicPartition, TopicRecord
-
-FIRST = Timestamp(BUCKETS.of(START))
 
 
 class Crash(Exception):
@@ -67,13 +78,6 @@ class Steps:
             self._left -= 1
             if self._left < 0:
                 raise Crash(step)
-
-
-@contextmanager
-def directory() -> Iterator[str]:
-    """The URI of an empty directory."""
-    with tempfile.TemporaryDirectory() as path:
-        yield Path(path).as_uri()
 
 
 def crashing_tasks(steps: Steps, twice: bool) -> Callable[[Sequence[LoadTask]], list[PartitionAnswer]]:
@@ -100,14 +104,6 @@ def loader(root: str, source: HistorySource, steps: Steps, draw: st.DataObject, 
     return Loader(source, tasks, root, BUCKETS, followers, records, at_step=steps)
 
 
-def to_now(loading: Loader) -> PassReport:
-    """Pass after pass, until there is nothing more to do."""
-    while True:
-        report = loading.run_pass()
-        if not report.more:
-            return report
-
-
 def grow(source: HistorySource, draw: st.DataObject) -> None:
     """More of each partition is there."""
     for place, end in source.ends.items():
@@ -116,33 +112,12 @@ def grow(source: HistorySource, draw: st.DataObject) -> None:
         )
 
 
-def check_closed(root: str, history: FeedHistory) -> None:
-    """Readers see each version up to the last closed bucket once, and nothing else."""
-    house = Warehouse(root)
-    closed = house.closed
-    for topic in TOPICS:
-        changes = house.changes(topic)
-        assert as_versions(topic, changes) == history.upto(topic, closed)
-        for row in changes.to_pylist():
-            assert row["_deleted"] == (row["name"] is None)
-            wanted = BUCKETS.of(Timestamp(row["_wall"], row["_logical"]))
-            assert round(row["_bucket"].timestamp()) * 10**9 == wanted
-
-
 def check_every_bucket(root: str, history: FeedHistory) -> None:
     """Tables are those of the history at the end of each closed bucket."""
     house = Warehouse(root)
     for bucket in range(FIRST.wall, house.closed.wall + 1, BUCKETS.length_ns):
         for topic in TOPICS:
             assert as_rows(house.rows(topic, Timestamp(bucket))) == history.rows(topic, Timestamp(bucket))
-
-
-def check_no_leavings(root: str) -> None:
-    """No data file is there that the tables do not have."""
-    house = Warehouse(root)
-    for topic in TOPICS:
-        here = Path(root.removeprefix("file://"), topic, "changes")
-        assert sorted(path.as_uri() for path in here.rglob("*.parquet")) == sorted(house.files(topic))
 
 
 def check_delta(root: str, history: FeedHistory) -> None:
@@ -207,40 +182,6 @@ def test_delta_tables_agree_with_the_manifest_whatever_crashes(
 def test_nothing_to_see_before_the_first_load() -> None:
     with directory() as root, pytest.raises(InputError, match="Nothing was ever loaded"):
         Warehouse(root)
-
-
-A0, A1, PETS = TopicPartition("accounts", 0), TopicPartition("accounts", 1), TopicPartition("pets", 0)
-#: Rows of ``accounts`` that stand in its partitions.
-IN_A0, IN_A1 = (
-    next(i for i in range(99) if Version("accounts", i, START, "").place == place) for place in (A0, A1)
-)
-
-
-def below(root: str) -> Path:
-    """The directory of a root."""
-    return Path(root.removeprefix("file:"))
-
-
-def seconds(count: float) -> Timestamp:
-    """So long after the end of the first bucket."""
-    return Timestamp(FIRST.wall + int(count * 10**9))
-
-
-def account(number: int, at: float, name: str = "a") -> Version:
-    """A row of ``accounts``."""
-    return Version("accounts", number, seconds(at), name)
-
-
-def plain_loader(root: str, source: HistorySource, *, records: int = 0) -> Loader:
-    """A loader that nothing happens to."""
-    return Loader(source, run_here, root, BUCKETS, records=records)
-
-
-def all_of(history: FeedHistory) -> HistorySource:
-    """All of a history is there."""
-    source = HistorySource(history)
-    source.ends = {place: len(records) for place, records in history.records.items()}
-    return source
 
 
 def test_a_marker_of_an_earlier_pass_says_nothing_of_rows_that_were_not_read_up_to_it() -> None:
