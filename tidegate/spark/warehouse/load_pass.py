@@ -6,7 +6,7 @@
     W3  one task for each partition: data files of the buckets that its own markers close
     W4  ask the feeds once more; the bound: the last bucket that every partition has closed; if it is no news,
         nothing is committed
-    W5  pages: which files the days' buckets have
+    W5  see that the files are there; pages: which files the days' buckets have
     W6  the head: the commit
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
@@ -21,6 +21,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from pyarrow import fs
 
 from tidegate.changefeed.definition.options import Format
 from tidegate.client.kafka.cluster import Bounds
@@ -294,6 +296,7 @@ class Loader:
             answer.place: answer.position(closed) for answer in answers
         }
         self._at_step("W5")
+        self._require_files(head, files)
         pages = self._manifest.write_pages(head, files)
         self._at_step("W6")
         committed = advanced(head, closed, tables, positions, pages)
@@ -305,6 +308,24 @@ class Loader:
         self._remove(committed)
         self._manifest.remove_pages(committed, head)  # readers may still use the head before
         return committed
+
+    def _require_files(self, head: ManifestHead, files: Sequence[DataFile]) -> None:
+        """Raise ``StateError`` for a file that is not in the directory as its task has written it.
+
+        Executors that have no such mount write to disks of their own. Or another loader has removed it.
+        """
+        root, filesystem = self._manifest.root, self._manifest.filesystem
+        found = filesystem.get_file_info([f"{root}/{file.path}" for file in files])
+        for file, info in zip(files, found, strict=True):
+            if info.type != fs.FileType.File or info.size != file.bytes:
+                self._manifest.require_newest(head)
+                there = f"has {info.size} bytes" if info.type == fs.FileType.File else "is missing"
+                raise StateError(
+                    f"{info.path} {there} where the driver looks, and a task has written {file.bytes} bytes"
+                    f" to it: the driver and the executors do not share {self._root}. Nothing of this pass is"
+                    " in the tables. Load into a directory that every machine reaches by the same path, such"
+                    " as a mount that they share, or into an object store."
+                )
 
     def _remove(self, head: ManifestHead) -> None:
         """Remove files that tasks wrote since the commit before this one, and that no head names."""

@@ -522,3 +522,26 @@ def test_a_scan_that_has_succeeded_holds_back_no_other_feed() -> None:
         assert plain_loader(root, source).run_pass().closed == seconds(3).wall
         assert as_rows(Warehouse(root).rows("pets")) == {1: ("scan", START)}
         check_closed(root, source.history)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_files_that_the_driver_does_not_see_as_they_were_written_are_not_committed(torn: bool) -> None:
+    source = all_of(history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
+
+    def elsewhere(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
+        return run_here([replace(task, root=other) for task in tasks])
+
+    def cut(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
+        answers = run_here(tasks)
+        for file in below(root).rglob("*.parquet"):
+            file.write_bytes(file.read_bytes()[:-1])
+        return answers
+
+    with directory() as root, directory() as other:
+        with pytest.raises(StateError, match=r"(is missing|has \d+ bytes) .* do not share file:.*Load into"):
+            Loader(source, cut if torn else elsewhere, root, BUCKETS).run_pass()
+        assert Warehouse(root).closed < FIRST
+        assert not list((below(root) / "_tidegate").glob("pages/*"))
+        assert plain_loader(root, source).run_pass().rows == 1
+        check_closed(root, source.history)
+        check_no_leavings(root)
