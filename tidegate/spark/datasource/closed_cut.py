@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidegate.errors import InputError
+from tidegate.errors import HistoryLost, InputError
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
 #: The version of the stored form. A reader refuses those that it does not know.
 _FORMAT: Final = 1
+#: How to go on where a checkpoint cannot.
+ANEW: Final = "Begin with a new checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,27 @@ class ClosedCut:
     positions: Mapping[FeedPartition, int]
     topic_ids: Mapping[str, str]
     feed_id: str = ""
+
+    def require_of(self, feed_id: str, topic_ids: Mapping[str, str]) -> None:
+        """Require that the cut is one of this feed and of these topics, with their ids.
+
+        Raises ``InputError`` for another feed or other topics, ``HistoryLost`` for a topic with another id.
+        """
+        if self.feed_id not in ("", feed_id):
+            raise InputError(
+                f"The checkpoint is of the feed {self.feed_id}, and the query reads {feed_id}, which has a "
+                f"start of its own. {ANEW}."
+            )
+        if self.topic_ids.keys() != topic_ids.keys():
+            raise InputError(
+                f"The checkpoint is of the topics {', '.join(sorted(self.topic_ids))}, and the query reads "
+                f"{', '.join(sorted(topic_ids))}. {ANEW}."
+            )
+        for topic, known in self.topic_ids.items():
+            if topic_ids[topic] != known:
+                raise HistoryLost(
+                    f"Topic {topic} was deleted and created anew: its offsets start again. {ANEW}", topic
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stored form: ``{"format": 1, "closed": "17.0000000000", "topics": {"t": {"id": "x",

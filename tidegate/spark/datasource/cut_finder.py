@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.client.kafka.cluster import Bounds, Cluster
@@ -13,13 +12,11 @@ from tidegate.client.last_markers import last_markers
 from tidegate.errors import HistoryLost, InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.batch_bound import RECORD_TIME_NS, farthest_cut
-from tidegate.spark.datasource.closed_cut import ClosedCut
+from tidegate.spark.datasource.closed_cut import ANEW, ClosedCut
 from tidegate.spark.datasource.source_feed import SourceFeed
 from tidegate.spark.warehouse.buckets import Buckets
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.verify import TopicPartition
-
-_ANEW: Final = "Begin with a new checkpoint"
 
 
 class CutFinder:
@@ -100,7 +97,7 @@ class CutFinder:
         at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted, and where the
         feed has ended and a later one goes on; ``InputError`` for a cut of another feed.
         """
-        self._require_same_topics(cut)
+        cut.require_of(self._feed.feed_id, self._admin.ids(list(self._feed.topic_ids)))
         bounds = self._bounds()
         self._require_kept(cut, bounds)
         closed = self.newest(buckets) if target is None else target
@@ -188,31 +185,13 @@ class CutFinder:
             for place in bounds
         }
 
-    def _require_same_topics(self, cut: ClosedCut) -> None:
-        if cut.feed_id not in ("", self._feed.feed_id):
-            raise InputError(
-                f"The checkpoint is of the feed {cut.feed_id}, and the query reads {self._feed.feed_id}, "
-                f"which has a start of its own. {_ANEW}."
-            )
-        now = self._admin.ids(list(self._feed.topic_ids))
-        if cut.topic_ids.keys() != now.keys():
-            raise InputError(
-                f"The checkpoint is of the topics {', '.join(sorted(cut.topic_ids))}, and the query reads "
-                f"{', '.join(sorted(now))}. {_ANEW}."
-            )
-        for topic, known in cut.topic_ids.items():
-            if now[topic] != known:
-                raise HistoryLost(
-                    f"Topic {topic} was deleted and created anew: its offsets start again. {_ANEW}", topic
-                )
-
     def _require_kept(self, cut: ClosedCut, bounds: Mapping[FeedPartition, Bounds]) -> None:
         for place, each in bounds.items():
             position = cut.positions.get(place, 0)
             if position < each.low:
                 raise HistoryLost(
                     f"The query goes on at offset {position} of {place}, whose first record is at "
-                    f"{each.low}: those between them are deleted. {_ANEW}, and give the topic a longer "
+                    f"{each.low}: those between them are deleted. {ANEW}, and give the topic a longer "
                     "retention",
                     place.topic,
                     place.partition,

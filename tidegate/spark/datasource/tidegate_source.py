@@ -114,8 +114,14 @@ class CutStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._cuts().newest(self._options.buckets)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return a task for each partition; none where nothing is to be read."""
+        """Return a task for each partition; none where nothing is to be read.
+
+        Spark may plan a batch of an earlier run, in which the query had other options, or topics of these
+        names were others. Raises as ``ClosedCut.require_of`` does.
+        """
         begin, cut = ClosedCut.from_dict(start), ClosedCut.from_dict(end)
+        for each in (begin, cut):
+            each.require_of(self._feed.feed_id, self._feed.topic_ids)
         if cut.closed <= begin.closed:
             return []
         return _tasks(self._feed, self._columns, begin, cut)
