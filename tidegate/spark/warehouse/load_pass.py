@@ -4,8 +4,8 @@
         tables up to it, and remove what an unfinished pass left
     W2  ask the feeds how they are, and then the topics where they end
     W3  one task for each partition: data files of the buckets that its own markers close
-    W4  ask the feeds once more; the bound: the last bucket that every partition has closed; if it is no news,
-        nothing is committed
+    W4  ask for the feeds and the topics' ids once more; the bound: the last bucket that every partition has
+        closed; if it is no news, nothing is committed
     W5  see that the files are there; pages: which files the days' buckets have
     W6  the head: the commit
     W7  Delta tables: each one's changes, then its current rows
@@ -158,7 +158,9 @@ class Loader:
         bounds = self._source.bounds(sources)
         tables, answers = self._run(head, sources, bounds)
         self._at_step("W4")
-        going_on = {source.topic: source for source in self._source.tables() if not source.complete}
+        now = self._source.tables()
+        _require_same(head, now)  # a topic that was created again meanwhile may have been read
+        going_on = {source.topic: source for source in now if not source.complete}
         is_unsure = _is_unsure(head, answers, going_on)
         closed = _bound(answers, {source.topic for source in sources if source.complete})
         if is_unsure or closed <= head.closed:

@@ -293,6 +293,19 @@ def test_a_topic_that_was_created_again_is_refused() -> None:
             plain_loader(root, source).run_pass()
 
 
+def test_a_topic_that_is_created_again_while_it_is_read_is_refused() -> None:
+    source = all_of(history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
+
+    def run(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
+        source.ids["accounts"] = "another"
+        return run_here(tasks)
+
+    with directory() as root:
+        with pytest.raises(TopologyError, match="The topic accounts is not the one"):
+            Loader(source, run, root, BUCKETS).run_pass()
+        assert Warehouse(root).closed < FIRST
+
+
 def test_a_second_loader_is_noticed_when_it_commits() -> None:
     markers = [seconds(1), seconds(2), seconds(3)]
     source = all_of(history_of({A0: markers, A1: markers, PETS: markers}))
