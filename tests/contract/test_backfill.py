@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import RecordBatch
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
@@ -26,13 +28,15 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.expectations import expected_versions
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
-from tidegate.errors import InputError, StatementError
+from tidegate.errors import InputError, RetryError, StatementError
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, OutputPartition
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import Generation, RaftIndex, RangeId, ScanChunk
 from tidegate.rows import Catalog
+from tidegate.spark.backfill import newest_rows
 from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
+from tidegate.spark.backfill.newest_rows import ScanAt
 from tidegate.spark.backfill.scanned_keys import scanned_keys
 from tidegate.spark.changefeed.feed_markers import FeedMarkers
 
@@ -172,6 +176,24 @@ def test_a_log_with_a_time_that_spark_cannot_hold_is_named(
     past = Past(spark_session, broker.bootstrap, tmp_path, odd_log)
     with pytest.raises(InputError, match="more than 292,277 years from 1970"):
         past.backfill("initial_scan='only'")
+
+
+def _die(_: ScanAt, __: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """End the Python worker, as the kernel does when memory is short."""
+    os._exit(1)
+
+
+def test_a_python_worker_that_dies_is_a_sentence_and_the_command_may_be_run_again(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _prefixed(past, "dying-"):
+        with monkeypatch.context() as patch:
+            patch.setattr(newest_rows, "write_rows", _die)
+            with pytest.raises(RetryError, match=r"Python worker exited .*Run the same command again"):
+                past.backfill("initial_scan='only'")
+        assert past.feed.high_water is None
+        past.backfill("initial_scan='only'")
+        assert past.feed.status is FeedState.SUCCEEDED
 
 
 @pytest.mark.parametrize("broken", ["__init__", "publish"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -24,6 +25,8 @@ from tests.feeds import activation
 from tests.logs import BASE_NS, EVENTFUL_MIX, eventful_store, simulate
 from tidegate.changefeed.definition.feed import FeedId, FeedState
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
 from tidegate.changefeed.lifecycle.registration import Prepare, starting_state
 from tidegate.client.kafka.connection import KafkaConnection
@@ -40,7 +43,7 @@ from tidegate.spark.warehouse.manifest import LoadedTable, LoadPosition
 from tidegate.spark.warehouse.partition_task import LoadTask
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.spark.warehouse.spark_tasks import spark_tasks
-from tidegate.verify import TopicPartition
+from tidegate.verify import TopicPartition, TopicRecord
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
@@ -215,6 +218,30 @@ def _check_join(session: SparkSession, root: str, tables: Sequence[TrueTable]) -
     expected = {row["id"] for row in items.rows(at)} & {row["id"] for row in accounts.rows(at)}
     assert {row["id"] for row in joined} == expected
     assert len(joined) == len(expected) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class DyingReading:
+    """Ends the Python worker that reads, as the kernel does when memory is short."""
+
+    def decoder(self) -> RecordDecoder:
+        """See ``TopicReading``."""
+        return decoder_for(FeedOptions(updated=True))
+
+    def records(self, place: TopicPartition, start: int, end: int) -> Iterator[TopicRecord]:
+        """See ``TopicReading``."""
+        os._exit(1)
+
+
+def test_a_python_worker_that_dies_is_a_sentence_and_the_pass_may_be_run_again(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    columns = Columns(("id",), (LoadedColumn("id", "INT8"),))
+    table = LoadedTable("pets", "id of pets", 1, "1", Format.JSON, columns)
+    closed, place = _BUCKETS.of(_START), TopicPartition("pets", 0)
+    task = LoadTask(DyingReading(), tmp_path.as_uri(), table, place, _BUCKETS, closed, LoadPosition(), end=1)
+    with pytest.raises(RetryError, match=r"tries: Job aborted .*Python worker exited .*as they are\."):
+        spark_tasks(spark_session)([task])
 
 
 def test_a_task_whose_broker_is_away_is_a_sentence(spark_session: SparkSession, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from tidegate.errors import (
     FeedError,
     InputError,
     MalformedEntry,
+    RetryError,
     StatementError,
 )
 from tidegate.hlc import MAX, NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
@@ -66,6 +67,7 @@ from tidegate.spark.platform.executors import Needs
 from tidegate.spark.platform.kafka_source import consumers_for, is_time_overflow, log_slice, time_slices
 from tidegate.spark.platform.session import Placement, placed_session
 from tidegate.spark.platform.store_access import StoreAccess
+from tidegate.spark.platform.task_failures import TASK_FAILURES, words_of
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
@@ -210,6 +212,12 @@ class Backfill:
             except Exception as error:
                 if is_time_overflow(error):
                     raise InputError(_TIME_OVERFLOW) from None
+                if isinstance(error, TASK_FAILURES):
+                    raise RetryError(
+                        f"A task of the backfill has failed as often as Spark tries: {words_of(error)} The"
+                        " progress of the feed is not stored. Run the same command again: it writes the same"
+                        " rows."
+                    ) from None
                 raise
             self._require_ours()
             self._persist(definition, reports)

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from tidegate.errors import RetryError
+from tidegate.spark.platform.task_failures import TASK_FAILURES, words_of
 from tidegate.spark.warehouse.load_pass import RunTasks
 from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer, load_partition
 
@@ -33,19 +33,12 @@ def _run(session: SparkSession, tasks: Sequence[LoadTask]) -> list[PartitionAnsw
     frame = session.range(0, len(tasks), 1, len(tasks))
     try:
         rows = frame.mapInArrow(partial(_load, tuple(tasks)), _ANSWER_SCHEMA).collect()
-    except PythonException as error:
+    except TASK_FAILURES as error:
         raise RetryError(
-            f"A task of the load has failed as often as Spark tries: {_cause(error)} The tables stay"
+            f"A task of the load has failed as often as Spark tries: {words_of(error)} The tables stay"
             " as they are."
         ) from None
     return [pickle.loads(bytes(answer)) for (answer,) in rows]  # noqa: S301 - of our own tasks
-
-
-def _cause(error: PythonException) -> str:
-    """Return the message of what the task raised, without its traceback."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    name, _, sentence = lines[-1].partition(": ")
-    return sentence if name.startswith("tidegate.") else f"{lines[-1].strip()}."
 
 
 def _load(tasks: Sequence[LoadTask], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
