@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from pyarrow import fs
 from pyspark.sql import DataFrame
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedTarget
@@ -28,6 +29,8 @@ from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.file_systems import opened
+
+_log: Final = logging.getLogger("tidegate.spark")
 
 #: The id of no table: a feed of it watches keys and is given no row.
 _NO_TABLE: Final = 0
@@ -199,6 +202,17 @@ def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cl
                 driver = BatchDriver(query, ledger, feed)
             driver(records, number)
     finally:
-        with suppress(FileNotFoundError):
-            filesystem.delete_dir(root)
+        _remove_directory(filesystem, root)
     return feed
+
+
+def _remove_directory(filesystem: fs.FileSystem, root: str) -> None:
+    """Remove the state of a run. If that fails, the rows are written all the same."""
+    try:
+        filesystem.delete_dir(root)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        _log.warning(
+            "the directory %s of a backfill that has ended is not removed (%s): remove it", root, error
+        )

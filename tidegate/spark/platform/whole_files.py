@@ -40,18 +40,21 @@ def write_whole(filesystem: fs.FileSystem, path: str, content: bytes, torn: str 
     """Write the file, or replace it. Its directory exists. Raises ``OSError``.
 
     On a file system it is written under the name ``torn`` and moved. A path must have one writer at a time
-    unless ``torn`` is the writer's own, since without it the name is always the same.
+    unless ``torn`` is the writer's own, since without it the name is always the same. A write that fails
+    leaves no unfinished file, unless it is the only copy (``read_replaced``).
     """
     if (objects := _objects_of(filesystem)) is not None:
         objects.put(path, content)
         return
     torn = torn or f"{path}{TORN}"
-    with filesystem.open_output_stream(torn) as stream:
-        stream.write(content)
+    _write_torn(filesystem, torn, content)
     if filesystem.type_name == "hdfs":  # it moves no file over another
         with suppress(FileNotFoundError):
             filesystem.delete_file(path)
-    filesystem.move(torn, path)
+        filesystem.move(torn, path)
+        return
+    with _removing(filesystem, torn):
+        filesystem.move(torn, path)
 
 
 def write_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bytes:
@@ -134,8 +137,7 @@ def _objects_of(filesystem: fs.FileSystem) -> WholeObjects | None:
 def _moved_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
     """Write under a name of our own, and give the file its name if nobody has it yet."""
     torn = f"{path}-{uuid.uuid4().hex}{TORN}"
-    with filesystem.open_output_stream(torn) as stream:
-        stream.write(content)
+    _write_torn(filesystem, torn, content)
     try:
         if isinstance(filesystem, fs.LocalFileSystem) and _linked(torn, path):
             return True
@@ -145,8 +147,26 @@ def _moved_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
     except FileExistsError:
         return False
     finally:
-        remove_file(filesystem, torn)
+        with suppress(OSError):
+            filesystem.delete_file(torn)
     return True
+
+
+def _write_torn(filesystem: fs.FileSystem, torn: str, content: bytes) -> None:
+    """Write a file under its unfinished name."""
+    with _removing(filesystem, torn), filesystem.open_output_stream(torn) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def _removing(filesystem: fs.FileSystem, torn: str) -> Iterator[None]:
+    """Remove an unfinished file if what is done with it fails: on a full disk each retry would leave one."""
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            filesystem.delete_file(torn)
+        raise
 
 
 def _linked(torn: str, path: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pyarrow import fs
 
 import tidegate.spark.backfill.one_feed
 from sim.plan import OutcomeMix
@@ -233,6 +234,26 @@ def _survey(
     root = (tmp_path / "work").as_uri()
     query = Query(root, KafkaConnection(), "raftlog", len(log), root, config, whole_checkpoints_only=True)
     return run_over(slices, query, _watching(tables), "")
+
+
+def test_a_directory_that_cannot_be_removed_at_the_end_is_told_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stuck:
+        """The file system of this machine, which removes no directory."""
+
+        def delete_dir(self, path: str) -> None:
+            raise OSError("Directory not empty")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(fs.LocalFileSystem(), name)
+
+    root = str(tmp_path)
+    monkeypatch.setattr(tidegate.spark.backfill.one_feed, "opened", lambda *_: (Stuck(), root))
+    query = Query("run", KafkaConnection(), "raftlog", 1, root, ProcessorConfig())
+    assert run_over([], query, _watching([PLAIN.descriptor]), "").rows == 0
+    assert f"the directory {root} of a backfill" in caplog.text
+    assert "Directory not empty" in caplog.text
 
 
 def _slices(log: Sequence[Sequence[Record]]) -> list[Mapping[int, Sequence[Record]]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from pyarrow import fs
@@ -103,3 +106,57 @@ def test_a_writer_that_dies_between_deleting_and_moving_leaves_the_new_file(tmp_
     assert read_replaced(_LOCAL, path) is None
     write_whole(hdfs, path, b"newer")
     assert read_replaced(hdfs, path) == b"newer"
+
+
+class _Failing:
+    """The file system of this machine or HDFS, on which one kind of call fails, as on a full disk."""
+
+    def __init__(self, call: str, type_name: str = "local") -> None:
+        self.type_name = type_name
+        self._call = call
+
+    def _fail(self, *_: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _fail_otherwise(self, _: str) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    @contextmanager
+    def _half(self, path: str) -> Iterator[Any]:
+        with _LOCAL.open_output_stream(path) as stream:
+            stream.write(b"half")
+            self._fail()
+            yield stream
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._call:
+            return self._half if name == "open_output_stream" else self._fail
+        return getattr(_LOCAL, name)
+
+
+@pytest.mark.parametrize("call", ["open_output_stream", "move"])
+@pytest.mark.parametrize("write", [write_whole, write_first])
+def test_a_write_that_fails_leaves_no_unfinished_file(
+    tmp_path: Path, call: str, write: Callable[[Any, str, bytes], Any]
+) -> None:
+    path = str(tmp_path / "state")
+    with pytest.raises(OSError, match="No space left"):
+        write(_Failing(call), path, b"whole")
+    assert not list(tmp_path.iterdir())
+
+
+def test_on_hdfs_a_move_that_fails_leaves_the_only_copy(tmp_path: Path) -> None:
+    path = str(tmp_path / "head.json")
+    write_whole(_LOCAL, path, b"old")
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(_Failing("move", "hdfs"), path, b"new")
+    assert read_replaced(Hdfs(), path) == b"new"
+
+
+def test_an_unfinished_file_that_cannot_be_removed_hides_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = _Failing("move")
+    monkeypatch.setattr(failing, "delete_file", failing._fail_otherwise, raising=False)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(failing, str(tmp_path / "state"), b"whole")

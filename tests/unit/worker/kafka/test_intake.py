@@ -68,8 +68,8 @@ def test_a_partition_without_a_leader_is_asked_for_again(monkeypatch: pytest.Mon
         consumer, got = Leaderless(), list[FetchedBatch]()
         opened = Intake(_TP, consumer, got.append)
         opened.open(5)
-        while not consumer.flowing:
-            await asyncio.sleep(0)
+        for _ in range(10):
+            await settled()
         consumer.fetch(3)
         opened.offer(consumer.queue.pop(0))
         assert taken(got) == [5, 6, 7]
