@@ -110,7 +110,7 @@ def test_a_feed_goes_on_where_the_address_has_meant_one_cluster_all_the_time(
 ) -> None:
     cluster = id_of(sites, sites.away)
     with find_cluster(held.connection, held.app_id, ID, held.jobs.view()) as found:
-        go_on_there(held.jobs, found, begin_there(found, Begin.THERE))
+        go_on_there(held.jobs, found, begin_there(found, Begin.THERE), copied=True)
     defined = held.feed.defined
     assert defined is not None
     assert defined.accepted is not None

@@ -247,13 +247,14 @@ def accept_cluster(
                 f"The cluster {found.found} answers at {found.connection.bootstrap_servers}, and not "
                 f"{named}: nothing was changed. The topics of feed {id_} are on {found.stored}."
             )
-        begin = begin_there(found, _origin(origin))
+        chosen = _origin(origin)
+        begin = begin_there(found, chosen)
         print_fields(acceptance_row(found, begin).items())
         if named is None:
             again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {origin}"
             echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
             return
-        go_on_there(jobs, found, begin)
+        go_on_there(jobs, found, begin, copied=chosen is Begin.THERE)
         echo(f"Feed {id_} continues on the cluster {found.found}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)

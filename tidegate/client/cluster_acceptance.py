@@ -39,7 +39,7 @@ from tidegate.client.last_markers import last_markers
 from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import FeedError, InputError, TopologyError
-from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 
 
 class Begin(enum.Enum):
@@ -88,12 +88,18 @@ class FoundCluster:
         """The connection to whatever cluster is at the sink's address."""
         return self.there.connection
 
-    def accepted(self, begin: Timestamp | None) -> FeedDefinition:
+    def accepted(self, begin: Timestamp | None, *, copied: bool = False) -> FeedDefinition:
         """Return the feed's next epoch: on this cluster, above ``begin``, or from the feed's start on
         without it.
+
+        ``copied`` says that a mirror has brought the rows up to ``begin``.
         """
-        epoch = FeedEpoch(self.definition.epoch + 1)
-        return replace(self.definition, epoch=epoch, accepted=AcceptedCluster(epoch, self.cluster, begin))
+        epoch, before = FeedEpoch(self.definition.epoch + 1), self.definition.accepted
+        # what the mirrored cluster did not have the mirror does not have either
+        lacks_up_to = None if before is None else before.complete_above
+        copied_above = (lacks_up_to or ZERO) if copied else None
+        accepted = AcceptedCluster(epoch, self.cluster, begin, copied_above)
+        return replace(self.definition, epoch=epoch, accepted=accepted)
 
 
 @contextmanager
@@ -120,14 +126,15 @@ def find_cluster(
         yield found
 
 
-def go_on_there(jobs: Jobs, found: FoundCluster, begin: Timestamp | None) -> None:
+def go_on_there(jobs: Jobs, found: FoundCluster, begin: Timestamp | None, *, copied: bool = False) -> None:
     """Ask that the feed continues on the found cluster, above ``begin``; return once that is durable.
 
+    ``copied`` says that a mirror has brought the rows up to ``begin``: then readers get snapshots there.
     Raises as ``Jobs.accept`` does, and ``RetryError`` if the address has meant another cluster meanwhile
     (step N1d).
     """
     found.there.require_same()
-    jobs.accept(found.definition, found.accepted(begin))
+    jobs.accept(found.definition, found.accepted(begin, copied=copied))
 
 
 def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:

@@ -38,6 +38,9 @@ class FeedTopics:
     sink: tuple[str, ...] = ()
     """The servers of the cluster that its topics are on; none for that of the workers."""
     feed_id: str = ""
+    complete_above: Timestamp | None = None
+    """The timestamp above which its topics have all rows, if it goes on there without those before; ``None``
+    if they have had all since its start."""
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
@@ -50,7 +53,9 @@ class FeedTopics:
             raise InputError(f"Feed {feed_id} is {feed.status.value} and {_why_no_topics(feed)}")
         succeeded = feed.status is FeedState.SUCCEEDED
         sink = sink_servers(feed.defined.sink) if began.sink_cluster else ()
-        return cls(feed.defined.options, began.start, began.targets, succeeded, sink, feed_id)
+        accepted = feed.defined.accepted
+        complete_above = None if accepted is None else accepted.complete_above
+        return cls(feed.defined.options, began.start, began.targets, succeeded, sink, feed_id, complete_above)
 
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
         """Return the connection to its topics: ``workers``, which is to the workers' cluster, or that of an
@@ -59,6 +64,11 @@ class FeedTopics:
         Raises ``SinkNotAllowed`` and ``SecretMissing``.
         """
         return workers.to(self.sink, self.feed_id) if self.sink else workers
+
+    @property
+    def changes_from(self) -> Timestamp:
+        """The timestamp above which its topics were given all changes."""
+        return max(self.start, self.complete_above or self.start)
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -33,7 +33,13 @@ from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import Prepare
-from tidegate.client.cluster_acceptance import Begin, FoundCluster, begin_there, find_cluster
+from tidegate.client.cluster_acceptance import (
+    Begin,
+    FoundCluster,
+    begin_there,
+    find_cluster,
+    go_on_there,
+)
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.client.kafka.connection import KafkaConnection
@@ -43,7 +49,7 @@ from tidegate.client.last_markers import last_markers
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError, InputError, SinkHeld
-from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord
 
 pytestmark = pytest.mark.broker
@@ -359,6 +365,34 @@ def test_a_feed_that_was_begun_again_in_error_goes_on_behind_the_markers_of_a_cl
     for origin in (Begin.MARKER, Timestamp(2_500 * SECOND)):
         with pytest.raises(InputError, match="has no high-water yet"):
             begin_there(found, origin)
+
+
+@pytest.mark.parametrize(
+    ("before", "lacks_up_to"),
+    [
+        (None, None),
+        (AcceptedCluster(FeedEpoch(2), _FORMER, Timestamp(2_500 * SECOND)), Timestamp(2_500 * SECOND)),
+        (AcceptedCluster(FeedEpoch(2), _FORMER, Timestamp(2_500 * SECOND), ZERO), None),
+        (AcceptedCluster(FeedEpoch(2), _FORMER, None), None),
+    ],
+    ids=["all", "rows above the chosen timestamp", "a mirror of all", "begun again"],
+)
+def test_readers_are_told_which_rows_the_cluster_has(
+    held: Held, before: AcceptedCluster | None, lacks_up_to: Timestamp | None
+) -> None:
+    """A mirror has what the mirrored cluster had, and no more."""
+    epoch = FeedEpoch(1) if before is None else before.epoch
+    held.begin(defined=replace(held.definition, epoch=epoch, accepted=before))
+    begin, found = Timestamp(2_900 * SECOND), held.find()
+    go_on_there(held.jobs, found, begin, copied=True)
+    mirror = held.jobs.feed(ID).defined
+    assert mirror is not None
+    assert mirror.accepted is not None
+    assert mirror.accepted.complete_above == lacks_up_to
+    for chosen in (begin, None):
+        alone = found.accepted(chosen).accepted
+        assert alone is not None
+        assert alone.complete_above == chosen
 
 
 def _decoder(held: Held) -> RecordDecoder:

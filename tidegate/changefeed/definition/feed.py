@@ -23,7 +23,7 @@ from tidegate.changefeed.definition.stored_fields import (
     whole,
 )
 from tidegate.errors import StatementError
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spans import Span
 
@@ -129,26 +129,40 @@ class AcceptedCluster:
 
     ``epoch`` is the feed's first epoch there. ``cluster`` is the cluster's id, empty for the engine's own.
     The feed writes every version above ``begin`` there. With ``None`` it writes everything from its start on,
-    its initial scan included.
+    its initial scan included. ``copied_above`` says that a mirror had brought the rows up to ``begin``: those
+    above this timestamp, all of them with zero. ``None`` says nothing of a mirror, as in acceptances that
+    earlier versions stored.
     """
 
     epoch: FeedEpoch
     cluster: str
     begin: Timestamp | None
+    copied_above: Timestamp | None = None
+
+    @property
+    def complete_above(self) -> Timestamp | None:
+        """The timestamp above which the cluster has all rows of the feed; ``None`` if it has them all."""
+        if self.begin is None or self.copied_above == ZERO:
+            return None
+        return self.begin if self.copied_above is None else self.copied_above
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form."""
         begin = None if self.begin is None else self.begin.decimal()
-        return {"epoch": self.epoch, "cluster": self.cluster, "begin": begin}
+        body = {"epoch": self.epoch, "cluster": self.cluster, "begin": begin}
+        if self.copied_above is not None:
+            body["copied_above"] = self.copied_above.decimal()
+        return body
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> AcceptedCluster:
         """Read the stored form. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else."""
-        begin = stored["begin"]
+        begin, copied = stored["begin"], stored.get("copied_above")
         return cls(
             FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
             text(stored, "cluster"),
             None if begin is None else parse_decimal(begin),
+            None if copied is None else parse_decimal(copied),
         )
 
 

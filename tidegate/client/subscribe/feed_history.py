@@ -4,6 +4,7 @@
 |---|---|---|
 | is whole, and its feed began with a scan at S | every t from S on | every t from S on |
 | is whole, and its feed began without a scan at S | none | every t from S on |
+| was begun above T, on a cluster that was accepted without the rows before | none | every t from T on |
 | has lost its beginning | none | from the present on; further back with a token alone |
 
 A topic that has lost its beginning does not tell which rows it had. Its retention has to be longer than
@@ -18,6 +19,7 @@ from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.changefeed.definition.options import InitialScan
+from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
@@ -59,7 +61,7 @@ class FeedHistory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the topic has its beginning."""
+        """Whether the topic still has its first records."""
         return all(each.low == 0 for each in self.rows.values())
 
     def choose_as_of(self, plan: SubscribePlan, *, from_beginning: bool) -> Timestamp:
@@ -67,7 +69,7 @@ class FeedHistory:
 
         ``from_beginning``: every row is needed, for a snapshot or to know the row before a change.
         """
-        start = self.table.feed.start
+        start = self.table.feed.changes_from
         if from_beginning:
             self._require_snapshots()
         told = plan.as_of is not None and not plan.at_least and self.is_whole
@@ -129,6 +131,7 @@ class FeedHistory:
                 f"changed since {feed.start}: there is no snapshot. {_ELSE}, or to a feed WITH "
                 "initial_scan"
             )
+        require_beginning(feed)
         for place, bounds in self.rows.items():
             if bounds.low > 0:
                 raise HistoryLost(
@@ -150,6 +153,16 @@ class FeedHistory:
         finally:
             cluster.close()
         return min((each or ZERO for each in found.values()), default=ZERO)
+
+
+def require_beginning(feed: FeedTopics) -> None:
+    """Raise ``HistoryLost`` for a feed whose topics were never given the rows of its beginning."""
+    if feed.complete_above is not None:
+        raise HistoryLost(
+            f"Feed {feed.feed_id} goes on above {feed.complete_above} on the Kafka cluster that was accepted "
+            "for it, and its topics there lack the rows that have not changed since: there is no snapshot. "
+            f"{_ELSE}, or to a new feed WITH initial_scan"
+        )
 
 
 def require_partitions(target: FeedTarget, count: int) -> None:
