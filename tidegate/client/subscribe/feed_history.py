@@ -131,7 +131,7 @@ class FeedHistory:
                 f"changed since {feed.start}: there is no snapshot. {_ELSE}, or to a feed WITH "
                 "initial_scan"
             )
-        require_beginning(feed)
+        require_beginning(feed, _ELSE)
         for place, bounds in self.rows.items():
             if bounds.low > 0:
                 raise HistoryLost(
@@ -155,13 +155,16 @@ class FeedHistory:
         return min((each or ZERO for each in found.values()), default=ZERO)
 
 
-def require_beginning(feed: FeedTopics) -> None:
-    """Raise ``HistoryLost`` for a feed whose topics were never given the rows of its beginning."""
+def require_beginning(feed: FeedTopics, instead: str) -> None:
+    """Raise ``HistoryLost`` for a feed whose topics were never given the rows of its beginning.
+
+    ``instead`` says what a reader can do, without a full stop.
+    """
     if feed.complete_above is not None:
         raise HistoryLost(
             f"Feed {feed.feed_id} goes on above {feed.complete_above} on the Kafka cluster that was accepted "
             "for it, and its topics there lack the rows that have not changed since: there is no snapshot. "
-            f"{_ELSE}, or to a new feed WITH initial_scan"
+            f"{instead}, or take a new feed WITH initial_scan"
         )
 
 

@@ -9,6 +9,7 @@ from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
+from tidegate.client.subscribe.feed_history import require_beginning
 from tidegate.errors import HistoryLost, InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.batch_bound import RECORD_TIME_NS, farthest_cut
@@ -66,11 +67,13 @@ class CutFinder:
         ``start`` is zero for the beginning of the topics, ``None`` for the newest cut, or for the start of a
         feed that has none yet. Raises ``InputError`` for a start that the topics do not reach back to.
         """
+        if start == ZERO:
+            require_beginning(self._feed.topics, "Start from latest, or from a timestamp above that")
         bounds = self._bounds()
         if start == ZERO:
             self._require_whole(bounds, "start from latest, or from a timestamp behind what was deleted")
             return self._cut(ZERO, {place: each.low for place, each in bounds.items()})
-        begin = self._feed.topics.start
+        begin = self._feed.topics.changes_from
         if start is None:
             newest = self._own(self.newest(buckets), buckets)
             start = max(newest, begin)  # a feed has no marker before its first one
@@ -146,6 +149,7 @@ class CutFinder:
                 f"changed since {feed.topics.start}: they do not tell a table's state. Read a feed WITH "
                 "initial_scan"
             )
+        require_beginning(feed.topics, "Read changes above that as a stream")
         bounds = self._bounds()
         self._require_whole(bounds, "read a new feed WITH initial_scan whose topic keeps its records")
         closed = newest if as_of is None else as_of

@@ -18,6 +18,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.log_descriptors import versions_in_log
+from tidegate.client.subscribe.feed_history import require_beginning
 from tidegate.client.subscribe.feed_term import FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import reading_fault
 from tidegate.errors import InputError
@@ -145,6 +146,8 @@ class FeedsSource:
         targets = [each for each in feed.targets if not self._topics or each.topic in self._topics]
         if not targets:
             return
+        if feed.options.initial_scan is not InitialScan.NO:
+            require_beginning(feed, "Keep the tables that were loaded from the former cluster")
         connection = feed.connection(self._connection)
         ids = open_admin(connection, connection.timeout_s).ids([target.topic for target in targets])
         counts = Cluster(connection).partition_counts([target.topic for target in targets])
@@ -156,7 +159,7 @@ class FeedsSource:
                 counts[target.topic],
                 feed_id,
                 feed.options.format,
-                feed.start,
+                feed.changes_from,
                 complete,
                 KafkaReading(connection, feed.options),
                 term,

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from tests.feeds import activation
 from tests.hand_log import HandTable, update_of
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, AcceptedCluster, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
@@ -82,7 +82,11 @@ class HandFeed:
         self.producer.produce(f"{self.prefix}raftlog", entry, encode_key(BROADCAST))
 
     def define(
-        self, feed_id: str, options: FeedOptions | None = None, start: Timestamp | None = None
+        self,
+        feed_id: str,
+        options: FeedOptions | None = None,
+        start: Timestamp | None = None,
+        accepted: AcceptedCluster | None = None,
     ) -> None:
         """Store a feed that runs, on the same topic."""
         start = start or self.start
@@ -94,7 +98,7 @@ class HandFeed:
             output_partitions=self.partitions,
         )
         state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, start, active.targets)
-        for record in (DefinitionRecord(active.definition), state):
+        for record in (DefinitionRecord(replace(active.definition, accepted=accepted)), state):
             self.producer.produce(self._jobs, record.to_bytes(), record.key)
         self.flush()
 
