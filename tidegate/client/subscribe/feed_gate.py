@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.collector_pace import collector_slowed
@@ -41,6 +42,7 @@ class FeedGate:
         spill = spill or SpillSettings()
         rows = {place for history in histories for place in history.rows}
         decoders = {history.table.target.topic: history.table.decoder() for history in histories}
+        start = replace(start, begins={each.table.target.topic: each.begin for each in histories})
         self._spill = SpillFiles(spill.directory)
         #: The store and the budget of rows that wait, for what keeps a snapshot in chunks as well.
         self.chunks = Spill(self._spill, spill.memory_bytes)

@@ -30,6 +30,7 @@ from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.readable_history import ReadableHistory
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.verify import TopicPartition
 from tidegate.verify.auditor import OFFSET_MARKERS
 
@@ -63,6 +64,16 @@ class FeedHistory:
     def is_whole(self) -> bool:
         """Whether the topic still has its first records."""
         return all(each.low == 0 for each in self.rows.values())
+
+    @property
+    def begin(self) -> Timestamp:
+        """The timestamp up to which rows and markers of the topic are of a former feed, which had it before.
+
+        The rows of the feed's scan have its start as their timestamp.
+        """
+        feed = self.table.feed
+        scans = feed.options.initial_scan is not InitialScan.NO
+        return resume_as_of(Frontier(feed.start)) if scans else feed.start
 
     def choose_as_of(self, plan: SubscribePlan, *, from_beginning: bool) -> Timestamp:
         """Return the AS OF of a plan. Raises ``HistoryLost`` where it cannot be read (any more).

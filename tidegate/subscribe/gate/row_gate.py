@@ -1,8 +1,9 @@
 """The gate itself: lets row versions through once all partitions of all topics are complete up to them.
 
 1. A row's timestamp is read when the row arrives. D is the timestamp up to which everything was delivered. A
-   row at or below D is a repeat, and is dropped. A row above D, but not above the last marker of its own
-   partition, is sorted in. A row above that marker waits: as bytes if its timestamp could be read without
+   row at or below D is a repeat, and is dropped. So is one at or below where its own topic begins: another
+   feed wrote that, and its markers do not count either. A row above D, but not above the last marker of its
+   own partition, is sorted in. A row above that marker waits: as bytes if its timestamp could be read without
    decoding, else decoded.
 2. A marker ends its partition's segment. The *minimum* is the lowest marker of all partitions.
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
@@ -66,12 +67,18 @@ class GateOpening:
 class GateStart:
     """The beginning of a gate: above ``delivered``, and at these offsets.
 
-    A partition that has none begins at 0. Rows up to ``parts_up_to`` are let through in parts.
+    A partition that has none begins at 0. Rows up to ``parts_up_to`` are let through in parts. ``begins`` has
+    for topics the timestamp up to which nothing on them is of their feed: a former feed had them.
     """
 
     delivered: Timestamp = ZERO
     offsets: Mapping[FeedPartition, int] = field(default_factory=dict)
     parts_up_to: Timestamp = ZERO
+    begins: Mapping[str, Timestamp] = field(default_factory=dict)
+
+    def begin_of(self, place: FeedPartition) -> Timestamp:
+        """Return the timestamp above which rows of a partition are taken."""
+        return max(self.delivered, self.begins.get(place.topic, ZERO))
 
 
 class RowGate:
@@ -102,7 +109,6 @@ class RowGate:
         """
         start = start or GateStart()
         self._reader = VersionReader(decoders)
-        self.delivered = start.delivered
         self.repeats = 0
         self.spilled_rows = 0
         self._spill = spill
@@ -110,13 +116,15 @@ class RowGate:
         #: The memory that rows took when it was counted last, and that of all that were added since.
         self._counted_bytes = 0
         self._first_error = FirstError()
-        self._recent = RecentVersions(start.delivered, versions_kept)
         store = None if spill is None else spill.store
         self._waits = {
-            place: WaitingRows(start.delivered, start.offsets.get(place, 0), store) for place in partitions
+            place: WaitingRows(start.begin_of(place), start.offsets.get(place, 0), store)
+            for place in partitions
         }
         if not self._waits:
             raise ValueError("a gate without partitions would never open")
+        self.delivered = self.minimum
+        self._recent = RecentVersions(self.delivered, versions_kept)
 
     @property
     def waiting_rows(self) -> int:
@@ -167,6 +175,8 @@ class RowGate:
 
     def _mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         wait = self._wait_of(place)
+        if resolved <= wait.begin and wait.marker <= wait.begin:
+            return  # of a former feed, or of what was delivered
         require_risen(place, offset, resolved, wait.marker)
         wait.pass_marker(resolved)
 
@@ -280,6 +290,9 @@ class RowGate:
         if not below.any():
             wait.add(chunk)
             return
+        if (former := chunk.up_to(wait.begin)).any():
+            self.repeats += int(former.sum())
+            chunk, below = chunk.where(~former), below[~former]
         known = chunk.up_to(self.delivered)
         if known.any():
             repeats = chunk.where(known)

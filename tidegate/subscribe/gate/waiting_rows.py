@@ -21,6 +21,7 @@ class WaitingRows:
     """One partition's segments, what was carried over, and how far the partition is.
 
     Attributes:
+        begin: no row at or below it is taken.
         marker: its last marker; zero before the first.
         bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
         next_offset: the offset behind the last record that was read.
@@ -29,13 +30,13 @@ class WaitingRows:
 
     __slots__ = (
         *("_carried", "_carried_rows", "_marker_offset", "_segments", "_spilled", "_spilled_rows", "_store"),
-        *("bound", "marker", "memory_bytes", "next_offset"),
+        *("begin", "bound", "marker", "memory_bytes", "next_offset"),
     )
 
     def __init__(self, begin: Timestamp, next_offset: int, store: BlockStore | None = None) -> None:
         """``store`` is the place to which ``move_out`` moves rows."""
         self.marker = ZERO
-        self.bound = begin
+        self.begin = self.bound = begin
         self.next_offset = next_offset
         self._segments = SegmentQueue()
         self._carried: list[RowChunk] = []

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.client.feeds import ID, TARGET, definition, running
 from tidegate.changefeed.definition.feed import AcceptedCluster, FeedDefinition, FeedEpoch
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.cluster import Bounds
@@ -36,6 +37,13 @@ def history(accepted: AcceptedCluster | None = None, low: int = 0) -> FeedHistor
     table = SubscribableTable(topics, TARGET, RELATION, KafkaConnection("127.0.0.1:1"))
     rows = {FeedPartition(TARGET.topic, each): Bounds(low, 100) for each in range(TARGET.partitions)}
     return FeedHistory(table, rows, {})
+
+
+def test_a_topic_begins_with_the_scan_or_above_the_start() -> None:
+    scan, none = history(), history()
+    options = replace(none.table.feed.options, initial_scan=InitialScan.NO)
+    none = replace(none, table=replace(none.table, feed=replace(none.table.feed, options=options)))
+    assert (scan.begin.next(), none.begin) == (_START, _START)
 
 
 def planned(more: str = "") -> SubscribePlan:

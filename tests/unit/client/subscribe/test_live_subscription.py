@@ -313,6 +313,27 @@ def test_a_feed_without_a_scan_has_no_snapshot(broker: KafkaBroker, topic_prefix
         assert next_of(subscription).frontier == Timestamp(9).next()
 
 
+@pytest.mark.parametrize("scan", [InitialScan.YES, InitialScan.NO])
+def test_rows_of_a_feed_that_had_the_topic_before_are_none_of_the_table(
+    broker: KafkaBroker, topic_prefix: str, scan: InitialScan
+) -> None:
+    """Between the two feeds the store has deleted row 1: no record tells that."""
+    start, options = Timestamp(40), replace(OPTIONS, initial_scan=scan)
+    feed = HandFeed(broker.bootstrap, topic_prefix, 1, options, start=start)
+    feed.write(0, 10, 1, account(1, 100))
+    feed.write(0, 10, 2, account(2, 200))
+    feed.mark(20)
+    scanned = scan is InitialScan.YES
+    if scanned:
+        feed.write(0, 40, 2, account(2, 222))
+    feed.write(0, 41, 3, account(3, 333))
+    feed.mark(50)
+    snapshot = "true" if scanned else "false"
+    with opened(feed, f"SUBSCRIBE accounts WITH (SNAPSHOT = {snapshot}) AS OF 40") as subscription:
+        rows = [row[1:4] for row in next_of(subscription).rows]
+    assert rows == [(1, 2, 222)] * scanned + [(1, 3, 333)]
+
+
 def test_a_topic_with_more_partitions_than_the_feed_writes_to_is_refused(feed: HandFeed) -> None:
     admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
     admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result(30)

@@ -150,6 +150,28 @@ def test_a_resumed_gate_takes_what_is_at_or_below_its_begin_for_repeats() -> Non
     assert one.repeats == 1
 
 
+def test_rows_and_markers_of_a_feed_that_had_the_topic_before_count_for_nothing() -> None:
+    """Each topic begins where its own feed does, and the gate where the first of them does."""
+    later = FeedPartition("u", 0)
+    decoders = {topic: JsonDecoder(Envelope.WRAPPED) for topic in ("t", "u")}
+    start = GateStart(begins={"t": Timestamp(10), "u": Timestamp(40)})
+    both = RowGate(decoders, (ONE, later), start)
+    for record in (row(0, 1, 5), marker(1, 9), marker(2, 7), row(3, 2, 11), marker(4, 60)):
+        both.take(ONE, record)
+    for record in (row(0, 1, 20), marker(1, 30), row(2, 1, 40), row(3, 2, 41)):
+        both.take(later, record)
+    opening = both.open()
+    assert opening is not None
+    assert opening.frontier == Timestamp(40).next()
+    assert shown(opening) == [(11, b"[2]")]
+    both.take(later, marker(4, 50))
+    assert shown(both.open()) == [(41, b"[2]")]
+    assert both.repeats == 3
+    both.take(later, row(5, 3, 40))
+    with pytest.raises(MarkerFell):
+        both.take(later, marker(6, 39))
+
+
 def test_offsets_are_those_of_the_first_record_that_is_needed_again() -> None:
     both = gate()
     both.take(ONE, row(4, 1, 5))
