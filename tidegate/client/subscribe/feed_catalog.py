@@ -7,6 +7,7 @@ the user names one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +22,9 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import TableVersions, versions_in_log
 from tidegate.client.subscribe.readable_feed import subscribing_fault
-from tidegate.errors import InputError, ObjectDropped
+from tidegate.client.subscribe.stable_columns import require_stable_columns, versions_since
+from tidegate.errors import InputError, ObjectDropped, SchemaMismatch
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.subscribe.plan import find_relation
 from tidegate.subscribe.statement.statement import SubscribeStatement
@@ -82,7 +85,7 @@ class FeedCatalog:
 
         Raises ``SubscribeStatementError`` for a table that no feed has, ``InputError`` for one that several
         feeds have, and for a feed that cannot be subscribed to, ``ObjectDropped`` for a feed that was
-        dropped.
+        dropped, ``SchemaMismatch`` for a table whose rows have not the same columns since the feed's start.
         """
         named = statement.source
         feeds = self._feeds(feed_id)
@@ -94,20 +97,27 @@ class FeedCatalog:
             raise InputError(f"Feed {chosen} cannot be subscribed to: {fault}.")
         target = next(each for each in topics.targets if each.table == table)
         return SubscribableTable(
-            topics, target, self._relation(target, topics.options), topics.connection(self._connection)
+            topics,
+            target,
+            self._relation(target, topics.options, topics.start),
+            topics.connection(self._connection),
         )
 
     def relations(self) -> Relations:
         """Return the tables that statements can name: those of all feeds that can be subscribed to.
+
+        A table that ``table`` refuses with ``SchemaMismatch`` is left out: it hides no other one.
 
         Raises as ``table`` does where the log has no descriptor of one.
         """
         found: dict[TableName, Relation] = {}
         for _, feed in self._feeds(None):
             if feed.defined is not None and _can_be_read(feed):
+                start = ZERO if feed.beginning is None else feed.beginning.start or ZERO
                 for target in feed.targets:
                     if target.table not in found:
-                        found[target.table] = self._relation(target, feed.defined.options)
+                        with suppress(SchemaMismatch):
+                            found[target.table] = self._relation(target, feed.defined.options, start)
         return Relations(found.values())
 
     def _feeds(self, feed_id: FeedId | None) -> list[tuple[FeedId, FeedView]]:
@@ -124,7 +134,7 @@ class FeedCatalog:
             raise ObjectDropped(f"feed {feed_id} was dropped: no marker follows in its topics any more")
         return [(feed_id, feed)]
 
-    def _relation(self, target: FeedTarget, options: FeedOptions) -> Relation:
+    def _relation(self, target: FeedTarget, options: FeedOptions, start: Timestamp) -> Relation:
         if self._descriptors is None:
             self._descriptors = self._read_log()
         versions = self._descriptors.get(target.table_id)
@@ -133,14 +143,18 @@ class FeedCatalog:
                 f"The log {self._log} has no descriptor of {target.table} any more, so its columns are not "
                 "known: is --topic-prefix that of the store's log?"
             )
-        return relation_of(target.table, versions, options)
+        return relation_of(target.table, versions, options, start)
 
 
-def relation_of(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> Relation:
+def relation_of(
+    table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions, start: Timestamp = ZERO
+) -> Relation:
     """Return the relation of a feed's table.
 
     ``versions`` are the table's descriptors, the newest one last. The relation has the columns of that one.
+    Raises ``SchemaMismatch`` if a name means several columns in rows at or above the feed's start.
     """
+    require_stable_columns(table, versions_since(versions, start), options)
     shown = [{column.name for column in shown_columns(version, options)} for version in versions]
     newest = versions[-1]
     columns = tuple(column.name for column in shown_columns(newest, options))

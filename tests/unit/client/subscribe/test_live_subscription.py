@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from stack.kafka import KafkaBroker
+from tests.hand_log import HandTable
 from tests.unit.client.subscribe.hand_feed import (
-    ACCOUNTS,
     COMES_S,
     OPTIONS,
     HandFeed,
@@ -386,14 +386,10 @@ def test_rows_that_wait_on_disk_come_in_their_time(feed: HandFeed, tmp_path: Pat
 def test_rows_of_older_versions_of_the_table_have_null_in_new_columns(
     broker: KafkaBroker, topic_prefix: str
 ) -> None:
-    older = replace(
-        ACCOUNTS.descriptor,
-        columns=tuple(
-            replace(each, name="old_note") if each.name == "note" else each
-            for each in ACCOUNTS.descriptor.columns
-        ),
-    )
-    newer = replace(ACCOUNTS.descriptor, version=older.version + 1, modified=older.modified.next())
+    older = HandTable.of(104, "accounts", "id INT, balance INT, old_note STRING").descriptor
+    columns = (*older.columns[:2], replace(older.columns[2], id=4, name="note"))
+    families = (replace(older.families[0], column_ids=(1, 2, 4)),)
+    newer = replace(older, version=2, modified=older.modified.next(), columns=columns, families=families)
     feed = HandFeed(broker.bootstrap, topic_prefix, descriptors=(older, newer))
     feed.write(0, 5, 1, {"id": 1, "balance": 10, "old_note": "x"})
     feed.write(0, 6, 2, account(2, 20, "y"))

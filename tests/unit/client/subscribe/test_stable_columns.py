@@ -1,0 +1,84 @@
+"""Versions of a table whose rows are one table together, and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.hand_log import HandTable, at
+from tests.unit.client.subscribe.hand_feed import ACCOUNTS, OPTIONS, TRANSFERS, HandFeed
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.client.subscribe.feed_catalog import FeedCatalog, relation_of
+from tidegate.errors import SchemaMismatch
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.subscribe.statement.parser import parse_subscribe
+
+_FIRST = HandTable.of(104, "accounts", "id INT, a INT").descriptor
+_ID, _A = _FIRST.columns
+
+
+def versions(*columns: Sequence[Column]) -> list[TableDescriptor]:
+    """The table with (id, a), then with these columns, each ten seconds later."""
+    later = [
+        replace(_FIRST, version=number + 1, modified=at(10 * number), columns=tuple(each))
+        for number, each in enumerate(columns, 1)
+    ]
+    return [_FIRST, *later]
+
+
+_RENAMED = versions([_ID, replace(_A, name="b")])
+_ANEW = versions([_ID], [_ID, replace(_A, id=9)])
+_SWAPPED = versions(
+    [_ID, _A, replace(_A, id=3, name="b")], [_ID, replace(_A, name="b"), replace(_A, id=3, name="a")]
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        (_RENAMED, "column a of .*accounts was renamed to b, by version 2"),
+        (_ANEW, "column a of .*accounts was dropped and added again, by version 3"),
+        (_SWAPPED, "column a of .*accounts was renamed to b, by version 3"),
+    ],
+    ids=["renamed", "dropped and added", "swapped"],
+)
+def test_a_name_that_means_several_columns_is_refused_unless_the_feed_began_later(
+    table: list[TableDescriptor], fault: str
+) -> None:
+    last = table[-1].modified
+    for start in (ZERO, Timestamp(table[1].modified.wall - 1)):
+        with pytest.raises(SchemaMismatch, match=f"The {fault} .* a new feed WITH initial_scan"):
+            relation_of(TableName("accounts"), table, OPTIONS, start)
+    relation = relation_of(TableName("accounts"), table, OPTIONS, last)
+    assert relation.columns == tuple(column.name for column in table[-1].columns)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        versions([_ID, _A, replace(_A, id=3, name="b")]),
+        versions([_ID, replace(_A, public=False)], [_ID]),
+        versions([_ID, replace(_A, name="dropped_2", public=False)], [_ID]),
+        versions([replace(_A, nullable=False), _ID]),
+    ],
+    ids=["added", "dropped", "dropped under another name", "moved"],
+)
+def test_columns_that_come_and_go_are_none_the_less_one_table(table: list[TableDescriptor]) -> None:
+    assert "id" in relation_of(TableName("accounts"), table, OPTIONS).columns
+
+
+@pytest.mark.broker
+def test_a_table_that_is_refused_hides_no_other_one(broker: KafkaBroker, topic_prefix: str) -> None:
+    first = ACCOUNTS.descriptor
+    columns = (*first.columns[:-1], replace(first.columns[-1], name="remark"))
+    second = replace(first, version=2, modified=at(10), columns=columns)
+    feed = HandFeed(broker.bootstrap, topic_prefix, descriptors=(first, second))
+    HandFeed(broker.bootstrap, topic_prefix, 1, descriptors=(TRANSFERS.descriptor,), beside=feed)
+    catalog = FeedCatalog(feed.connection, feed.app_id, feed.prefix)
+    with pytest.raises(SchemaMismatch, match=r"column note of .*accounts was renamed to remark"):
+        catalog.table(parse_subscribe("SUBSCRIBE accounts"))
+    assert [each.name.name for each in catalog.relations()] == ["transfers"]
