@@ -22,7 +22,11 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import TableVersions, versions_in_log
 from tidegate.client.subscribe.readable_feed import subscribing_fault
-from tidegate.client.subscribe.stable_columns import require_stable_columns, versions_since
+from tidegate.client.subscribe.stable_columns import (
+    require_stable_columns,
+    require_stable_key,
+    versions_since,
+)
 from tidegate.errors import InputError, ObjectDropped, SchemaMismatch
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -85,7 +89,7 @@ class FeedCatalog:
 
         Raises ``SubscribeStatementError`` for a table that no feed has, ``InputError`` for one that several
         feeds have, and for a feed that cannot be subscribed to, ``ObjectDropped`` for a feed that was
-        dropped, ``SchemaMismatch`` for a table whose rows have not the same columns since the feed's start.
+        dropped, ``SchemaMismatch`` for a table whose rows have other columns or keys since the feed's start.
         """
         named = statement.source
         feeds = self._feeds(feed_id)
@@ -152,9 +156,12 @@ def relation_of(
     """Return the relation of a feed's table.
 
     ``versions`` are the table's descriptors, the newest one last. The relation has the columns of that one.
-    Raises ``SchemaMismatch`` if a name means several columns in rows at or above the feed's start.
+    Raises ``SchemaMismatch`` if a name means several columns in rows at or above the feed's start, or if
+    these have several primary keys.
     """
-    require_stable_columns(table, versions_since(versions, start), options)
+    valid = versions_since(versions, start)
+    require_stable_columns(table, valid, options)
+    require_stable_key(table, valid, options)
     shown = [{column.name for column in shown_columns(version, options)} for version in versions]
     newest = versions[-1]
     columns = tuple(column.name for column in shown_columns(newest, options))

@@ -1,4 +1,4 @@
-"""Columns that mean the same in all rows of a topic.
+"""Columns and a primary key that mean the same in all rows of a topic.
 
 Rows have names of columns, and no ids. A table whose columns were renamed, or dropped and added again, has
 rows in which one name means two columns, or one column has two names: such rows are no table together.
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidegate.changefeed.definition.feed import TableName
-from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.encoding.columns import shown_columns
+from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.errors import SchemaMismatch
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -40,8 +41,28 @@ def require_stable_columns(
                 raise _unstable(f"The column {column.name} of {table} was dropped and added again", version)
 
 
-def _unstable(fault: str, since: TableDescriptor) -> SchemaMismatch:
+def require_stable_key(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> None:
+    """Raise ``SchemaMismatch`` if the versions have several primary keys.
+
+    A row of the older key and one of the newer key cannot be told to be the same row.
+    """
+    shows_names = options.format is Format.AVRO or form_of(options.envelope).keys.is_object
+    keys: dict[tuple[int | str, ...], list[str]] = {}
+    for version in versions:
+        names = {column.id: column.name for column in version.columns}
+        ids = [part.column_id for part in version.primary_key]
+        named = [names[each] for each in ids]
+        keys[(*ids, *named) if shows_names else tuple(ids)] = named
+        if len(keys) > 1:
+            was, new = keys.values()
+            fault = f"The primary key of {table} was {', '.join(was)} and is {', '.join(new)}"
+            raise _unstable(fault, version, "by their keys")
+
+
+def _unstable(
+    fault: str, since: TableDescriptor, what: str = "by the names of their columns"
+) -> SchemaMismatch:
     return SchemaMismatch(
         f"{fault}, by version {since.version} of the table at {since.modified}. The topic has rows of both "
-        f"versions, which cannot be told apart by the names of their columns. {_BEGIN_ANEW}"
+        f"versions, which cannot be put together {what}. {_BEGIN_ANEW}"
     )

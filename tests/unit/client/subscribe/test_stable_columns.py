@@ -11,10 +11,11 @@ from stack.kafka import KafkaBroker
 from tests.hand_log import HandTable, at
 from tests.unit.client.subscribe.hand_feed import ACCOUNTS, OPTIONS, TRANSFERS, HandFeed
 from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, relation_of
 from tidegate.errors import SchemaMismatch
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.descriptor import Column, KeyPart, TableDescriptor
 from tidegate.subscribe.statement.parser import parse_subscribe
 
 _FIRST = HandTable.of(104, "accounts", "id INT, a INT").descriptor
@@ -69,6 +70,45 @@ def test_a_name_that_means_several_columns_is_refused_unless_the_feed_began_late
 )
 def test_columns_that_come_and_go_are_none_the_less_one_table(table: list[TableDescriptor]) -> None:
     assert "id" in relation_of(TableName("accounts"), table, OPTIONS).columns
+
+
+_OBJECT_KEYS = replace(OPTIONS, envelope=Envelope.ENRICHED, diff=False)
+_AVRO = replace(OPTIONS, format=Format.AVRO)
+_OTHER_KEY = [
+    _FIRST,
+    replace(_FIRST, version=2, modified=at(10), primary_key=(*_FIRST.primary_key, KeyPart(2))),
+]
+_HIDDEN_KEY = [
+    replace(each, primary_key=(KeyPart(3), *each.primary_key), columns=(*each.columns, shard))
+    for each, shard in zip(
+        versions([_ID, _A]),
+        [replace(_A, id=3, name=name, public=False) for name in ("shard_8", "shard_16")],
+        strict=True,
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "fault"),
+    [
+        (_OTHER_KEY, OPTIONS, "was id and is id, a, by version 2"),
+        (_OTHER_KEY, _OBJECT_KEYS, "was id and is id, a, by version 2"),
+        (_HIDDEN_KEY, _OBJECT_KEYS, "was shard_8, id and is shard_16, id, by version 2"),
+        (_HIDDEN_KEY, _AVRO, "was shard_8, id and is shard_16, id, by version 2"),
+    ],
+)
+def test_another_primary_key_is_refused_unless_the_feed_began_later(
+    table: list[TableDescriptor], options: FeedOptions, fault: str
+) -> None:
+    last = table[-1].modified
+    with pytest.raises(SchemaMismatch, match=f"The primary key of .*accounts {fault} .* WITH initial_scan"):
+        relation_of(TableName("accounts"), table, options, Timestamp(last.wall - 1))
+    assert relation_of(TableName("accounts"), table, options, last).primary_key
+
+
+def test_names_of_a_key_that_no_record_shows_may_change() -> None:
+    relation = relation_of(TableName("accounts"), _HIDDEN_KEY, OPTIONS)
+    assert relation.primary_key == ("shard_16", "id")
 
 
 @pytest.mark.broker
