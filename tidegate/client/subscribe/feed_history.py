@@ -50,11 +50,22 @@ class FeedHistory:
 
     @classmethod
     def now(cls, table: SubscribableTable) -> FeedHistory:
-        """Ask Kafka. Raises ``InputError`` for topics that are gone, ``BrokerUnavailable``."""
+        """Ask Kafka.
+
+        Raises ``InputError`` for topics that are gone, ``HistoryLost`` for a compacted topic of rows,
+        ``BrokerUnavailable``.
+        """
         cluster = Cluster(table.connection)
         topic, side = table.target.topic, table.feed.resolved_topic
         counts = cluster.partition_counts([topic, side] if side else [topic])
         require_partitions(table.target, counts[topic])
+        if topic in cluster.compacted([topic]):
+            raise HistoryLost(
+                f"Topic {topic} is compacted (cleanup.policy): it loses the older rows of a key before its "
+                "readers have them, so it tells no table of the past, and not all changes. Subscribe to a "
+                "feed whose topic is not compacted",
+                topic,
+            )
         places = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
         bounds = {FeedPartition(*place): each for place, each in cluster.bounds(places).items()}
         rows = {place: each for place, each in bounds.items() if place.topic == topic}

@@ -334,6 +334,15 @@ def test_rows_of_a_feed_that_had_the_topic_before_are_none_of_the_table(
     assert rows == [(1, 2, 222)] * scanned + [(1, 3, 333)]
 
 
+def test_a_compacted_topic_is_refused(broker: KafkaBroker, topic_prefix: str) -> None:
+    """Compaction removes rows that a marker covers, and the offsets begin at 0 all the same."""
+    options = replace(OPTIONS, resolved_topic=f"{topic_prefix}marks")
+    feed = HandFeed(broker.bootstrap, topic_prefix, 1, options, cleanup_policy="compact")
+    for snapshot in ("true", "false"):
+        with pytest.raises(HistoryLost, match="is compacted"):
+            opened(feed, f"SUBSCRIBE accounts WITH (SNAPSHOT = {snapshot}) AS OF 5")
+
+
 def test_a_topic_with_more_partitions_than_the_feed_writes_to_is_refused(feed: HandFeed) -> None:
     admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
     admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result(30)
