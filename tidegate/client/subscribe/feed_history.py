@@ -19,18 +19,20 @@ from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.cluster import Bounds, Cluster
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
-from tidegate.errors import HistoryLost, InputError
+from tidegate.errors import HistoryLost, InputError, MalformedRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.readable_history import ReadableHistory
-from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
+from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume_as_of
 from tidegate.verify import TopicPartition
 from tidegate.verify.auditor import OFFSET_MARKERS
 
@@ -103,15 +105,23 @@ class FeedHistory:
         """Return the offsets from which a subscription reads that begins at ``as_of``.
 
         If not from the beginning, it is the first record whose time is at or above ``as_of``: a record's time
-        is its row's. Markers on a topic of their own are read from its beginning.
+        is its row's. Markers on a topic of their own are read from its beginning. Raises ``HistoryLost``
+        where this is the first record that is left, and nothing shows that those before were at or below
+        ``as_of``.
         """
         begin = {place: each.low for place, each in self.markers.items()}
         if from_beginning:
             return begin | {place: each.low for place, each in self.rows.items()}
         cluster = Cluster(self.table.connection)
         if self.table.target.topic in cluster.stamped_by_broker([self.table.target.topic]):
-            return begin | {place: each.low for place, each in self.rows.items()}
-        found = cluster.offsets_at([TopicPartition(*place) for place in self.rows], as_of.wall_ms)
+            found = {TopicPartition(*place): each.low for place, each in self.rows.items()}
+        else:
+            found = cluster.offsets_at([TopicPartition(*place) for place in self.rows], as_of.wall_ms)
+        # asked for behind the offsets: what retention deletes from here on is noticed by the reader
+        bounds = cluster.bounds(found)
+        for place, offset in found.items():
+            if 0 < offset == bounds[place].low:
+                self._require_nothing_above_deleted(place, bounds[place], as_of)
         return begin | {FeedPartition(*place): offset for place, offset in found.items()}
 
     def reaches(self, offsets: Mapping[FeedPartition, int]) -> bool:
@@ -163,6 +173,44 @@ class FeedHistory:
                     place.partition,
                     0,
                 )
+
+    def _require_nothing_above_deleted(self, place: TopicPartition, bounds: Bounds, as_of: Timestamp) -> None:
+        """Raise ``HistoryLost`` unless the first record that is left shows that the deleted ones before it
+        were at or below ``as_of``.
+
+        A row at ``as_of`` shows that: rows come about in the order of their times. A marker does not: it
+        comes behind rows above it. A quiet partition whose markers are elsewhere has lost rows by their age
+        alone, which markers do not lag.
+        """
+        if bounds.low == bounds.end and self.table.feed.resolved_topic:
+            return
+        shown = self._first_time(place, bounds)
+        if shown is None or shown > as_of:
+            raise HistoryLost(
+                f"The first {bounds.low} records of {place} are deleted, and rows above AS OF {as_of} may be "
+                "among them: no record that is left is older. Begin at a later time, once the topic has "
+                "markers above that, and give it a longer retention than its markers lag",
+                place.topic,
+                place.partition,
+                bounds.low,
+            )
+
+    def _first_time(self, place: TopicPartition, bounds: Bounds) -> Timestamp | None:
+        """Return a timestamp that the first records of a partition show to have been reached there."""
+        decoder = self.table.decoder()
+        if bounds.low >= bounds.end:
+            return None
+        with PartitionReader(self.table.connection, {place: bounds.low}) as reader:
+            for record in reader.read_to({place: bounds.end}):
+                try:
+                    first = decoder.decode(record.key, record.value, record.headers)
+                except MalformedRecord:
+                    return None  # the reader names it
+                if isinstance(first, MarkerRecord):
+                    return frontier_after(first.resolved)
+                if first.updated is not None:
+                    return first.updated
+        return None
 
     def _present(self) -> Timestamp:
         """Return the lowest of the last markers; zero where a partition has none."""

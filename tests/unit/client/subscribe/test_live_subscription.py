@@ -22,7 +22,7 @@ from tests.unit.client.subscribe.hand_feed import (
     next_of,
     opened,
 )
-from tests.unit.client.topics import create_topic, wait_until_forgotten
+from tests.unit.client.topics import create_topic, delete_before, wait_until_forgotten
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.client.subscribe import DeliveredBatch, SpillSettings
 from tidegate.errors import HistoryLost, InputError, ObjectDropped, PromiseBroken, TokenRefused
@@ -302,6 +302,28 @@ def test_deleted_records_are_a_lost_history(feed: HandFeed) -> None:
         assert present.as_of == Timestamp(23)
         feed.mark(24)
         assert next_of(present).rows == ()
+
+
+@pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
+def test_deleted_records_may_have_rows_above_the_present(
+    broker: KafkaBroker, topic_prefix: str, stamped: str
+) -> None:
+    """Markers stand still while rows go on, and retention passes rows. Only a row shows that it has not."""
+    feed = HandFeed(broker.bootstrap, topic_prefix, 1, message_timestamp_type=stamped)
+    for wall in (55, 60):
+        feed.write(0, wall, 1, account(1, wall))
+    feed.mark(50)
+    feed.write(0, 70, 1, account(1, 70), account(1, 60))
+    statement = "SUBSCRIBE accounts WITH (SNAPSHOT = false)"
+    delete_before(broker.bootstrap, feed.topic, 0, 2)  # the marker is the first that is left
+    feed.flush()
+    with pytest.raises(HistoryLost, match=r"first 2 records .* above AS OF 50.* may be among them"):
+        opened(feed, statement)
+    feed.mark(80)
+    with opened(feed, statement) as later:
+        assert later.as_of == Timestamp(80)
+    with pytest.raises(HistoryLost, match="not valid for all inputs"):
+        opened(feed, f"{statement} AS OF 50")
 
 
 def test_a_feed_without_a_scan_has_no_snapshot(broker: KafkaBroker, topic_prefix: str) -> None:
