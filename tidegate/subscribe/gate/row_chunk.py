@@ -74,8 +74,10 @@ class RowChunk(NamedTuple):
     def where(self, mask: Mask) -> RowChunk:
         """Return the rows that a mask selects."""
         at = np.flatnonzero(mask)
-        if len(at) == self.rows:
-            return self
+        return self if len(at) == self.rows else self.at(at)
+
+    def at(self, at: IntColumn) -> RowChunk:
+        """Return the rows at some positions, in the order of these."""
         keys, values, records = self.keys, self.values, self.records
         places = at.tolist()
         return RowChunk(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, memory_of
+from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, joined_chunks, memory_of
 
 #: Rows of a block take about so much memory: reading one back must not fill the memory again.
 BLOCK_BYTES: Final = 2 << 20
@@ -71,18 +71,24 @@ class SpilledBlock(NamedTuple):
 
 
 def move_out(chunks: Iterable[RowChunk], store: BlockStore) -> Iterator[SpilledBlock]:
-    """Move the rows of some chunks to a store, in blocks. Raises ``SpillLost``."""
-    gathered: list[RowChunk] = []
-    size = 0
-    for chunk in chunks:
-        for part in _parts(chunk):
-            if gathered and size + part.memory_bytes > BLOCK_BYTES:
-                yield _put(gathered, store)
-                gathered, size = [], 0
-            gathered.append(part)
-            size += part.memory_bytes
-    if gathered:
-        yield _put(gathered, store)
+    """Move the rows of some chunks to a store, in blocks. Raises ``SpillLost``.
+
+    The blocks have the rows in the order of their times. A block is taken back whole, and all blocks would be
+    at once if each had rows of all times, as after a scan in the order of keys.
+    """
+    some = [chunk for chunk in chunks if chunk.rows]
+    if not some:
+        return
+    rows = joined_chunks(some)
+    order = np.lexsort((rows.logicals, rows.walls))
+    sizes = np.concatenate([np.full(each.rows, each.memory_bytes // each.rows) for each in some])
+    ends = np.cumsum(sizes[order])
+    begin = begin_bytes = 0
+    while begin < rows.rows:
+        end = max(int(np.searchsorted(ends, begin_bytes + BLOCK_BYTES, "right")), begin + 1)
+        end_bytes = int(ends[end - 1])
+        yield _put(rows.at(order[begin:end])._replace(memory_bytes=end_bytes - begin_bytes), store)
+        begin, begin_bytes = end, end_bytes
 
 
 def take_back(block: SpilledBlock, store: BlockStore) -> RowChunk:
@@ -121,20 +127,8 @@ def unpacked(block: bytes) -> RowChunk:
     return RowChunk(offsets, walls, logicals, keys, values, [None] * count, memory_of(keys, values, 0))
 
 
-def _put(chunks: list[RowChunk], store: BlockStore) -> SpilledBlock:
-    return SpilledBlock(
-        store.put(packed(chunks)),
-        min(chunk.first_offset for chunk in chunks),
-        min(map(_lowest, chunks)),
-        sum(chunk.memory_bytes for chunk in chunks),
-    )
-
-
-def _parts(chunk: RowChunk) -> Iterator[RowChunk]:
-    """Yield a chunk in parts that are at most a block each, if its rows are about equally large."""
-    rows = max(1, chunk.rows * BLOCK_BYTES // max(chunk.memory_bytes, 1))
-    for begin in range(0, chunk.rows, rows):
-        yield chunk if rows >= chunk.rows else chunk.part(begin, begin + rows)
+def _put(rows: RowChunk, store: BlockStore) -> SpilledBlock:
+    return SpilledBlock(store.put(packed([rows])), rows.first_offset, _lowest(rows), rows.memory_bytes)
 
 
 def _lowest(chunk: RowChunk) -> Timestamp:

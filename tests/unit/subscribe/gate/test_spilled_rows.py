@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -259,3 +261,18 @@ def test_partitions_share_one_budget() -> None:
         found += shown(opening) or []
     assert len(found) == sum(10 * number + 1 for number in range(8))
     assert [wall for wall, _ in found] == sorted(wall for wall, _ in found)
+
+
+def test_a_block_has_no_rows_above_the_next_one_whatever_order_they_came_in() -> None:
+    """So what is taken back together is as little as when they come in the order of their times."""
+    rows = large(0, 2_000)
+    Random(1).shuffle(rows)
+    store = MemorySpill()
+    blocks = list(move_out([chunk_of(rows[:700]), chunk_of(rows[700:])], store))
+    assert len(blocks) > 5
+    back = [take_back(block, store) for block in blocks]
+    assert sorted(row for chunk in back for row in content(chunk)) == sorted(rows)
+    for block, chunk, later in zip(blocks, back, back[1:], strict=False):
+        assert block.memory_bytes <= BLOCK_BYTES
+        assert block.first_offset == chunk.offsets.min()
+        assert chunk.walls.max() < later.walls.min()
