@@ -21,6 +21,7 @@ from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import TableVersions, versions_in_log
+from tidegate.client.subscribe.feed_term import term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.client.subscribe.stable_columns import (
     require_stable_columns,
@@ -44,12 +45,14 @@ class SubscribableTable:
         target: the table's topic.
         relation: its name and columns.
         connection: how to reach the cluster of its topics.
+        silent_to: the timestamp up to which markers may be those of a feed that had the topics before.
     """
 
     feed: FeedTopics
     target: FeedTarget
     relation: Relation
     connection: KafkaConnection
+    silent_to: Timestamp = ZERO
 
     @property
     def tells_before(self) -> bool:
@@ -105,6 +108,7 @@ class FeedCatalog:
             target,
             self._relation(target, topics.options, topics.start),
             topics.connection(self._connection),
+            term_of(self._view, chosen).before,
         )
 
     def relations(self) -> Relations:

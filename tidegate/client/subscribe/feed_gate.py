@@ -42,7 +42,11 @@ class FeedGate:
         spill = spill or SpillSettings()
         rows = {place for history in histories for place in history.rows}
         decoders = {history.table.target.topic: history.table.decoder() for history in histories}
-        start = replace(start, begins={each.table.target.topic: each.begin for each in histories})
+        start = replace(
+            start,
+            begins={each.table.target.topic: each.begin for each in histories},
+            silent_to={each.table.target.topic: each.table.silent_to for each in histories},
+        )
         self._spill = SpillFiles(spill.directory)
         #: The store and the budget of rows that wait, for what keeps a snapshot in chunks as well.
         self.chunks = Spill(self._spill, spill.memory_bytes)

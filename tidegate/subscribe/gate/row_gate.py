@@ -69,12 +69,19 @@ class GateStart:
 
     A partition that has none begins at 0. Rows up to ``parts_up_to`` are let through in parts. ``begins`` has
     for topics the timestamp up to which nothing on them is of their feed: a former feed had them.
+    ``silent_to`` has for topics the timestamp up to which markers may be a former feed's, though rows above
+    their begin are not.
     """
 
     delivered: Timestamp = ZERO
     offsets: Mapping[FeedPartition, int] = field(default_factory=dict)
     parts_up_to: Timestamp = ZERO
     begins: Mapping[str, Timestamp] = field(default_factory=dict)
+    silent_to: Mapping[str, Timestamp] = field(default_factory=dict)
+
+    def silence_of(self, place: FeedPartition) -> Timestamp:
+        """Return the timestamp above which markers of a partition count."""
+        return max(self.begin_of(place), self.silent_to.get(place.topic, ZERO))
 
     def begin_of(self, place: FeedPartition) -> Timestamp:
         """Return the timestamp above which rows of a partition are taken."""
@@ -118,7 +125,9 @@ class RowGate:
         self._first_error = FirstError()
         store = None if spill is None else spill.store
         self._waits = {
-            place: WaitingRows(start.begin_of(place), start.offsets.get(place, 0), store)
+            place: WaitingRows(
+                start.begin_of(place), start.offsets.get(place, 0), store, start.silence_of(place)
+            )
             for place in partitions
         }
         if not self._waits:
@@ -175,7 +184,7 @@ class RowGate:
 
     def _mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         wait = self._wait_of(place)
-        if resolved <= wait.begin and wait.marker <= wait.begin:
+        if resolved <= wait.silent_to and wait.marker <= wait.silent_to:
             return  # of a former feed, or of what was delivered
         require_risen(place, offset, resolved, wait.marker)
         wait.pass_marker(resolved)

@@ -22,6 +22,7 @@ class WaitingRows:
 
     Attributes:
         begin: no row at or below it is taken.
+        silent_to: no marker at or below it counts; at least ``begin``.
         marker: its last marker; zero before the first.
         bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
         next_offset: the offset behind the last record that was read.
@@ -30,13 +31,20 @@ class WaitingRows:
 
     __slots__ = (
         *("_carried", "_carried_rows", "_marker_offset", "_segments", "_spilled", "_spilled_rows", "_store"),
-        *("begin", "bound", "marker", "memory_bytes", "next_offset"),
+        *("begin", "bound", "marker", "memory_bytes", "next_offset", "silent_to"),
     )
 
-    def __init__(self, begin: Timestamp, next_offset: int, store: BlockStore | None = None) -> None:
+    def __init__(
+        self,
+        begin: Timestamp,
+        next_offset: int,
+        store: BlockStore | None = None,
+        silent_to: Timestamp | None = None,
+    ) -> None:
         """``store`` is the place to which ``move_out`` moves rows."""
         self.marker = ZERO
         self.begin = self.bound = begin
+        self.silent_to = begin if silent_to is None else silent_to
         self.next_offset = next_offset
         self._segments = SegmentQueue()
         self._carried: list[RowChunk] = []

@@ -30,6 +30,8 @@ class _AnyText(bytearray):
 class _AnyBatch(_DefaultRecordBatchPy):
     """A batch of records whose headers may have any names."""
 
+    _buffer: bytearray
+
     def _maybe_uncompress(self) -> None:
         super()._maybe_uncompress()
         if not isinstance(self._buffer, _AnyText):
@@ -82,7 +84,7 @@ class ReadablePartition(fetcher.PartitionRecords):
     def _begin_again(self) -> None:
         self._records = _AnyRecords(self._raw)
         self._aborted_transactions = sorted(self._aborted, key=lambda transaction: transaction[1])
-        self._aborted_producers = set()
+        self._aborted_producers: set[int] = set()
         self._records_iterator = self._unpack_records()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from threading import Event
 
 import structlog
 
@@ -70,7 +71,7 @@ class PartitionState:
         self._copy: LocalStore | None = None
         self._writer: PartitionWriter | None = None
         self._spill: PartitionSpill | None = None
-        self._abandoned = False
+        self._abandoned = Event()
         #: How long the restore took, in ms; ``None`` before its end.
         self.restore_ms: int | None = None
 
@@ -86,7 +87,7 @@ class PartitionState:
         Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` or ``StateError``.
         """
         began = time.monotonic()
-        if self._abandoned:
+        if self._abandoned.is_set():
             return None  # it waited for its thread; to open it would fence its next owner
         if self._standby is not None:
             self._standby.yielded()
@@ -95,7 +96,7 @@ class PartitionState:
         writer = self._writer = PartitionWriter(
             runtime.settings, runtime.topology, self._partition, copy, runtime.machine
         )
-        if self._abandoned:
+        if self._abandoned.is_set():
             return None
         processor, records = self._read(copy, writer)
         if processor is not None:
@@ -105,7 +106,7 @@ class PartitionState:
 
     def abandon(self) -> None:
         """Make ``restore`` end soon, without a processor. Another thread may call this."""
-        self._abandoned = True
+        self._abandoned.set()
         if self._writer is not None:
             self._writer.abandon()
 
@@ -136,7 +137,7 @@ class PartitionState:
                 partition=self._partition,
                 cause=str(mismatch),
             )
-        if self._abandoned:
+        if self._abandoned.is_set():
             return None, 0
         records = writer.reopen()
         try:
@@ -151,7 +152,7 @@ class PartitionState:
         An abandoned copy may be incomplete. Raises ``StateMismatch`` if the rows of the copy are not the rows
         that were written.
         """
-        if self._abandoned:
+        if self._abandoned.is_set():
             return None
         if self._spill is not None:
             self._spill.close()

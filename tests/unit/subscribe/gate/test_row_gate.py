@@ -172,6 +172,19 @@ def test_rows_and_markers_of_a_feed_that_had_the_topic_before_count_for_nothing(
         both.take(later, marker(6, 39))
 
 
+def test_a_marker_that_a_former_feed_may_have_written_completes_nothing() -> None:
+    """The former feed was complete above the start of its successor: its store had written nothing since."""
+    one = gate(ONE, start=GateStart(begins={ONE.topic: Timestamp(10)}, silent_to={ONE.topic: Timestamp(30)}))
+    for record in (row(0, 1, 5), marker(1, 30), marker(2, 12), row(3, 2, 11), marker(4, 25)):
+        one.take(ONE, record)
+    assert one.open() is None
+    one.take(ONE, row(5, 3, 31))
+    one.take(ONE, marker(6, 31))
+    assert shown(one.open()) == [(11, b"[2]"), (31, b"[3]")]
+    with pytest.raises(MarkerFell):
+        one.take(ONE, marker(7, 30))
+
+
 def test_offsets_are_those_of_the_first_record_that_is_needed_again() -> None:
     both = gate()
     both.take(ONE, row(4, 1, 5))

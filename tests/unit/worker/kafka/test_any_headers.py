@@ -81,7 +81,7 @@ def _read(
             (batch,) = batches
             assert batch.start == at
             at = batch.end
-            found += [(record.offset, record.value) for record in batch.records]
+            found += [(record.offset, record.value or b"") for record in batch.records]
         return found
 
     return asyncio.run(run())
