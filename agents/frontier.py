@@ -109,7 +109,7 @@ class FrontierPartition:
             state,
             self._app.follower,
             markers,
-            runtime.threads.commits,
+            runtime.publisher_threads,
             runtime.machine,
             sink,
         )

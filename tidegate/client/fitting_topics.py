@@ -6,6 +6,7 @@ Engines check before an epoch of the feed begins. Commands check before they ask
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget
 from tidegate.changefeed.definition.options import FeedOptions, OnOversize
@@ -14,6 +15,9 @@ from tidegate.changefeed.encoding.resolved_topic import marker_partitions
 from tidegate.client.kafka.row_delivery import BATCH_BYTES
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.errors import FeedError
+
+#: Markers, and Kafka's own ends of transactions, find room in a topic with this limit.
+_LEAST_LIMIT: Final = 1_000
 
 
 def require_fitting(definition: FeedDefinition, targets: Sequence[FeedTarget], admin: TopicAdmin) -> None:
@@ -46,6 +50,7 @@ def require_as_it_was(definition: FeedDefinition, target: FeedTarget, found: int
 
 def require_place_for_markers(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
     """Check that the topic accepts the markers that stand among rows. Raises as ``require_fitting`` does."""
+    _require_least_limit(topic, admin)
     among_rows = options.resolved_interval_ns is not None and not options.resolved_topic
     if among_rows and _is_compacted(topic, admin):
         raise FeedError(
@@ -84,10 +89,21 @@ def require_marker_topic(topic: str, targets: Sequence[FeedTarget], found: int, 
             f"the resolved_topic {topic} has {found} partitions, and the feed needs {needed} there, as many "
             "as the greatest of its topics has: give it that number, or name a topic that does not exist yet"
         )
+    _require_least_limit(topic, admin)
     if _is_compacted(topic, admin):
         raise FeedError(
             f"the resolved_topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key "
             "there, which markers are; let the topic delete, or name one that does not exist yet"
+        )
+
+
+def _require_least_limit(topic: str, admin: TopicAdmin) -> None:
+    """Check that Kafka can end a transaction of markers there: with a low limit nobody could end the feed."""
+    limit = int(admin.config(topic).get("max.message.bytes", _LEAST_LIMIT))
+    if limit < _LEAST_LIMIT:
+        raise FeedError(
+            f"the topic {topic} has max.message.bytes={limit}, where markers find no room; raise it to "
+            f"{_LEAST_LIMIT} at least"
         )
 
 

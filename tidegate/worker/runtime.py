@@ -36,6 +36,9 @@ class Runtime:
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
         )
+        #: For progress and markers of feeds. A feed whose topic takes no marker keeps its thread, so
+        #: these are not the threads by which log partitions commit.
+        self.publisher_threads = machine.executor(settings.commit_threads, "publishers")
         self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)
         self.limits = CommitLimits(
             settings.batch_records,
@@ -54,6 +57,7 @@ class Runtime:
         """Release everything. Rows that are not acknowledged are given up."""
         self.threads.steps.shutdown()
         self.threads.commits.shutdown()
+        self.publisher_threads.shutdown()
         self.schema_ids.close()
         self.sinks.close()
         self.directory.close()

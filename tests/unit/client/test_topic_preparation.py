@@ -320,6 +320,19 @@ def test_compaction_is_refused_where_markers_are_and_taken_where_they_are_not(pr
 
 
 @pytest.mark.broker
+def test_a_topic_in_which_no_marker_finds_room_is_refused(prepared: Prepared) -> None:
+    """Kafka could never end a transaction of markers there, so nobody could end the feed."""
+    prepared.create("a", 2, max_message_bytes="77")
+    with pytest.raises(
+        FeedError, match=r"a has max.message.bytes=77, where markers find no room; raise it to 1000"
+    ):
+        prepared.targets()
+    aside = prepared.create("aside", 2, max_message_bytes="999")
+    with pytest.raises(FeedError, match=f"{aside} has max.message.bytes=999, where markers find no room"):
+        prepared.targets(resolved_topic=aside, topic_prefix=f"{prepared.prefix}other-")
+
+
+@pytest.mark.broker
 def test_a_feed_that_leaves_large_rows_out_needs_room_for_all_others(prepared: Prepared) -> None:
     key_only = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": DEFAULT_MAX_ROW_BYTES}
     assert len(prepared.targets(**key_only)) == 2
