@@ -121,7 +121,8 @@ def start(
         subscription, begin = resumed(plan, token, of_feed)
     else:
         as_of = history.choose_as_of(plan, from_beginning=True)
-        begin = GateStart(history.begin, history.starts(as_of, from_beginning=True))
+        offsets = history.starts(as_of, from_beginning=True)
+        begin = GateStart(history.begin, offsets, silent_to={source.target.topic: source.silent_to})
         subscription = Subscription(plan, as_of, of_feed, start=begin)
     mirror = Mirror(database, table, subscription.header[OWN:], len(key))
     frames = session.readStream.format("kafka").options(**_options(history, begin)).load()

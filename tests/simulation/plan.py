@@ -229,7 +229,7 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         plan = replace(plan, step_bytes=steps.choice((300, 1_500, 10_000)))
     backlogs = Random(f"{seed}:backlogs")
     if backlogs.random() < 0.25:
-        plan = replace(plan, backlog_bytes=backlogs.choice((2_000, 10_000)))
+        plan = replace(plan, backlog_bytes=backlogs.choice((20_000, 100_000)))
     return _with_scans(_with_drops(_with_limits(_with_schemas(plan, profile)), profile), profile)
 
 

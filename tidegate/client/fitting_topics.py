@@ -50,9 +50,10 @@ def require_as_it_was(definition: FeedDefinition, target: FeedTarget, found: int
 
 def require_place_for_markers(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
     """Check that the topic accepts the markers that stand among rows. Raises as ``require_fitting`` does."""
+    if options.resolved_interval_ns is None or options.resolved_topic:
+        return
     _require_least_limit(topic, admin)
-    among_rows = options.resolved_interval_ns is not None and not options.resolved_topic
-    if among_rows and _is_compacted(topic, admin):
+    if _is_compacted(topic, admin):
         raise FeedError(
             f"the topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key there, "
             "which resolved markers are; send them to a topic of their own by the option resolved_topic, "
@@ -99,7 +100,7 @@ def require_marker_topic(topic: str, targets: Sequence[FeedTarget], found: int, 
 
 def _require_least_limit(topic: str, admin: TopicAdmin) -> None:
     """Check that Kafka can end a transaction of markers there: with a low limit nobody could end the feed."""
-    limit = int(admin.config(topic).get("max.message.bytes", _LEAST_LIMIT))
+    limit = int(admin.config(topic).get("max.message.bytes") or _LEAST_LIMIT)
     if limit < _LEAST_LIMIT:
         raise FeedError(
             f"the topic {topic} has max.message.bytes={limit}, where markers find no room; raise it to "

@@ -106,7 +106,7 @@ class FeedCatalog:
         return SubscribableTable(
             topics,
             target,
-            self._relation(target, topics.options, topics.start),
+            self._relation(target, topics.options, topics.changes_from),
             topics.connection(self._connection),
             term_of(self._view, chosen).before,
         )
@@ -119,9 +119,10 @@ class FeedCatalog:
         Raises as ``table`` does where the log has no descriptor of one.
         """
         found: dict[TableName, Relation] = {}
-        for _, feed in self._feeds(None):
+        for feed_id, feed in self._feeds(None):
             if feed.defined is not None and _can_be_read(feed):
-                start = ZERO if feed.beginning is None else feed.beginning.start or ZERO
+                begun = feed.beginning is not None and feed.beginning.start is not None
+                start = FeedTopics.of(feed_id, feed).changes_from if begun else ZERO
                 for target in feed.targets:
                     if target.table not in found:
                         with suppress(SchemaMismatch):

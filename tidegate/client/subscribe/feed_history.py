@@ -61,7 +61,8 @@ class FeedHistory:
         topic, side = table.target.topic, table.feed.resolved_topic
         counts = cluster.partition_counts([topic, side] if side else [topic])
         require_partitions(table.target, counts[topic])
-        if topic in cluster.compacted([topic]):
+        # Kafka takes no markers on a compacted topic: rows can be compacted only where markers stand aside.
+        if side and topic in cluster.compacted([topic]):
             raise HistoryLost(
                 f"Topic {topic} is compacted (cleanup.policy): it loses the older rows of a key before its "
                 "readers have them, so it tells no table of the past, and not all changes. Subscribe to a "
@@ -205,7 +206,7 @@ class FeedHistory:
                 try:
                     first = decoder.decode(record.key, record.value, record.headers)
                 except MalformedRecord:
-                    return None  # the reader names it
+                    return ZERO  # whoever reads from here meets it, and names it
                 if isinstance(first, MarkerRecord):
                     return frontier_after(first.resolved)
                 if first.updated is not None:

@@ -54,15 +54,22 @@ def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
     feed = FeedTopics.of(feed_id, view)
     topics = frozenset(feed.all_topics)
     before = feed.start.prev() if feed.start > ZERO else ZERO
+    goes_on = view.status not in ENDED
     for other_id, other in jobs.feeds():
-        if other_id >= feed_id:  # ids sort by creation, and of two feeds the one that is created first has
-            break  # the topic first
-        if other.status in ENDED and not topics.isdisjoint(target.topic for target in other.targets):
+        if other_id == feed_id or other.status not in ENDED:
+            continue
+        # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
+        # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
+        is_earlier = goes_on or other_id < feed_id
+        if is_earlier and not topics.isdisjoint(target.topic for target in other.targets):
             before = max(before, _promised(other))
-    return FeedTerm(feed.start, before, _promised(view) if view.status in ENDED else None)
+    return FeedTerm(feed.start, before, None if goes_on else _promised(view))
 
 
 def _promised(feed: FeedView) -> Timestamp:
-    """Return the highest high-water that was persisted in any epoch; zero if there is none."""
+    """Return the highest high-water that was persisted in any epoch, on any cluster; zero for none."""
     parts = (feed.progress, feed.takeover)
-    return max((part.high_water for part in parts if part is not None and part.high_water), default=ZERO)
+    highs = [part.high_water for part in parts if part is not None and part.high_water is not None]
+    if feed.takeover is not None and feed.takeover.silent_to is not None:
+        highs.append(feed.takeover.silent_to)  # a mirror may have copied markers up to there
+    return max(highs, default=ZERO)

@@ -166,7 +166,7 @@ class QueryFeeds:
         """Return the stored ids of the clusters that feeds write to, empty for the query's own.
 
         All feeds that have begun are named, since partitions may still have a feed that was moved or has
-        ended. The names are those that ranges use for feeds. Ranges may have versions of an epoch on a former
+        ended. The names are those of ``name_on_cluster``. Ranges may have versions of an epoch on a former
         cluster: for these no cluster is named.
         """
         begun = ((name_on_its_cluster(feed), begun_on(feed)) for _, feed in self._jobs.view.feeds())

@@ -7,6 +7,7 @@ Python, which puts U+FFFD for what is no text. All other batches are read by the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, SupportsIndex
 
 from aiokafka.consumer import fetcher
@@ -65,27 +66,25 @@ class FetchedRecords:
 class ReadablePartition(fetcher.PartitionRecords):
     """The records of one partition in a fetch. It goes on behind a header's name that is no text."""
 
-    def __init__(self, tp: Any, records: Any, aborted: Any, fetch_offset: int, *more: Any) -> None:
+    def __init__(self, tp: Any, records: Any, aborted: Any, *more: Any) -> None:
         self._raw, self._aborted = records.raw, list(aborted or ())
-        self._passed = fetch_offset - 1  # the offset of the last record that was given, or is not asked for
-        super().__init__(tp, records, aborted, fetch_offset, *more)
+        super().__init__(tp, records, aborted, *more)
 
-    def __next__(self) -> Any:
+    def _unpack_records(self) -> Iterator[Any]:
         try:
-            record = super().__next__()
+            yield from super()._unpack_records()
         except UnicodeDecodeError:
-            self._begin_again()
-            record = super().__next__()
-            while record.offset <= self._passed:
-                record = super().__next__()
-        self._passed = record.offset
-        return record
+            yield from self._read_again()
 
-    def _begin_again(self) -> None:
+    def _read_again(self) -> Iterator[Any]:
+        """Yield what was not given yet. It is read from the beginning of the fetch."""
+        wanted = self.next_fetch_offset
         self._records = _AnyRecords(self._raw)
         self._aborted_transactions = sorted(self._aborted, key=lambda transaction: transaction[1])
         self._aborted_producers: set[int] = set()
-        self._records_iterator = self._unpack_records()
+        for record in super()._unpack_records():
+            if record.offset >= wanted:
+                yield record
 
 
 def read_any_headers() -> None:

@@ -91,6 +91,12 @@ def test_markers_of_an_earlier_feed_on_the_topic_say_nothing_even_above_the_star
     assert term_of(_jobs(*earlier, *_feed("2", 200, 700)), FeedId("1")).before < Timestamp(100)
 
 
+def test_a_feed_that_ended_was_earlier_whatever_clock_its_id_is_from() -> None:
+    records = [*_feed("9", 100, 500), _drop("9"), *_feed("2", 200, None)]
+    assert term_of(_jobs(*records), FeedId("2")).before == Timestamp(500)
+    assert term_of(_jobs(*records), FeedId("9")).end == Timestamp(500)
+
+
 def test_feeds_on_other_topics_and_those_that_run_do_not_count() -> None:
     other = [*_feed("1", 100, 500, table=_OWNERS), _drop("1")]
     assert term_of(_jobs(*other, *_feed("2", 200, None)), FeedId("2")).before < Timestamp(200)
