@@ -192,7 +192,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
             batches=Flow(),
             follower=follower,
             runtime=SimpleNamespace(
-                threads=SimpleNamespace(commits=threads),
+                publisher_threads=threads,
                 schema_ids=None,  # feeds without markers ask for nothing
                 sinks=sinks,
                 machine=REAL,
