@@ -354,9 +354,9 @@ class PartitionProcessor:
         """Forget a feed that a waiting ``Remove`` names, and take it out of ``result`` as ``refuse`` does.
 
         It has not failed: its next epoch goes on above its last marker, and all its rows in ``result`` are
-        above that.
-        No other partition has to be told, as none is told by a ``Remove``: the feed's markers were fenced
-        before that was sent (docs/protocols/ends-of-feeds.md).
+        above that. No other partition has to be told. The feed's markers were fenced before the ``Remove``
+        was sent (docs/protocols/ends-of-feeds.md), and what ranges have promised in its epoch counts for no
+        later one (``told_name``).
         """
         epoch = self._feeds.definition_of(feed_id).epoch
         self._leave_out(feed_id, result)

@@ -13,6 +13,7 @@ from tidegate.changefeed.definition.feed import ENDED, FeedId
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class FeedTerm:
     start: Timestamp = ZERO
     before: Timestamp = ZERO
     end: Timestamp | None = None
+
+    @property
+    def rows_above(self) -> Timestamp:
+        """The timestamp above which rows are the feed's."""
+        return resume_as_of(Frontier(self.start))
 
     def is_earlier(self, marker: Timestamp) -> bool:
         """Return whether an earlier feed may have written the marker."""
@@ -53,7 +59,7 @@ def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
     view = jobs[feed_id]
     feed = FeedTopics.of(feed_id, view)
     topics = frozenset(feed.all_topics)
-    before = feed.start.prev() if feed.start > ZERO else ZERO
+    before = resume_as_of(Frontier(feed.start))
     goes_on = view.status not in ENDED
     for other_id, other in jobs.feeds():
         if other_id == feed_id or other.status not in ENDED:

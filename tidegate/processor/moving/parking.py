@@ -211,8 +211,11 @@ class Parking:
 
     def _leave_largest(self, offset: Offset) -> None:
         """Leave the parked ranges with the largest backlogs until all of them fit in the bound together."""
-        parked = sorted(self._parked(), key=lambda each: each[1].held_bytes)
+        parked = list(self._parked())
         held = sum(backlog.held_bytes for _, backlog in parked)
+        if held <= self._backlog_bytes:
+            return
+        parked.sort(key=lambda each: each[1].held_bytes)
         while held > self._backlog_bytes:
             state, backlog = parked.pop()
             held -= backlog.held_bytes

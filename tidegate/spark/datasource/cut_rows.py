@@ -35,7 +35,7 @@ class CutRows:
         self.complete = False
         self._place = place
         self._reader = VersionReader({place.topic: decoder})
-        self._above = max(above, term.start.prev()) if term.start > ZERO else above
+        self._above = max(above, term.rows_above)
         self._closed = closed
         self._term = term
         self._marker = ZERO

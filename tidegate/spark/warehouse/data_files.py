@@ -41,7 +41,8 @@ def changes_schema(table: LoadedTable) -> pa.Schema:
 class BucketFiles:
     """Writes rows of one partition, to one file for each bucket, below ``root`` of ``filesystem``.
 
-    Rows wait in memory until a row group of their bucket is full, or rows of all buckets are too many bytes.
+    Rows wait in memory until their bucket has a full row group. If the rows of all buckets have too many
+    bytes together, those of the bucket that has most are written.
     """
 
     def __init__(self, filesystem: fs.FileSystem, root: str, table: LoadedTable, partition: int) -> None:
