@@ -78,15 +78,19 @@ class TransactionalProducer:
         self._refusal: RecordRefused | None = None
         self._given_up = threading.Event()
         self._producer = producer
+        self._has_opened = False
         #: Whether a transaction was begun and, as far as is known, has not ended.
         self.is_amid = False
 
     def open(self) -> None:
         """Fence every earlier writer of this id, and end the transaction that it left open (step O1).
 
-        Waits for the broker without limit. Raises ``DeliveryError`` when the broker refuses.
+        Waits for the broker without limit. Raises ``DeliveryError`` when the broker refuses, and
+        ``GivenUpError`` after ``give_up``, as ``commit`` does.
         """
+        self._require_wanted()
         self._insist("init_transactions", lambda: self._producer.init_transactions(_CALL_S))
+        self._has_opened = True
 
     def commit(self, records: Sequence[Record], *, insist: bool = True) -> dict[tuple[str, int], int]:
         """Write ``records`` and commit them (steps 5 and 6); repeat without limit while the broker is away.
@@ -97,6 +101,7 @@ class TransactionalProducer:
         topic refuses a record for good, and can go on. First it aborts a transaction that an exception left
         open.
         """
+        self._require_wanted()
         self.abort_left()
         for attempt in range(_ATTEMPTS_MAX):
             try:
@@ -179,6 +184,8 @@ class TransactionalProducer:
             self._producer.purge()
             with suppress(KafkaException, SystemError):  # how it ended is known
                 self._producer.poll(0)  # purged records keep the client alive until they are reported
+            return
+        if not self._has_opened:  # the client would complain of the ``open`` that was given up
             return
         try:
             self._producer.close()

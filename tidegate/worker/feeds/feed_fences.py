@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from threading import Event
@@ -24,7 +25,7 @@ from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.shell import Shell
 
-_SINK_S: Final = 15.0  # the longest wait for another cluster, for each transactional id
+_FENCE_S: Final = 15.0  # the longest wait for a cluster, for each transactional id
 
 
 class FeedFences:
@@ -43,7 +44,10 @@ class FeedFences:
         return feed_id in self._shut_out
 
     async def end(self, feed_id: FeedId) -> None:
-        """Fence the feed at home (step E2): from here on no process persists progress of it."""
+        """Fence the feed at home (step E2): from here on no process persists progress of it.
+
+        Raises ``RetryError``.
+        """
         if feed_id not in self._ended:
             await self.fence(feed_id)
             self._ended.add(feed_id)
@@ -59,62 +63,76 @@ class FeedFences:
         self._shut_out.add(feed_id)
 
     async def fence(self, feed_id: FeedId) -> None:
-        """Shut out earlier writers on the worker's own cluster. Waits for that cluster without limit."""
-        fence = self._producer(progress_id(self._app.settings.app_id, feed_id), self._app.runtime.sinks.own)
-        threads = self._app.runtime.threads.commits
-        await asyncio.get_running_loop().run_in_executor(threads, _do_and_close, fence.open, fence)
+        """Shut out earlier writers on the worker's own cluster. Raises ``RetryError``.
+
+        While a topic of theirs has too few replicas in sync, Kafka may keep their transaction open.
+        """
+        own = self._app.runtime.sinks.own
+        fence = self._producer(progress_id(self._app.settings.app_id, feed_id), own)
+        fencing = Fencing(
+            fence.open, fence, own.servers, f"earlier owners of feed {feed_id} are not shut out"
+        )
+        await fencing.done_by(self._app.runtime.publisher_threads)
 
     async def _fence_there(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
+        may_come = f"until it has, a marker of feed {feed_id}, which has ended, may still come to its topics"
         for each in MarkerIds.of(self._app.settings.app_id, feed_id, cluster):
             fence = self._producer(each, sink)
-            fencing = partial(sink_fence.shut_out, [fence], feed_id, sink.servers, topic, cluster)
-            await self._wait_for(fencing, fence, feed_id, sink)
-
-    async def _wait_for(
-        self,
-        fencing: Callable[[], None],
-        fence: WorkerTransactionalProducer,
-        feed_id: FeedId,
-        sink: SinkCluster,
-    ) -> None:
-        """Call ``fencing`` in a thread of the sink, and wait for it for a bounded time.
-
-        Other feeds that wait for the cluster may have taken all its threads. Then ``fencing`` is not begun.
-        """
-        begun = Event()
-
-        def begin() -> None:
-            begun.set()
-            _do_and_close(fencing, fence)
-
-        opening = asyncio.get_running_loop().run_in_executor(sink.threads, begin)
-        may_come = f"until it has, a marker of feed {feed_id}, which has ended, may still come to its topics"
-        try:
-            await asyncio.wait_for(asyncio.shield(opening), _SINK_S)
-        except TimeoutError:
-            fence.give_up()
-            if begun.is_set():
-                with suppress(GivenUpError, DeliveryError, RetryError):
-                    await opening
-            opening.cancel()
-            raise RetryError(
-                f"the Kafka cluster at {sink.servers} did not answer within {_SINK_S:.0f} s; {may_come}"
-            ) from None
-        except SinkHeld:
-            raise
-        except RetryError:
-            raise RetryError(f"the Kafka cluster at {sink.servers} did not answer; {may_come}") from None
-        except DeliveryError as error:
-            raise RetryError(
-                f"the Kafka cluster at {sink.servers} did not fence the markers: {error}; {may_come}"
-            ) from None
+            shut_out = partial(sink_fence.shut_out, [fence], feed_id, sink.servers, topic, cluster)
+            await Fencing(shut_out, fence, sink.servers, may_come).done_by(sink.threads)
 
     def _producer(self, transactional_id: str, cluster: SinkCluster) -> WorkerTransactionalProducer:
         return WorkerTransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
 
 
-def _do_and_close(work: Callable[[], None], fence: WorkerTransactionalProducer) -> None:
-    try:
-        work()
-    finally:
-        fence.close()
+class Fencing:
+    """A call that fences the writers of one transactional id. It is made once, in a thread.
+
+    ``call`` uses the producer ``fence``, which is closed behind it. ``servers`` are the cluster's addresses.
+    ``until_then`` says what is the matter until the call has succeeded.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[], None],
+        fence: WorkerTransactionalProducer,
+        servers: str,
+        until_then: str,
+    ) -> None:
+        self._call = call
+        self._fence = fence
+        self._begun = Event()
+        self._where = f"the Kafka cluster at {servers}"
+        self._until_then = until_then
+
+    async def done_by(self, threads: Executor) -> None:
+        """Make the call in one of ``threads``, and wait for it for a bounded time. Raises ``RetryError``.
+
+        Other feeds that wait for the cluster may have taken all the threads. Then the call is not begun.
+        """
+        calling = asyncio.get_running_loop().run_in_executor(threads, self._make)
+        try:
+            await asyncio.wait_for(asyncio.shield(calling), _FENCE_S)
+        except TimeoutError:
+            self._fence.give_up()
+            if self._begun.is_set():
+                with suppress(GivenUpError, DeliveryError, RetryError):
+                    await calling
+            calling.cancel()
+            raise self._retried(f"did not answer within {_FENCE_S:.0f} s") from None
+        except SinkHeld:
+            raise
+        except RetryError:
+            raise self._retried("did not answer") from None
+        except DeliveryError as error:
+            raise self._retried(f"did not fence them: {error}") from None
+
+    def _make(self) -> None:
+        self._begun.set()
+        try:
+            self._call()
+        finally:
+            self._fence.close()
+
+    def _retried(self, what: str) -> RetryError:
+        return RetryError(f"{self._where} {what}; {self._until_then}")

@@ -4,9 +4,10 @@
     M2  persist the high-water and its log positions; now and then also the spans that are far above it
     M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
 
-M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. If the sink
-is another cluster, M3 has a producer there. It runs in a task of its own then, since that cluster may be away
-and progress must not wait for it. Checkpoints that come during a transaction go into the next one together.
+M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. If Kafka
+does not end one in time, the owner gives it up, and begins anew at M0 as a successor would. If the sink is
+another cluster, M3 has a producer there. It runs in a task of its own then, since that cluster may be away and
+progress must not wait for it. Checkpoints that come during a transaction go into the next one together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, Final
@@ -41,6 +42,7 @@ from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.early_reports import EarlyReports
 from tidegate.worker.markers.marker_records import MarkerRecords
 from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
+from tidegate.worker.markers.progress_producer import ProgressProducer, UnansweredError
 from tidegate.worker.operations.metrics import INCIDENTS, MARKERS
 from tidegate.worker.operations.report import FeedReport
 from tidegate.worker.output.worker_sinks import SinkCluster
@@ -76,12 +78,13 @@ class FeedPublisher:
         self._start = state.start
         self._follower = follower
         self._markers = markers
-        self._threads = threads
         self._now = asyncio.get_running_loop().time
         self._topics = Topics.of(settings)
         progress = progress_id(settings.app_id, definition.id)
-        self._producer = WorkerTransactionalProducer(settings, progress, machine)
-        self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
+        new_producer = partial(WorkerTransactionalProducer, settings, progress, machine)
+        self._producer = ProgressProducer(new_producer, threads)
+        self._drain_s = settings.drain_sinks_ms / 1_000
+        self._writer: MarkerWriter = OwnMarkers(partial(self._producer.commit, insist=False))
         self._sink = sink
         if sink is not None and not sink.own:
             ids = MarkerIds.of(settings.app_id, definition.id, state.sink_cluster)
@@ -106,13 +109,16 @@ class FeedPublisher:
         self._refusal_told = False
         self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self.frontier: FeedFrontier | None = None
+        self._has_begun = False  # whether ``frontier`` rests on what this owner has read in its last M0
+        self._progress_waits = ""  # why the last transaction was given up, until the next M0
+        self._unanswered = BackOff()
         if sink is not None:
             sink.publishers += 1  # it stays open until this one has ended
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
     def apply(self, report: PartitionProgress) -> None:
         """Apply a report to the frontier (step M1). It must name this epoch of the feed."""
-        if self.frontier is None:
+        if self.frontier is None or not self._has_begun:
             self._early.add(report)
             return
         rose = self.frontier.apply_columns(
@@ -147,6 +153,8 @@ class FeedPublisher:
         )
 
     def _why_markers_wait(self) -> str:
+        if self._progress_waits:
+            return self._progress_waits
         if self._marks and not self._markers.ready and self._refusal is None:
             return "what they need is not there yet: the ids of their schemas from the feed's registry"
         silent_s = 0.0 if self._beside is None else self._now() - self._beside_since
@@ -155,14 +163,19 @@ class FeedPublisher:
         return self._markers_wait
 
     async def close(self) -> None:
-        """Finish the progress's open transaction, give up a marker that waits, and write no more."""
+        """Finish the progress's open transaction, give up a marker that waits, and write no more.
+
+        A transaction that Kafka does not finish in time is given up. The next owner ends it.
+        """
         self._closing.set()
         self._news.set()
         self._writer.give_up()
         try:
+            await asyncio.wait([self._task], timeout=self._drain_s)
+            self._producer.give_up()
             await self._task
             await self._writer.close()
-            await self._in_thread(self._producer.close)
+            await self._producer.close()
         finally:
             self._let_sink_go()
 
@@ -176,6 +189,8 @@ class FeedPublisher:
             await self._publish_epoch()
         except DeliveryError as error:
             await self._let_go_or_raise(error)
+        except GivenUpError:
+            return
         except Exception as error:
             await self._break(error)
 
@@ -187,9 +202,15 @@ class FeedPublisher:
         self._refuse(error)
         while not self._closing.is_set():
             try:
+                if self._producer.is_lost:
+                    await self._producer.open()
                 await self._tell_refusal()
+            except UnansweredError as waiting:
+                await self._pause(waiting)
             except DeliveryError as fenced:
                 await self._let_go_or_raise(fenced)
+                return
+            except GivenUpError:
                 return
             except Exception as again:
                 self._faults.reported(self.definition.id, again)
@@ -214,7 +235,25 @@ class FeedPublisher:
         )
 
     async def _publish_epoch(self) -> None:
-        await self._in_thread(self._producer.open)
+        """Own the epoch, and again as a successor would after a call that Kafka did not answer."""
+        while not self._closing.is_set():
+            try:
+                await self._own_epoch()
+            except UnansweredError as error:
+                await self._pause(error)
+            else:
+                return
+
+    async def _pause(self, error: UnansweredError) -> None:
+        self._has_begun = False
+        self._progress_waits = str(error)
+        pause_s = self._unanswered.failed()
+        _log.error("a feed waits for Kafka", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), pause_s)
+
+    async def _own_epoch(self) -> None:
+        await self._producer.open()
         if not await self._follower.read_to_end(self._closing):  # reads what the predecessor persisted (M0)
             return
         if self._is_over:
@@ -240,7 +279,7 @@ class FeedPublisher:
 
     async def _prepare(self) -> None:
         """Get what markers need. This runs beside the progress, which does not wait for it."""
-        if self._marks:
+        if self._marks and not self._markers.ready:
             try:
                 await self._markers.prepare()
             except Exception as error:
@@ -252,9 +291,13 @@ class FeedPublisher:
         left = self._follower.view[self.definition.id]
         self._persisted, self._ahead = left.high_water, left.ahead
         self.frontier = self._progress.begin(left)
+        self._proved = not self._writer.beside
+        self._progress_waits = ""
+        self._unanswered.succeeded()
         self._owed = self._persisted if self._marks and self.frontier.marker is not None else None
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
         self._ahead_due = self._now() + _SPANS_S
+        self._has_begun = True
         for report in self._early.take():
             self.apply(report)
         return self.frontier
@@ -288,6 +331,8 @@ class FeedPublisher:
         if not await self._mark(marker):
             return
         self._progress.note_marker(marker)
+        if frontier is not self.frontier:  # this owner has begun anew meanwhile, and repeats what it owes
+            return
         if self._owed is None:
             frontier.marked(marker)
         self._owed = None
@@ -356,7 +401,7 @@ class FeedPublisher:
             if ahead != self._ahead:
                 records.append(SpansRecord(self.definition.id, self.definition.epoch, ahead))
         if records:
-            await self._commit(
+            await self._producer.commit(
                 [Record(self._topics.jobs, 0, record.key, record.to_bytes()) for record in records]
             )
         self._ahead = ahead
@@ -416,12 +461,5 @@ class FeedPublisher:
             "no marker of the feed can be written, so it fails", feed=self.definition.id, cause=str(refusal)
         )
         told = Failed(self.definition.id, self.definition.epoch, NO_PARTITION, str(refusal))
-        await self._commit([Record(self._topics.control_acks, 0, ack_key(told), told.to_bytes())])
+        await self._producer.commit([Record(self._topics.control_acks, 0, ack_key(told), told.to_bytes())])
         self._refusal_told = True
-
-    async def _commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, partial(self._producer.commit, records, insist=insist))
-
-    async def _in_thread(self, call: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, call)

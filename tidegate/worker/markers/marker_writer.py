@@ -73,11 +73,11 @@ class OwnMarkers:
         """Do nothing: the producer of the progress is open."""
 
     async def write(self, records: Sequence[Record]) -> None:
-        """See ``MarkerWriter``. Any other failure ends the process, as with progress."""
+        """See ``MarkerWriter``. Any other failure is one of progress as well."""
         await self._commit(records)
 
     def give_up(self) -> None:
-        """Do nothing: a worker always waits for its own cluster."""
+        """Do nothing: the publisher gives its producer up."""
 
     async def close(self) -> None:
         """Do nothing: the producer belongs to the publisher, which closes it."""

@@ -50,7 +50,7 @@ class Ending:
         self.sink = self.sinks.of(
             activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{other}").definition
         )
-        runtime = SimpleNamespace(sinks=self.sinks, threads=SimpleNamespace(commits=threads), machine=REAL)
+        runtime = SimpleNamespace(sinks=self.sinks, publisher_threads=threads, machine=REAL)
         shell: Any = SimpleNamespace(settings=self.settings, runtime=runtime)
         self.fences = FeedFences(shell)
         self.close = self.sinks.close
@@ -122,7 +122,7 @@ def test_a_fence_on_another_cluster_that_is_at_the_sinks_address_frees_no_topics
 def test_topics_on_a_cluster_that_does_not_answer_stay_their_former_owners(
     broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_fences, "_SINK_S", 0.3)
+    monkeypatch.setattr(feed_fences, "_FENCE_S", 0.3)
     monkeypatch.setattr(transaction, "_CALL_S", 0.3)
     with socket.socket() as nobody, ThreadPoolExecutor(2) as threads:
         nobody.bind(("127.0.0.1", 0))
@@ -142,7 +142,7 @@ def test_who_finds_no_thread_of_the_sink_waits_no_longer_than_for_the_cluster(
         ending.sink.threads.submit(answered.wait)
     try:
         with monkeypatch.context() as impatient:
-            impatient.setattr(feed_fences, "_SINK_S", 0.3)
+            impatient.setattr(feed_fences, "_FENCE_S", 0.3)
             with pytest.raises(RetryError, match="did not answer"):
                 asyncio.run(asyncio.wait_for(ending.shut_out(cluster_id), 20))
     finally:
@@ -154,7 +154,7 @@ def test_who_finds_no_thread_of_the_sink_waits_no_longer_than_for_the_cluster(
 
 def test_each_of_the_ids_is_waited_for_so_long(ending: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a cluster that needs more than half of that for each would never free the topics."""
-    monkeypatch.setattr(feed_fences, "_SINK_S", 4.0)
+    monkeypatch.setattr(feed_fences, "_FENCE_S", 4.0)
     cluster_id, open_fence = ending.sink.admin.cluster_id(), WorkerTransactionalProducer.open
 
     def open_slowly(self: WorkerTransactionalProducer) -> None:
@@ -164,3 +164,27 @@ def test_each_of_the_ids_is_waited_for_so_long(ending: Ending, monkeypatch: pyte
     monkeypatch.setattr(WorkerTransactionalProducer, "open", open_slowly)
     _run(ending.shut_out(cluster_id))
     assert ending.fences.is_shut_out(_FEED)
+
+
+def test_owners_at_home_that_cannot_be_fenced_now_are_fenced_later(
+    broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Feeds whose topics lack replicas in sync may have all threads."""
+    answered = Event()
+    with (
+        ThreadPoolExecutor(1) as threads,
+        closing(Ending(broker, other_broker.bootstrap, topic_prefix, threads)) as ending,
+    ):
+        write = ending.writer(ending.sinks.own)
+        threads.submit(answered.wait)
+        try:
+            with monkeypatch.context() as impatient:
+                impatient.setattr(feed_fences, "_FENCE_S", 0.3)
+                with pytest.raises(RetryError, match="did not answer within"):
+                    _run(ending.fences.end(_FEED))
+            write()
+        finally:
+            answered.set()
+        _run(ending.fences.end(_FEED))
+        with pytest.raises(DeliveryError):
+            write()

@@ -1,0 +1,136 @@
+"""A transaction of a feed that Kafka does not end is given up (docs/protocols/markers.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from structlog.testing import capture_logs
+
+from stack.kafka import KafkaBroker
+from tests.second_node import second_node
+from tests.unit.client.topics import wait_until_known
+from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
+from tidegate.client.kafka import transaction
+from tidegate.worker.kafka.jobs_follower import JobsFollower
+from tidegate.worker.markers import progress_producer
+from tidegate.worker.markers.feed_publisher import FeedPublisher
+from tidegate.worker.process import ending
+
+pytestmark = pytest.mark.broker
+
+
+class Impatient(Publishing):
+    """A feed whose owner waits for half a second when it lets go of the feed."""
+
+    def __init__(self, broker: KafkaBroker, prefix: str, threads: ThreadPoolExecutor) -> None:
+        super().__init__(broker, prefix, threads)
+        self.settings = self.settings.model_copy(update={"drain_timeout_ms": 1_000})
+
+    def markers(self) -> Held:
+        made = Held(self.topic)
+        made.prepared.set()
+        return made
+
+    async def until_written(self, wall: int) -> None:
+        while wall not in await asyncio.to_thread(self.written):
+            pass
+
+
+class Replicated(Impatient):
+    """A feed on a cluster of one node, whose topic takes records only while a second node has it too."""
+
+    def __init__(self, first: KafkaBroker, threads: ThreadPoolExecutor) -> None:
+        """All other topics are on the first node, which is alone yet."""
+        super().__init__(first, "lacking-", threads)
+        self.topic = "replicated"
+
+    def create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
+        wanted = NewTopic(self.topic, 1, 2, config={"min.insync.replicas": "2"})
+        admin.create_topics([wanted])[self.topic].result(30)
+        wait_until_known(admin, self.topic)
+
+
+@pytest.fixture(autouse=True)
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process may end in these tests, and nobody waits for long."""
+    ends: list[BaseException] = []
+    monkeypatch.setattr(ending, "end_process", ends.append)
+    monkeypatch.setattr(progress_producer, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(transaction, "_CALL_S", 0.5)
+    yield
+    assert not ends
+
+
+def _given_up(logs: Sequence[Mapping[str, Any]]) -> int:
+    return sum(log["event"] == "a feed waits for Kafka" for log in logs)
+
+
+def _is_persisted(follower: JobsFollower, wall: int) -> bool:
+    return follower.view[FEED.feed_id].high_water == checkpoint(wall).resolved[0]
+
+
+def _waits(publisher: FeedPublisher) -> bool:
+    report = publisher.report()
+    return report is not None and "min.insync.replicas" in report.markers_wait
+
+
+@pytest.mark.soak
+def test_a_topic_that_lacks_replicas_holds_its_feed_alone_until_it_has_them() -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(KafkaBroker())
+        publishing = Replicated(first, stack.enter_context(ThreadPoolExecutor(2)))
+        second = stack.enter_context(second_node(first))
+        publishing.create_topic()
+
+        async def scenario() -> None:
+            async with publishing.publisher(publishing.markers()) as (publisher, follower):
+                publisher.apply(checkpoint(4))
+                await publishing.until_written(4)
+                await asyncio.to_thread(second.stop)
+                with capture_logs() as logs:
+                    publisher.apply(checkpoint(5))
+                    await until(lambda: _waits(publisher))
+                    await until(lambda: _given_up(logs) > 1)  # a new producer does not come to an end either
+            # Its worker has let go of it, and did not wait for the topic.
+            assert _is_persisted(follower, 5)
+            async with publishing.publisher(publishing.markers()) as (publisher, _):
+                publisher.apply(checkpoint(7))
+                await asyncio.to_thread(second.start)
+                await publishing.until_written(7)
+                assert not _waits(publisher)
+
+        asyncio.run(scenario())
+        assert publishing.written() == [4, 5, 7]
+
+
+def test_who_gets_no_answer_begins_anew_as_a_successor_would_and_lets_go_in_time() -> None:
+    with KafkaBroker() as broker, ThreadPoolExecutor(2) as threads:
+        publishing = Impatient(broker, "frozen-", threads)
+
+        async def scenario() -> None:
+            async with publishing.publisher(publishing.markers()) as (publisher, follower):
+                publisher.apply(checkpoint(4))
+                await until(lambda: _is_persisted(follower, 4))
+                broker.pause()
+                with capture_logs() as logs:
+                    publisher.apply(checkpoint(5))
+                    await until(lambda: _waits(publisher))
+                    publisher.apply(checkpoint(7))  # partitions go on, and say so
+                    await until(lambda: _given_up(logs) > 1)
+                broker.resume()
+                await until(lambda: _is_persisted(follower, 7))
+                assert not _waits(publisher)
+                await publishing.until_written(7)
+                broker.pause()
+                publisher.apply(checkpoint(8))
+            broker.resume()
+
+        asyncio.run(scenario())
+        assert publishing.written() == sorted(publishing.written())
