@@ -6,7 +6,7 @@
 
 M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. If Kafka
 does not end one in time, the owner gives it up, and begins anew at M0 as a successor would. If the sink is
-another cluster, M3 has a producer there. It runs in a task of its own then, since that cluster may be away and
+another cluster, M3 has a producer there. It runs in a task of its own then: that cluster may be away, and
 progress must not wait for it. Checkpoints that come during a transaction go into the next one together.
 """
 
