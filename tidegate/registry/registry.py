@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Final
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
@@ -10,7 +12,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from tidegate.access.destinations import Destinations
 from tidegate.changefeed.definition.registry_uri import RegistryUri
 from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, SubjectSchema
-from tidegate.errors import InputError, MalformedRecord
+from tidegate.errors import InputError, MalformedRecord, RegistryAway
 from tidegate.registry.registry_connection import Client, RegistryConnection
 from tidegate.registry.registry_faults import Errand, RegistryFaults
 from tidegate.registry.shared_answers import SharedAnswers
@@ -21,13 +23,20 @@ _KEPT_SCHEMAS: Final = 1_000
 #: Confluent's error codes. A 404 without one of them is not from a registry.
 NO_SUBJECT: Final = 40401
 NO_SCHEMA: Final = 40403
+#: A registry that has answered before may be away for so long before a schema of it cannot be read.
+AWAY_S: Final = 60.0
+_PAUSE_S: Final = 1.0
+
+_log = logging.getLogger("tidegate.registry")
 
 
 class SchemaReader:
     """Reads one registry and writes nothing to it, for any number of threads.
 
     Each answer is asked for once and on a connection of its own, so there is nothing to close. Every method
-    raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout.
+    raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout. But once the
+    registry has given a schema, ``schema_text`` waits ``AWAY_S`` more for another one: a registry that starts
+    again ends no reader.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations) -> None:
@@ -38,6 +47,7 @@ class SchemaReader:
         self._faults = RegistryFaults(uri)
         self._texts = SharedAnswers(self._read, keep=_KEPT_SCHEMAS, patience_s=uri.timeout_s)
         self._ids = SharedAnswers(self._find, keep=_KEPT_SCHEMAS, patience_s=uri.timeout_s)
+        self._has_answered = False
 
     def __repr__(self) -> str:
         return f"SchemaReader({self._faults.shown})"
@@ -47,6 +57,20 @@ class SchemaReader:
 
         Raises ``MalformedRecord`` for an id that the registry does not have.
         """
+        deadline = time.monotonic() + AWAY_S
+        while True:
+            try:
+                text = self._text_now(schema_id)
+            except RegistryAway as away:
+                if not self._has_answered or time.monotonic() >= deadline:
+                    raise
+                _log.warning("a schema is asked for again: %s", away)
+                time.sleep(_PAUSE_S)
+            else:
+                self._has_answered = True
+                return text
+
+    def _text_now(self, schema_id: int) -> str:
         try:
             return self._texts.get(schema_id)
         except TimeoutError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,10 +13,12 @@ from tests.unit.registry.certificates import Authority, parameter
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import InputError, MalformedRecord, RegistryAway, RegistryDenied, StatementError
+from tidegate.registry import registry
 from tidegate.registry.registry import SchemaReader
 from tidegate.registry.schema_registration import SchemaRegistrar
 
 SCHEMA = SubjectSchema("a-value", '{"type": "string"}')
+OTHER = SubjectSchema("a-value", '{"type": "bytes"}')
 
 
 @pytest.fixture
@@ -74,6 +77,36 @@ def test_a_registry_that_cannot_be_asked_is_an_error_that_passes(
     server.mood = mood
     with pytest.raises(error, match="records with that schema cannot be read"):
         schemas.schema_text(schema_id)
+
+
+def test_a_registry_that_has_answered_may_be_away_for_a_moment(
+    server: RegistryServer, schema_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_PAUSE_S", 0.01)
+    other = SchemaRegistrar(parse_registry_uri(server.url), DESTINATIONS).id_of(OTHER)
+    schemas = reader(server.url)
+    schemas.schema_text(schema_id)
+    server.mood, asked = Mood.FAILS, len(server.calls)
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(schemas.schema_text, other)
+        while len(server.calls) < asked + 2:
+            assert not reading.done()
+        server.mood = Mood.WELL
+        assert reading.result(20) == OTHER.text
+    server.mood = Mood.FAILS
+    assert schemas.schema_text(schema_id) == SCHEMA.text  # it is known
+
+
+def test_a_registry_that_stays_away_is_not_waited_for_without_end(
+    server: RegistryServer, schema_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(registry, "AWAY_S", 0.05)
+    schemas = reader(server.url)
+    schemas.schema_text(schema_id)
+    server.mood = Mood.FAILS
+    with pytest.raises(RegistryAway, match="records with that schema cannot be read"):
+        schemas.schema_text(schema_id + 1)
 
 
 def test_the_id_of_a_schema_is_found_without_registering_it(server: RegistryServer, schema_id: int) -> None:
