@@ -20,7 +20,7 @@ from tidegate.errors import TidegateError
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
 from tidegate.worker.state.changelog import Changelog, ChangelogReader
-from tidegate.worker.state.store import OpenStore
+from tidegate.worker.state.store import LocalStore, OpenStore
 
 #: No copy is opened for so long after ``pause``. A worker that is ending has ended by then.
 _QUIET_S: Final = 10.0
@@ -80,26 +80,36 @@ class Standby:
         return time.monotonic() >= self._quiet_until and not self._is_held(partition)
 
     def _bring_up(self, partition: int) -> None:
-        """Read one copy to the present end. An error is logged; who opens the partition deals with it."""
+        """Read one copy to the present end. An error is logged; who opens the partition deals with it.
+
+        Whatever the error is, the copy is closed, and the other copies are refreshed.
+        """
         try:
             copy = self._open_store(self._runtime.directory.partition(partition))
-        except Exception as error:  # whatever it is, the other copies are refreshed all the same
+        except Exception as error:
             _log.warning("a standby copy cannot be opened", partition=partition, cause=str(error))
             return
+        try:
+            self._catch_up(copy, partition)
+        except TidegateError as error:
+            _log.warning("a standby copy is not up to date", partition=partition, cause=str(error))
+        except Exception as error:
+            _log.error("a standby copy is not up to date", partition=partition, exc_info=error)
+        finally:
+            try:
+                copy.close()
+            except Exception as error:  # what a full disk did not take
+                _log.warning("a standby copy cannot be closed", partition=partition, cause=str(error))
+
+    def _catch_up(self, copy: LocalStore, partition: int) -> None:
         reader = ChangelogReader(self._settings, self._changelogs, partition, self._runtime.machine)
         self._reader = reader
         try:
             if self._may_open(partition):  # again: ``yielded`` may have come before there was a reader
                 _log.info("standby copy refreshed", partition=partition, records=reader.catch_up(copy))
-        except TidegateError as error:
-            _log.warning("a standby copy is not up to date", partition=partition, cause=str(error))
         finally:
             self._reader = None
             reader.close()
-            try:
-                copy.close()
-            except Exception as error:  # what a full disk did not take; this thread goes on
-                _log.warning("a standby copy cannot be closed", partition=partition, cause=str(error))
 
     def _abandon(self) -> None:
         reader = self._reader
