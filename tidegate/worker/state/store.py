@@ -38,8 +38,14 @@ _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
 
 _ROWS_AT_ONCE: Final = 1_000
-#: What RocksDB's errors say when the disk, and not the database, is at fault.
-_FULL: Final = ("No space left on device", "Disk quota exceeded")
+#: What RocksDB's errors say when the machine or the operator, and not the database, is at fault.
+_OF_THE_MACHINE: Final = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Too many open files",
+    "Permission denied",
+    "Read-only file system",
+)
 #: What they say when the database is.
 _DAMAGED: Final = "Corruption"
 
@@ -217,7 +223,7 @@ class PartitionStore:
         except Exception as error:
             if "lock hold" in str(error):
                 raise  # the database is open elsewhere: it is not damaged, and must not be deleted
-            if any(sign in str(error) for sign in _FULL):
+            if any(sign in str(error) for sign in _OF_THE_MACHINE):
                 raise self._unwritable(error) from None
             _log.warning(
                 "the local copy of state is damaged and begins anew", path=str(self._path), error=error
@@ -257,8 +263,8 @@ class PartitionStore:
     def _unwritable(self, error: Exception) -> StateError:
         return StateError(
             f"The local copy of state in {self._path} cannot be written: {error}. Nothing is lost, for the "
-            "changelogs hold all of it; make room for the copy, or give the worker another directory "
-            "(TIDEGATE_DATA_DIR), and start it again"
+            "changelogs hold all of it. Mend the cause (make room, or raise the limit of open files), or "
+            "give the worker another directory (TIDEGATE_DATA_DIR), and start it again"
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from rocksdict import Cache
 
 from tables import TABLES
 from tests.examples import examples
-from tidegate.errors import StateMismatch
+from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.worker.state.store import PartitionStore, RocksOptions
 
@@ -174,3 +176,20 @@ def test_a_store_that_is_open_is_not_deleted_under_its_user(tmp_path: Path) -> N
         PartitionStore(tmp_path / "p", _CACHE, TABLES)
     assert list(first.rows()) == [StateChange(StateTable.RANGES, b"a", b"1")]
     first.close()
+
+
+def test_a_store_that_finds_no_file_handles_is_not_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    first = PartitionStore(path, _CACHE, TABLES)
+    first.write([StateChange(StateTable.RANGES, b"a", b"1")], {}, 1)
+    first.close()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 2, limits[1]))
+    try:
+        with pytest.raises(StateError, match=r"Too many open files.* raise the limit of open files"):
+            PartitionStore(path, _CACHE, TABLES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    again = PartitionStore(path, _CACHE, TABLES)
+    assert list(again.rows()) == [StateChange(StateTable.RANGES, b"a", b"1")]
+    again.close()
