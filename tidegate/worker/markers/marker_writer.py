@@ -19,6 +19,7 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.delivery.sink_identity import held, require_marker_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
+from tidegate.worker.markers.bounded_call import PATIENCE_S, bounded
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.machine import Machine
 
@@ -139,7 +140,7 @@ class OtherMarkers:
         self._producer = producer
         self._require_wanted()  # a later ``give_up`` reaches the producer
         await self.check()  # first: another cluster must not hear of the transactional id
-        await self._guard(producer.open)
+        await self._guard(producer, producer.open)
 
     def _require_stored(self, producer: WorkerTransactionalProducer) -> None:
         say = partial(held, self._state.feed_id, self._cluster.servers, self._state.sink_cluster)
@@ -150,7 +151,7 @@ class OtherMarkers:
         self._require_wanted()
         assert self._producer is not None
         try:
-            await self._guard(partial(self._producer.commit_once, records))
+            await self._guard(self._producer, partial(self._producer.commit_once, records))
         except RecordRefused:
             await self.check()  # another cluster may have refused it
             raise
@@ -165,9 +166,9 @@ class OtherMarkers:
         """See ``MarkerWriter``. The next writer aborts a transaction that was given up."""
         await self._let_go()
 
-    async def _guard(self, call: Callable[[], Any]) -> None:
+    async def _guard(self, producer: WorkerTransactionalProducer, call: Callable[[], Any]) -> None:
         try:
-            await self._ask_in_thread(call)
+            await bounded(producer, self._ask_in_thread(call))
         except RecordRefused:
             raise
         except DeliveryError as error:
@@ -175,6 +176,14 @@ class OtherMarkers:
             raise RetryError(
                 f"the sink's cluster at {self._cluster.servers} did not take them ({error}); nothing of the "
                 "marker is visible, and it is written again"
+            ) from None
+        except GivenUpError:
+            if self._given_up:
+                raise
+            await self._let_go()
+            raise RetryError(
+                f"the sink's cluster at {self._cluster.servers} did not take them within {PATIENCE_S:.0f} s; "
+                "they are written again"
             ) from None
 
     async def _let_go(self) -> None:

@@ -12,13 +12,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Final
 
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
-
-#: A call may take so long. It is far below the 300 s after which Kafka ends a transaction itself.
-PATIENCE_S: Final = 60.0
+from tidegate.worker.markers.bounded_call import PATIENCE_S, bounded
 
 
 class UnansweredError(GivenUpError):
@@ -72,12 +69,8 @@ class ProgressProducer:
         producer = self._producer
         if self._given_up:
             producer.give_up()
-        asked = asyncio.ensure_future(self._in_thread(call))
-        await asyncio.wait([asked], timeout=PATIENCE_S)
-        if not asked.done():
-            producer.give_up()
         try:
-            await asked
+            await bounded(producer, self._in_thread(call))
         except GivenUpError:
             self.is_lost = True
             if self._given_up:

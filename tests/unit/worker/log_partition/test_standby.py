@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +61,7 @@ class Looked:
 
 
 @pytest.fixture
-def looked() -> Iterator[Looked]:
+def looked() -> Looked:
     return Looked(2)
 
 

@@ -23,11 +23,12 @@ from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.client.output import OutputTopics
 from tidegate.delivery import back_off
 from tidegate.delivery.producer_ids import MarkerIds
-from tidegate.errors import DeliveryError
+from tidegate.errors import DeliveryError, RetryError
 from tidegate.hlc import Timestamp
 from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
+from tidegate.worker.markers import bounded_call
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
@@ -205,6 +206,32 @@ def test_a_feed_that_is_let_go_of_while_its_marker_waits_keeps_no_client(
         other_broker.start()
     gc.collect()
     assert left() is None
+
+
+def test_a_marker_that_has_no_answer_gives_its_thread_back_and_is_written_again(
+    elsewhere: Elsewhere, other_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other feeds of the sink wait for the thread, though their topics may take markers."""
+
+    async def main() -> None:
+        writer = OtherMarkers(elsewhere.sink, elsewhere.ids, REAL, elsewhere.state)
+        await writer.open()
+        await asyncio.to_thread(other_broker.stop)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(bounded_call, "PATIENCE_S", 0.5)
+            with pytest.raises(RetryError, match=r"within .* written again"):
+                await writer.write([Record(elsewhere.topic, 0, None, b"10")])
+        assert not writer.is_open
+        await asyncio.to_thread(other_broker.start)
+        await writer.open()
+        await writer.write([Record(elsewhere.topic, 0, None, b"20")])
+        await writer.close()
+
+    try:
+        asyncio.run(main())
+    finally:
+        other_broker.start()
+    assert elsewhere.written() == [20]
 
 
 def test_an_owner_of_a_version_before_writes_no_marker_behind_its_successor(elsewhere: Elsewhere) -> None:

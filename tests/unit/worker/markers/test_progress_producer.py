@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from tests.unit.client.topics import wait_until_known
 from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
 from tidegate.client.kafka import transaction
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.markers import progress_producer
+from tidegate.worker.markers import bounded_call
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.process import ending
 
@@ -62,10 +62,17 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process may end in these tests, and nobody waits for long."""
     ends: list[BaseException] = []
     monkeypatch.setattr(ending, "end_process", ends.append)
-    monkeypatch.setattr(progress_producer, "PATIENCE_S", 1.0)
     monkeypatch.setattr(transaction, "_CALL_S", 0.5)
     yield
     assert not ends
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Within this context nobody waits for long. Else a start on a busy machine may take longer."""
+    with pytest.MonkeyPatch.context() as impatient:
+        impatient.setattr(bounded_call, "PATIENCE_S", 1.0)
+        yield
 
 
 def _given_up(logs: Sequence[Mapping[str, Any]]) -> int:
@@ -94,7 +101,7 @@ def test_a_topic_that_lacks_replicas_holds_its_feed_alone_until_it_has_them() ->
                 publisher.apply(checkpoint(4))
                 await publishing.until_written(4)
                 await asyncio.to_thread(second.stop)
-                with capture_logs() as logs:
+                with capture_logs() as logs, impatience():
                     publisher.apply(checkpoint(5))
                     await until(lambda: _waits(publisher))
                     await until(lambda: _given_up(logs) > 1)  # a new producer does not come to an end either
@@ -119,7 +126,7 @@ def test_who_gets_no_answer_begins_anew_as_a_successor_would_and_lets_go_in_time
                 publisher.apply(checkpoint(4))
                 await until(lambda: _is_persisted(follower, 4))
                 broker.pause()
-                with capture_logs() as logs:
+                with capture_logs() as logs, impatience():
                     publisher.apply(checkpoint(5))
                     await until(lambda: _waits(publisher))
                     publisher.apply(checkpoint(7))  # partitions go on, and say so
