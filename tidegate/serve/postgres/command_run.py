@@ -84,7 +84,7 @@ class CommandRun:
                 cursor = await self._open(command.text, command.position)
                 try:
                     await self._stream.write(self._head(command, cursor))
-                    await self._to_the_end(command, cursor)
+                    await self._to_the_end(command, cursor, 0)
                 finally:
                     await cursor.close()
             case Fetch():
@@ -158,10 +158,14 @@ class CommandRun:
             return wire.copy_out(len(cursor.columns.header))
         return wire.row_description(cursor.columns)
 
-    async def _to_the_end(self, command: Subscribe | CopyOut, cursor: Cursor) -> None:
+    async def _to_the_end(self, command: Subscribe | CopyOut, cursor: Cursor, rows: int) -> int:
+        """Give all rows that are left. Returns how many were given in all, ``rows`` of them before."""
         copies = isinstance(command, CopyOut)
         form, encode = (_COPY, encode_copy) if copies else (_ROWS, encode_rows)
-        rows = 0
+        for piece in cursor.rest():
+            await self._stream.write(encode(piece))
+            rows += len(piece)
+            await asyncio.sleep(0)
         async for batch in cursor.batches():
             for count, chunk in self._encoded.chunks(batch, form, encode):
                 await self._stream.write(chunk)
@@ -170,6 +174,7 @@ class CommandRun:
         await self._stream.write(
             wire.COPY_DONE + wire.complete(f"COPY {rows}") if copies else wire.complete(f"SUBSCRIBE {rows}")
         )
+        return rows
 
     async def _execute_subscribe(self, command: Subscribe | CopyOut, portal: Portal, max_rows: int) -> None:
         if portal.cursor is None:
@@ -184,7 +189,7 @@ class CommandRun:
             if isinstance(command, CopyOut):
                 await self._stream.write(self._head(command, portal.cursor))
         if isinstance(command, CopyOut) or not max_rows:
-            await self._to_the_end(command, portal.cursor)
+            portal.given = await self._to_the_end(command, portal.cursor, portal.given)
             return
         portal.given += await self._rows(portal.cursor, max_rows, None)
         ended = portal.cursor.ended

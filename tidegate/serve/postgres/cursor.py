@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from tidegate.serve.encoded_batches import chunk_of
 from tidegate.serve.stream_source import StreamColumns, SubscriptionStream
@@ -42,8 +42,15 @@ class Cursor:
         """Whether there will be no more rows."""
         return self._ended and self._at == len(self._rows)
 
+    def rest(self) -> Iterator[Sequence[RowValues]]:
+        """Yield what is left of the batch that was read last, in pieces."""
+        while self._at < len(self._rows):
+            piece = chunk_of(self._rows, self._at, len(self._rows) - self._at)
+            self._at += len(piece)
+            yield piece
+
     async def batches(self) -> AsyncIterator[SubscriptionBatch]:
-        """Yield every batch to the end."""
+        """Yield every further batch to the end; ``rest`` is before them."""
         while (batch := await self._next(None)) is not None:
             yield batch
 

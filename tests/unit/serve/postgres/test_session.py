@@ -247,6 +247,37 @@ def test_a_portal_is_suspended_after_its_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "tag"),
+    [("SUBSCRIBE accounts AS OF 5 UP TO 9", b"SUBSCRIBE 5\0"), ("SUBSCRIBE accounts AS OF 5", b"")],
+)
+def test_a_portal_that_is_executed_without_a_limit_gives_the_rows_that_a_limit_left(
+    statement: str, tag: bytes
+) -> None:
+    async def test() -> None:
+        source = bank()
+        source.commit(6, *[(number, number, None) for number in (3, 4, 5)])
+        async with serving(source) as served:
+            client = await served.raw()
+            await client.login()
+            await client.send(
+                frame(b"P", f"\0{statement}\0\0\0".encode())
+                + frame(b"B", b"\0\0\0\0\0\0\0\0")
+                + frame(b"E", b"\0" + struct.pack("!I", 1))
+                + frame(b"H", b"")
+            )
+            await client.until(b"s")
+            await client.send(frame(b"E", b"\0" + struct.pack("!I", 0)) + frame(b"S", b""))
+            rows = [await client.message() for _ in range(4)]
+            assert [kind for kind, _ in rows] == [b"D"] * 4
+            if tag:
+                source.mark(10)
+                assert (await client.until(b"Z"))[0] == (b"C", tag)
+            client.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
     ("text", "sqlstate", "code", "position"),
     [
         ("SUBSCRIBE nothing", "42P01", "unknown_relation", 11),
