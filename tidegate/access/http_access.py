@@ -19,7 +19,8 @@ from tidegate.errors import SettingsError
 CONNECTION_S: Final = 30.0
 #: The most connections at once. Further ones are closed after a tenth of a second.
 MOST_CONNECTIONS: Final = 64
-_HEALTH: Final = "/health"
+#: The path that needs no token: its answer says nothing but that the process lives.
+HEALTH: Final = "/health"
 _BEARER: Final = "Bearer "
 
 
@@ -49,7 +50,7 @@ class HttpAccess:
             return Refusal(
                 403, "This Host is not served here; TIDEGATE_METRICS_ALLOWED_HOSTS lists the names that are."
             )
-        if self.token and path != _HEALTH and not self._is_token(authorization or ""):
+        if self.token and path != HEALTH and not self._is_token(authorization or ""):
             return Refusal(401, "A token is needed: Authorization: Bearer <TIDEGATE_METRICS_TOKEN>.")
         return None
 

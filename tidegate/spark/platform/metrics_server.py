@@ -1,4 +1,7 @@
-"""Serves ``/metrics`` of a Spark query: on a bounded number of connections, and only to those who may ask."""
+"""Serves ``/metrics`` and ``/health`` of a Spark query on a bounded number of connections.
+
+``/metrics`` is there for those who may ask only.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import Any, Final
@@ -14,9 +18,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from tidegate.access.http_access import CONNECTION_S, MOST_CONNECTIONS, HttpAccess
+from tidegate.access.http_access import CONNECTION_S, HEALTH, MOST_CONNECTIONS, HttpAccess
 
-_REASONS: Final = {401: "Unauthorized", 403: "Forbidden"}
+_METRICS: Final = "/metrics"
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -102,15 +106,23 @@ def serve_scrapes(
 def _guarded(application: Any, access: HttpAccess) -> Callable[..., Iterable[bytes]]:
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         host, authorization = environ.get("HTTP_HOST"), environ.get("HTTP_AUTHORIZATION")
-        refused = access.refusal(environ["PATH_INFO"], host, authorization)
-        if refused is None:
+        path = environ["PATH_INFO"]
+        refused = access.refusal(path, host, authorization)
+        if refused is not None:
+            return _json(start_response, refused.status, {"error": refused.sentence})
+        if path == _METRICS:
             answered: Iterable[bytes] = application(environ, start_response)
             return answered
-        status = f"{refused.status} {_REASONS[refused.status]}"
-        start_response(status, [("Content-Type", "application/json")])
-        return [json.dumps({"error": refused.sentence}).encode()]
+        if path == HEALTH:  # is open to all, so it says nothing else
+            return _json(start_response, HTTPStatus.OK, {"status": "ok"})
+        return _json(start_response, HTTPStatus.NOT_FOUND, {"error": "Nothing is here: ask /metrics."})
 
     return answer
+
+
+def _json(start_response: Any, status: int, members: dict[str, str]) -> Iterable[bytes]:
+    start_response(f"{status:d} {HTTPStatus(status).phrase}", [("Content-Type", "application/json")])
+    return [json.dumps(members).encode()]
 
 
 def _abort(connection: socket.socket) -> None:

@@ -33,16 +33,18 @@ def files_of(pair: Pair, directory: Path) -> tuple[Path, Path]:
 
 
 def ask(
-    port: int, host: str = HOST, token: str = "", trusted: ssl.SSLContext | None = None
+    port: int,
+    host: str = HOST,
+    token: str = "",
+    trusted: ssl.SSLContext | None = None,
+    path: str = "/metrics",
 ) -> tuple[int, str]:
     connection = (
         http.client.HTTPConnection(HOST, port, timeout=10)
         if trusted is None
         else http.client.HTTPSConnection(HOST, port, timeout=10, context=trusted)
     )
-    connection.request(
-        "GET", "/metrics", headers={"Host": host} | ({"Authorization": token} if token else {})
-    )
+    connection.request("GET", path, headers={"Host": host} | ({"Authorization": token} if token else {}))
     answer = connection.getresponse()
     return answer.status, answer.read().decode()
 
@@ -57,6 +59,19 @@ def test_a_scrape_is_answered_by_the_address_and_no_other_name() -> None:
 def test_a_token_is_asked_for() -> None:
     port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST, token="hush"))
     assert (ask(port)[0], ask(port, token="Bearer hush")[0]) == (401, 200)
+
+
+def test_health_is_answered_without_a_token_and_says_nothing_else() -> None:
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST, token="hush"))
+    assert ask(port, path="/health") == (200, '{"status": "ok"}')
+    assert ask(port, path="/health?name[]=tidegate_tries") == (200, '{"status": "ok"}')
+    assert ask(port, path="/favicon.ico")[0] == 401
+
+
+def test_metrics_are_at_their_path_alone() -> None:
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST))
+    assert ask(port, path="/metrics?name[]=other") == (200, "")
+    assert ask(port, path="/")[0] == 404
 
 
 def test_a_request_that_never_ends_is_ended() -> None:
