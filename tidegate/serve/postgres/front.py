@@ -13,6 +13,7 @@ from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres import wire
 from tidegate.serve.postgres.cancel_keys import CancelKeys
 from tidegate.serve.postgres.client_stream import ClientStream
+from tidegate.serve.postgres.command_reader import CommandReader
 from tidegate.serve.postgres.error_fields import error_fields
 from tidegate.serve.postgres.login import Admission, Client, admit, begin
 from tidegate.serve.postgres.session import Session
@@ -38,6 +39,7 @@ class PostgresFront:
         self._admission = admission or Admission()
         self._limits = limits or ServeLimits()
         self._encoded = encoded or EncodedBatches()
+        self._reader = CommandReader()
         self._keys = CancelKeys()
         self._streams: set[ClientStream] = set()
         self._sessions = 0
@@ -69,6 +71,7 @@ class PostgresFront:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self._reader.close()
 
     async def _serve(self, stream: ClientStream) -> None:
         self._streams.add(stream)
@@ -114,7 +117,7 @@ class PostgresFront:
     async def _converse(self, stream: ClientStream, client: Client) -> None:
         self._require_room()
         self._sessions += 1
-        session = Session(stream, client, self._subscriptions, self._limits, self._encoded)
+        session = Session(stream, client, self._subscriptions, self._limits, self._encoded, self._reader)
         process_id, secret = self._keys.add(session.cancel, _SECRET_BYTES[client.protocol])
         try:
             await session.serve(process_id, secret)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from tidegate.errors import RequestRefused
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres import wire
-from tidegate.serve.postgres.commands import Command, read_command
+from tidegate.serve.postgres.command_reader import NO_PARAMETERS
+from tidegate.serve.postgres.commands import Command
 from tidegate.serve.postgres.cursor import Cursor
 from tidegate.serve.postgres.kept_names import KeptNames
-from tidegate.serve.postgres.sql_words import not_supported, statements, syntax_error
+from tidegate.serve.postgres.sql_words import not_supported
 from tidegate.serve.stream_source import StreamColumns
-
-_PARAMETERS = "parameters are not supported: write the values into the statement (psycopg: sql.Literal)"
 
 
 @dataclass(slots=True)
@@ -42,21 +41,19 @@ class PreparedStatements:
         self._statements: KeptNames[Command | None] = KeptNames("prepared statements", limits)
         self.portals: KeptNames[Portal] = KeptNames("portals", limits)
 
-    def parse(self, message: wire.Parse) -> Command | None:
-        """Prepare a statement. Raises ``RequestRefused``."""
+    def require_room(self, message: wire.Parse) -> None:
+        """Raise ``RequestRefused`` where this statement cannot be prepared, before it is read."""
         if message.statement and message.statement in self._statements:
             raise RequestRefused(
                 f'prepared statement "{message.statement[:60]}" already exists', "name_taken", "42P05"
             )
+        if message.param_types:
+            raise not_supported(NO_PARAMETERS)
         self._statements.require_room(message.statement, len(message.query))
-        found = statements(message.query)
-        if len(found) > 1:
-            raise syntax_error("cannot insert multiple commands into a prepared statement")
-        if message.param_types or any(word.text == "$" for each in found for word in each.words):
-            raise not_supported(_PARAMETERS)
-        command = read_command(found[0]) if found else None
+
+    def keep(self, message: wire.Parse, command: Command | None) -> None:
+        """Keep a statement by its name, with the command that was read of it."""
         self._statements.put(message.statement, command, len(message.query))
-        return command
 
     def command(self, name: str) -> Command | None:
         """Return a prepared statement. Raises ``RequestRefused`` for an unknown one."""
@@ -67,7 +64,7 @@ class PreparedStatements:
     def bind(self, message: wire.Bind) -> Portal:
         """Make a portal of a prepared statement. Raises ``RequestRefused``, also for a name that is taken."""
         if message.param_values:
-            raise not_supported(_PARAMETERS)
+            raise not_supported(NO_PARAMETERS)
         if any(message.result_formats):
             raise not_supported("binary results are not supported: ask for text")
         if message.portal in self.portals:

@@ -17,13 +17,14 @@ from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres import wire
 from tidegate.serve.postgres.client_stream import ClientStream
+from tidegate.serve.postgres.command_reader import CommandReader
 from tidegate.serve.postgres.command_run import CommandRun
-from tidegate.serve.postgres.commands import Command, EndBlock, read_command
+from tidegate.serve.postgres.commands import EndBlock
 from tidegate.serve.postgres.error_fields import error_fields
 from tidegate.serve.postgres.login import Client
 from tidegate.serve.postgres.prepared import PreparedStatements
 from tidegate.serve.postgres.session_settings import REPORTED
-from tidegate.serve.postgres.sql_words import not_supported, statements
+from tidegate.serve.postgres.sql_words import not_supported
 from tidegate.serve.postgres.transaction import SessionTransaction
 from tidegate.serve.stream_source import Subscriptions
 
@@ -41,7 +42,9 @@ class Session:
         subscriptions: Subscriptions,
         limits: ServeLimits,
         encoded: EncodedBatches,
+        reader: CommandReader,
     ) -> None:
+        self._reader = reader
         self._stream = stream
         self._limits = limits
         self._prepared = PreparedStatements(limits)
@@ -72,6 +75,7 @@ class Session:
                 if isinstance(message, wire.Terminate):
                     return
                 await self._answer(message)
+                await asyncio.sleep(0)  # a client that sends much ahead must not hold up the others
         finally:
             await self._run.close()
 
@@ -130,7 +134,7 @@ class Session:
 
     async def _simple(self, text: str) -> None:
         self._run.position = 0
-        commands = _commands(text)
+        commands = await self._reader.query(text)
         if not commands:
             await self._stream.write(wire.EMPTY_QUERY)
         for command in commands:
@@ -138,13 +142,16 @@ class Session:
                 raise command
             self._transaction.require_not_failed(ends=isinstance(command, EndBlock))
             await self._run.simple(command)
+            await asyncio.sleep(0)
 
     async def _extended(self, message: wire.Message) -> None:
         self._run.position = 0
         match message:
             case wire.Parse():
-                command = self._prepared.parse(message)
+                self._prepared.require_room(message)
+                command = await self._reader.prepared(message.query)
                 self._transaction.require_not_failed(ends=isinstance(command, EndBlock))
+                self._prepared.keep(message, command)
                 await self._stream.write(wire.PARSE_COMPLETE)
             case wire.Bind():
                 if not message.portal:
@@ -170,20 +177,6 @@ class Session:
                 raise RequestRefused(
                     f"unexpected message {type(message).__name__}", "unexpected_message", "08P01"
                 )
-
-
-def _commands(text: str) -> list[Command | RequestRefused]:
-    """Read the commands of a query up to the first one that is refused.
-
-    All are read before the first is run: it may run for days, and the words of the others take much memory.
-    """
-    found: list[Command | RequestRefused] = []
-    for statement in statements(text):
-        try:
-            found.append(read_command(statement))
-        except RequestRefused as refused:
-            return [*found, refused]
-    return found
 
 
 def _row_description(columns: Any) -> bytes:

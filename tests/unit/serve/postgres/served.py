@@ -146,3 +146,21 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
             await test()
 
     asyncio.run(bounded())
+
+
+@asynccontextmanager
+async def turns() -> AsyncIterator[list[int]]:
+    """How often the loop has had a turn for others while the context lasts: its one number grows."""
+    counted = [0]
+
+    async def count() -> None:
+        while True:
+            await asyncio.sleep(0)
+            counted[0] += 1
+
+    counting = asyncio.ensure_future(count())
+    try:
+        yield counted
+    finally:
+        counting.cancel()
+        await asyncio.wait({counting})

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, until
-from tests.unit.serve.postgres.served import Served, error_of, frame, run, serving, startup_message
+from tests.unit.serve.postgres.served import (
+    Served,
+    error_of,
+    frame,
+    run,
+    serving,
+    startup_message,
+    turns,
+)
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.postgres.login import Admission
 from tidegate.serve.postgres.scram import Verifiers, make_verifier
@@ -236,6 +244,48 @@ def test_a_statement_that_is_too_large_is_refused_and_the_session_goes_on() -> N
             with pytest.raises(psycopg.errors.StatementTooComplex, match="65536 are possible"):
                 await client.execute("SUBSCRIBE " + "a" * 70_000)
             assert await (await client.execute("SELECT 1")).fetchone() == (1,)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        frame(b"H", b"") * 2_000 + frame(b"S", b""),
+        frame(b"E", b"none\0\0\0\0\0") + frame(b"C", b"Px\0") * 2_000 + frame(b"S", b""),
+        frame(b"Q", b"BEGIN;" * 900 + b"\0"),
+    ],
+    ids=["messages", "messages that are skipped", "commands"],
+)
+def test_a_client_that_sends_much_ahead_lets_others_have_their_turns(sent: bytes) -> None:
+    async def test() -> None:
+        async with serving() as served:
+            client = await served.raw()
+            await client.login()
+            async with turns() as counted:
+                await client.send(sent)
+                await client.until(b"Z")
+                assert counted[0] >= 900
+            client.close()
+
+    run(test)
+
+
+def test_a_query_of_any_command_and_a_prepared_statement_have_a_bound() -> None:
+    async def test() -> None:
+        async with serving() as served:
+            client = await served.raw()
+            await client.login()
+            text = b"BEGIN " + b"," * 65_531 + b"\0"
+            for sent in (frame(b"Q", text), frame(b"P", b"\0" + text + b"\0\0") + frame(b"S", b"")):
+                await client.send(sent)
+                assert error_of((await client.until(b"Z"))[0][1])["C"] == "54001"
+            for count, answers in ((1_000, 1_000), (1_001, 1)):
+                await client.query("BEGIN;" * count)
+                found = await client.until(b"Z")
+                assert len(found) == answers + 1
+            assert error_of(found[0][1])["M"] == "the query has 1001 commands, and 1000 are possible"
+            client.close()
 
     run(test)
 
