@@ -7,7 +7,6 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +27,7 @@ from tidegate.serve.stream_source import Subscriptions
 from tidegate.serve.web.bounded_http import bounded_http
 from tidegate.serve.web.bounded_websocket import bounded_websocket
 from tidegate.serve.web.guard import GuardedApp, WebAccess
+from tidegate.serve.web.small_reads import SmallReads
 from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
 from tidegate.serve.web.watched_feeds import WatchedFeeds
 from tidegate.subscribe.updates.relation import TABLE, Relation
@@ -125,7 +125,7 @@ class WebFront:
         self._server = server = _Server(config)
         protocol: Any = config.http_protocol_class  # uvicorn says less of it than it is
         self._listener = BoundedListener(
-            partial(protocol, config=config, server_state=server.server_state, app_state={}),
+            lambda: SmallReads(protocol(config=config, server_state=server.server_state, app_state={})),
             lambda: len(server.server_state.connections),
             2 * self._limits.web_connections,
             tls=self._tls,

@@ -3,7 +3,8 @@
 1. The request's ``Host`` names this server: else a page of anywhere could give its own name our address, and
    read loopback by a visitor's browser.
 2. An ``Origin``, which browsers send, is this server's too: a WebSocket is open to all pages otherwise.
-3. Where there is a secret, all but the page and its scripts need ``Authorization: Bearer <secret>``.
+3. It has no body, since no answer here reads one.
+4. Where there is a secret, all but the page and its scripts need ``Authorization: Bearer <secret>``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ _OPEN_PATHS: Final = frozenset(
     {"/", "/feeds.html", "/feeds.js", "/page.js", "/page.css", "/tidegate.js", "/health"}
 )
 _BEARER: Final = "bearer "
+_NOT_ALLOWED: Final = "28000"
+_BAD_REQUEST: Final = "22023"
+_HEADERS: Final = {
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: {"Connection": "close"},  # the body is not read
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,9 @@ class GuardedApp:
         else:
             status, code, message = refusal
             self._counts.refused_logins["web"] += status is HTTPStatus.UNAUTHORIZED
-            headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else None
-            body = {"error": {"code": code, "sqlstate": "28000", "message": message}}
+            headers = _HEADERS.get(status)
+            sqlstate = _BAD_REQUEST if status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE else _NOT_ALLOWED
+            body = {"error": {"code": code, "sqlstate": sqlstate, "message": message}}
             await JSONResponse(body, status, headers)(scope, receive, send)
 
     def _refusal(self, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, str] | None:
@@ -105,6 +113,8 @@ class GuardedApp:
         if "origin" in headers and not self._access.allows_origin(headers["origin"], host):
             text = "A page of another server asks: it may not read from this one"
             return HTTPStatus.FORBIDDEN, "origin_refused", text
+        if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_refused", "Send the request without a body"
         if path not in _OPEN_PATHS and not self._access.allows_secret(headers.get("authorization", "")):
             return (
                 HTTPStatus.UNAUTHORIZED,

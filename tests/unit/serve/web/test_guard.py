@@ -100,3 +100,21 @@ def test_a_secret_is_wanted_for_all_but_the_page() -> None:
                     pass
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"content_length": "1"}, {"transfer_encoding": "chunked"}, {"content_length": "1000000"}]
+)
+def test_a_request_with_a_body_is_refused_and_its_connection_ends(headers: dict[str, str]) -> None:
+    async def test() -> None:
+        async with serving_web() as served:
+            answer = await served.get("/health", None, **headers)
+            assert answer.status == 413
+            assert answer.headers["connection"] == "close"
+            assert b"without a body" in await answer.reader.read()
+            answer.close()
+            empty = await served.get("/health", content_length="0")
+            assert empty.status == 200
+            empty.close()
+
+    run(test)
