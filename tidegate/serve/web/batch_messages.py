@@ -1,6 +1,7 @@
 """The messages to a client of HTTP, as JSON: one form for NDJSON, server-sent events and WebSocket.
 
-    {"columns": ["mz_timestamp", ...], "types": ["numeric", ...], "key": ["id"], "resumed": false}
+    {"columns": ["mz_timestamp", ...], "types": ["numeric", ...], "mode": "upsert", "key": ["id"],
+     "resumed": false}
     {"rows": [[...], ...]}
     {"rows": [[...], ...], "frontier": "7.0000000001", "snapshot": true, "token": "eyJ..."}
     {"end": true}
@@ -40,7 +41,10 @@ END: Final = b'{"end": true}'
 
 
 def header_message(columns: StreamColumns, statement: SubscribeStatement, *, resumed: bool) -> bytes:
-    """Make the first message; ``key`` is empty if rows have no key."""
+    """Make the first message; ``key`` is empty if rows have no key.
+
+    ``mode`` says what the columns are: the name of a column does not, since a table may have any.
+    """
     at = _BEFORE_KEY + statement.progress
     keyed = statement.output.mode in (OutputMode.UPSERT, OutputMode.DEBEZIUM)
     key = columns.header[at : at + len(statement.output.key)] if keyed else ()
@@ -48,6 +52,7 @@ def header_message(columns: StreamColumns, statement: SubscribeStatement, *, res
         {
             "columns": list(columns.header),
             "types": [each.value for each in columns.types],
+            "mode": statement.output.mode.value,
             "key": list(key),
             "resumed": resumed,
         }

@@ -432,6 +432,61 @@ def test_the_script_resumes_after_a_lost_connection(tmp_path: Path) -> None:
     run(test)
 
 
+NAMED = """
+import { subscribe } from "./tidegate.mjs";
+for (const messages of JSON.parse(process.argv[2])) {
+  globalThis.fetch = async () => new Response(messages.map((each) => JSON.stringify(each) + "\\n").join(""));
+  const open = subscribe("SUBSCRIBE prices", { url: "http://prices" });
+  await open.done;
+  console.log(JSON.stringify([...open.table.rows.values()]));
+}
+"""
+PRICES = ("id", "before_tax", "tax", "after_tax")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_the_script_takes_columns_by_their_places_and_not_by_their_names(tmp_path: Path) -> None:
+    shutil.copy(FILES / "tidegate.js", tmp_path / "tidegate.mjs")
+    (tmp_path / "run.mjs").write_text(NAMED)
+
+    def answered(mode: str, columns: tuple[str, ...], key: list[str], *rows: list[Any]) -> list[Any]:
+        shown = [["1.0", *row] for row in rows]
+        header = {"columns": ["mz_timestamp", *columns], "mode": mode, "key": key, "resumed": False}
+        batch = {"rows": shown, "frontier": "2.0", "snapshot": True, "token": "t"}
+        return [header, batch, {"end": True}]
+
+    changed = tuple(f"{when}_{name}" for when in ("before", "after") for name in PRICES[1:])
+    sent = [
+        answered("diffs", ("mz_diff", *PRICES), [], [1, 1, 10, 2, 12], [1, 1, 99, 2, 12]),
+        answered("upsert", ("mz_state", *PRICES), ["id"], ["upsert", 1, 10, 2, 12]),
+        answered(
+            "debezium", ("mz_state", "id", *changed), ["id"], ["insert", 1, None, None, None, 10, 2, 12]
+        ),
+        answered("diffs", ("mz_diff", "a", "a"), [], [1, 1, 7], [1, 2, 7], [-1, 1, 7]),
+        answered(
+            "diffs", ("mz_progressed", "mz_diff", "mz_state"), [], [True, None, None], [False, 1, "delete"]
+        ),
+    ]
+    price = dict(zip(PRICES, (1, 10, 2, 12), strict=True))
+
+    async def test() -> None:
+        node = await asyncio.create_subprocess_exec(
+            *("node", str(tmp_path / "run.mjs"), json.dumps(sent)), stdout=asyncio.subprocess.PIPE
+        )
+        assert node.stdout is not None
+        shown = [json.loads(line) for line in (await node.stdout.read()).decode().splitlines()]
+        assert shown == [
+            [price, price | {"before_tax": 99}],
+            [price],
+            [price],
+            [{"a": 7}],
+            [{"mz_state": "delete"}],
+        ]
+        await node.wait()
+
+    run(test)
+
+
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,

@@ -52,6 +52,7 @@ def test_ndjson_has_the_columns_then_each_batch() -> None:
             assert await answer.message() == {
                 "columns": ["mz_timestamp", "mz_state", "id", "balance", "note"],
                 "types": ["numeric", "text", "int8", "int8", "text"],
+                "mode": "upsert",
                 "key": ["id"],
                 "resumed": False,
             }

@@ -19,10 +19,10 @@ const RETRY_STATUSES = new Set([408, 429, 500, 502, 503, 504]);
  *   onError    called with each error: { code, message, ... }
  *
  * `rows` is a Map. Its keys are JSON of the KEY columns, or of the whole row where there is no KEY; its values
- * are objects by column. Timestamps, decimals and integers beyond 2^53 are strings, so that nothing is lost.
+ * are objects by column; of two columns of one name the last is shown. Timestamps, decimals and integers beyond 2^53 are strings, so that nothing is lost.
  */
 export function subscribe(statement, options = {}) {
-  const table = { rows: new Map(), counts: new Map(), columns: [], key: [], frontier: null, token: options.token || "", changed: [] };
+  const table = { rows: new Map(), counts: new Map(), columns: [], key: [], places: null, frontier: null, token: options.token || "", changed: [] };
   const abort = new AbortController();
   const done = run(statement, options, table, abort.signal);
   return {
@@ -136,18 +136,37 @@ async function* lines(body) {
 function begin(table, header) {
   table.columns = header.columns;
   table.key = header.key;
+  table.places = placesOf(header);
   if (!header.resumed) {
     table.rows.clear();
     table.counts.clear();
   }
 }
 
+// Where in a row stand its marks, its key, and its values with their names. Names of columns tell none of that:
+// a table may have a column `before_tax` or `mz_state`, and a query two columns of one name.
+function placesOf({ columns, mode, key }) {
+  const progressed = columns[1] === "mz_progressed" ? 1 : -1; // there stands mz_diff or mz_state otherwise
+  const mark = progressed > 0 ? 2 : 1;
+  const first = mark + 1;
+  const rest = first + key.length;
+  const others = mode === "debezium" ? (columns.length - rest) / 2 : 0;
+  const values = columns.map((name, at) => ({ name, at })).slice(first);
+  for (const value of values) if (mode === "debezium" && value.at >= rest) value.name = value.name.replace(/^after_/, "");
+  return {
+    progressed,
+    mark,
+    keyed: mode === "upsert" || mode === "debezium",
+    key: columns.map((_, at) => at).slice(first, rest),
+    values: values.filter(({ at }) => at < rest || at >= rest + others), // those before the change are left out
+  };
+}
+
 function apply(table, rows, batch) {
   const changed = new Set();
   for (const row of rows) {
-    const named = Object.fromEntries(table.columns.map((name, at) => [name, row[at]]));
-    if (named.mz_progressed === true) continue;
-    changed.add("mz_state" in named ? applyState(table, named) : applyDiff(table, named));
+    if (isProgress(table, row)) continue;
+    changed.add(table.places.keyed ? applyState(table, row) : applyDiff(table, row));
   }
   table.changed = [...changed];
   table.frontier = batch.frontier;
@@ -155,34 +174,32 @@ function apply(table, rows, batch) {
 }
 
 function isProgress(table, row) {
-  return row[table.columns.indexOf("mz_progressed")] === true;
+  return row[table.places.progressed] === true;
 }
 
-function applyState(table, named) {
-  const key = JSON.stringify(table.key.map((name) => named[name]));
-  if (named.mz_state === "delete" || named.mz_state === "key_violation") table.rows.delete(key);
-  else table.rows.set(key, values(named));
+function applyState(table, row) {
+  const key = JSON.stringify(table.places.key.map((at) => row[at]));
+  const state = row[table.places.mark];
+  if (state === "delete" || state === "key_violation") table.rows.delete(key);
+  else table.rows.set(key, named(table, row));
   return key;
 }
 
-function applyDiff(table, named) {
-  const row = values(named);
-  const key = JSON.stringify(Object.values(row));
-  const count = (table.counts.get(key) || 0) + Number(named.mz_diff);
+function applyDiff(table, row) {
+  const key = JSON.stringify(table.places.values.map(({ at }) => row[at]));
+  const count = (table.counts.get(key) || 0) + Number(row[table.places.mark]);
   if (count === 0) {
     table.counts.delete(key);
     table.rows.delete(key);
   } else {
     table.counts.set(key, count);
-    table.rows.set(key, row);
+    table.rows.set(key, named(table, row));
   }
   return key;
 }
 
-function values(named) {
-  const own = ["mz_timestamp", "mz_progressed", "mz_state", "mz_diff"];
-  const kept = Object.entries(named).filter(([name]) => !own.includes(name) && !name.startsWith("before_"));
-  return Object.fromEntries(kept.map(([name, value]) => [name.replace(/^after_/, ""), value]));
+function named(table, row) {
+  return Object.fromEntries(table.places.values.map(({ name, at }) => [name, row[at]]));
 }
 
 function pause(ms, signal) {
