@@ -13,7 +13,7 @@ import structlog
 
 from app.repeated_lines import RepeatedLines
 from tidegate.client.shown_text import shown_event
-from tidegate.redaction import redacted
+from tidegate.redaction import redacted, redacted_values
 from tidegate.worker.kafka.clients import KAFKA_LOGGER
 from tidegate.worker.process.settings import LogFormat, Settings
 
@@ -36,7 +36,6 @@ def configure_logs(settings: Settings) -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 *_renderers(settings.log_format),
-                _redacted,
             ],
         )
     )
@@ -66,10 +65,15 @@ class _KnownWarning(logging.Filter):
 
 def _renderers(log_format: LogFormat) -> list[structlog.types.Processor]:
     if log_format is LogFormat.JSON:
-        return [structlog.processors.JSONRenderer()]
-    return [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        return [_redacted_members, structlog.processors.JSONRenderer()]
+    return [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), _redacted_line]
 
 
-def _redacted(_: object, __: str, line: Any) -> Any:
+def _redacted_members(_: object, __: str, members: Any) -> Any:
+    """Replace the secrets in what becomes a line of JSON."""
+    return redacted_values(members)
+
+
+def _redacted_line(_: object, __: str, line: Any) -> Any:
     """Replace the secrets in a line, just before it leaves the process."""
     return redacted(line)

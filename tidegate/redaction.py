@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 _REDACTED: Final = "redacted"
 #: Shorter ones stand in other words by chance; such a secret is none.
@@ -145,6 +145,24 @@ def redacted(text: str) -> str:
     if "=" in text:
         text = _PARAMETER.sub(_shown, text)
     return _WORD.sub(_without_login, text) if "://" in text and "@" in text else text
+
+
+def redacted_values(value: Any) -> Any:
+    """Return what is to be JSON with each of its texts redacted, names of members too.
+
+    JSON itself is not looked through: a secret that ends where a quote is escaped would take the backslash
+    with it, and what is left were no JSON. What JSON cannot write becomes its ``repr``.
+    """
+    match value:
+        case str():
+            return redacted(value)
+        case None | bool() | int() | float():
+            return value
+        case dict():
+            return {redacted_values(name): redacted_values(each) for name, each in value.items()}
+        case list() | tuple():
+            return [redacted_values(each) for each in value]
+    return redacted(repr(value))
 
 
 def _without_login(match: re.Match[str]) -> str:

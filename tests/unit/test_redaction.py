@@ -11,7 +11,7 @@ import pytest
 from tests.unit.changefeed.feeds import DEFINITION
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.job_records import StateRecord
-from tidegate.redaction import HeldSecrets, redacted, remember_secret
+from tidegate.redaction import HeldSecrets, redacted, redacted_values, remember_secret
 
 SECRET = "hunter2-of-this-process"
 
@@ -32,6 +32,26 @@ def test_a_secret_is_found_as_json_writes_it(secret: str, ascii_only: bool) -> N
     remember_secret(secret)
     line = json.dumps({"error": f"it said {secret}"}, ensure_ascii=ascii_only)
     assert json.loads(redacted(line)) == {"error": "it said redacted"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('feed "password=a" failed', 'feed "password=redacted" failed'),
+        ('password=a"b', 'password=redacted"b'),
+        (f'"{SECRET}"', '"redacted"'),
+        ("ends-in-a-slash\\", "redacted"),
+        ('ends-in-a-slash"', 'ends-in-a-slash"'),
+    ],
+)
+def test_json_of_redacted_values_is_json(text: str, shown: str) -> None:
+    remember_secret("ends-in-a-slash\\")
+    values = {"reason": text, SECRET: [1, 2.5, None, True, (text,)], "of": {"cause": ValueError(SECRET)}}
+    assert json.loads(json.dumps(redacted_values(values))) == {
+        "reason": shown,
+        "redacted": [1, 2.5, None, True, [shown]],
+        "of": {"cause": "ValueError('redacted')"},
+    }
 
 
 @pytest.mark.parametrize("secret", ["grün-Schlüssel", "tab\there'\"x", "\U0001f511 key", "half \udcff"])

@@ -23,7 +23,7 @@ from tidegate.client.refused_records import (
     read_kept,
 )
 from tidegate.errors import InputError
-from tidegate.redaction import redacted
+from tidegate.redaction import redacted, redacted_values
 
 _SHOWN_BYTES = 200
 
@@ -94,7 +94,7 @@ def _list(files: RefusedFiles, names: list[str], *, as_json: bool) -> None:
         else:
             rows.append({"name": name, **_place(kept)})
     if as_json:
-        echo(redacted(json.dumps(rows, indent=2)))
+        echo(json.dumps(redacted_values(rows), indent=2))
     elif not rows:
         echo("No record is kept aside.")
     else:
@@ -135,7 +135,7 @@ def _show(name: str, kept: KeptRecord, *, as_json: bool) -> None:
             "value": None if value is None else value.hex(),
             "decoded": outcome,
         }
-        echo(redacted(json.dumps(shown, indent=2)))
+        echo(json.dumps(redacted_values(shown), indent=2))
         return
     fields = [("name", name)]
     fields += [(title, str(each)) for title, each in _place(kept).items() if each is not None]

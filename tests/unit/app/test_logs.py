@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import sys
 
@@ -42,6 +43,13 @@ def test_no_line_of_the_log_has_a_secret(form: LogFormat, monkeypatch: pytest.Mo
     assert "it said redacted to http://me:redacted@reg" in text
     assert "inside of redacted" in text
     assert SECRET not in text
+
+
+def test_a_line_of_json_without_its_secrets_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = 'table "password=a" has no column'
+    text = _written(LogFormat.JSON, monkeypatch, said, ValueError(said))
+    events = [json.loads(line)["event"] for line in text.splitlines()]
+    assert events[0] == 'it said table "password=redacted" has no column to http://me:redacted@reg'
 
 
 @pytest.mark.parametrize("form", LogFormat)

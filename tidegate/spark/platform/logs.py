@@ -15,7 +15,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tidegate.client.shown_text import shown_event
-from tidegate.redaction import redacted
+from tidegate.redaction import redacted, redacted_values
 
 _KAFKA: Final = "tidegate.kafka"
 #: The form of Java's lines: the keys are those of Python's lines.
@@ -48,9 +48,9 @@ def configure_logs(level: str, *, as_json: bool) -> None:
     """Send every log line of this process from ``level`` on to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     renderers: list[structlog.types.Processor] = (
-        [structlog.processors.JSONRenderer()]
+        [_redacted_members, structlog.processors.JSONRenderer()]
         if as_json
-        else [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), _redacted_line]
     )
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -59,7 +59,6 @@ def configure_logs(level: str, *, as_json: bool) -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 *renderers,
-                _redacted,
             ],
         )
     )
@@ -94,6 +93,11 @@ def configure_java_logs(session: SparkSession) -> None:
     context.updateLoggers()
 
 
-def _redacted(_: object, __: str, line: Any) -> Any:
+def _redacted_members(_: object, __: str, members: Any) -> Any:
+    """Return what becomes a line of JSON without secrets."""
+    return redacted_values(members)
+
+
+def _redacted_line(_: object, __: str, line: Any) -> Any:
     """Return the line without secrets, as it leaves the process."""
     return redacted(line)

@@ -6,8 +6,6 @@ It serves /metrics for Prometheus, /health for probes, /status for people and co
 
 from __future__ import annotations
 
-import json
-
 from aiohttp import web
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -16,7 +14,7 @@ from tidegate.access.bounded_listener import BoundedListener, listening_sockets
 from tidegate.access.http_access import CONNECTION_S, HttpAccess, allowed_hosts, url_of
 from tidegate.access.server_tls import server_tls
 from tidegate.errors import TopologyError
-from tidegate.redaction import redacted
+from tidegate.redaction import redacted_values
 from tidegate.spans import Span
 from tidegate.worker.operations.bounded_server import BoundedServer
 from tidegate.worker.operations.metrics import REGISTRY, ReportCollector
@@ -104,7 +102,7 @@ class StatusServer:
         return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _status(self, _: web.BaseRequest) -> web.Response:
-        return web.json_response(text=redacted(json.dumps(self._report().as_json())))
+        return web.json_response(redacted_values(self._report().as_json()))
 
     async def _ranges(self, request: web.BaseRequest) -> web.Response:
         """Answer with the ranges between the keys ``start`` and ``end``, in hex; 400 if they are no span."""

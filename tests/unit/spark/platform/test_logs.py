@@ -54,6 +54,12 @@ def test_no_line_has_a_secret(as_json: bool) -> None:
     assert _SECRET not in text
 
 
+def test_a_line_of_json_without_its_secrets_is_json() -> None:
+    with written("INFO") as lines:
+        logging.getLogger("tidegate.test").warning('no table "password=a" is there')
+    assert json.loads(lines.getvalue())["event"] == 'no table "password=redacted" is there'
+
+
 @pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
 def test_no_line_steers_a_terminal(as_json: bool) -> None:
     with written("INFO", as_json=as_json) as lines:

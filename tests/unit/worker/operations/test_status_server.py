@@ -92,6 +92,16 @@ def test_status_is_the_report() -> None:
     serve(ask, report(0))
 
 
+def test_status_is_json_without_secrets() -> None:
+    told = WorkerReport("app", None, 'the "password=a" log', 8, stall_alarm_ms=1_000, partitions=())
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/status")
+        assert 'the "password=redacted" log' in (await answer.json()).values()
+
+    serve(ask, told)
+
+
 def test_the_ranges_of_a_span_are_told_by_partition() -> None:
     found = RangesIn((), (RangeSpan(RangeId(7), Generation(1), True, Span(b"a", b"m")),), complete=True)
 
