@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 _REDACTED: Final = "redacted"
 #: Shorter ones stand in other words by chance; such a secret is none.
 _SHORTEST: Final = 4
-_PARAMETER: Final = re.compile(
-    r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)",
-    re.IGNORECASE,
+#: Fewer characters of base 64 stand in other words by chance.
+_SHORTEST_BASE64: Final = 8
+_NAMES: Final = "sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password"
+#: A backslash before a quote is of the text around, which may be JSON.
+_PARAMETER: Final = re.compile(rf"\b({_NAMES})=((?:[^&'\"\s\\]|\\[^&'\"\s])+)", re.IGNORECASE)
+#: The same as members of JSON, of a ``repr``, and of JSON that a text of JSON quotes.
+_MEMBERS: Final = tuple(
+    re.compile(rf"(\b(?:{_NAMES}){quote}:\s{{0,9}}{quote})({value}+)", re.IGNORECASE | re.DOTALL)
+    for quote, value in (
+        ('"', r'(?:[^"\\]|\\.)'),
+        ("'", r"(?:[^'\\]|\\.)"),
+        (r'\\"', r'(?:[^"\\]|\\\\\\?.|\\[^"\\])'),
+    )
 )
 #: What an address may stand in: nothing else of a text can be of it.
 _WORD: Final = re.compile(r"[^\s'\"]+")
@@ -111,7 +123,8 @@ def remember_secret(secret: str) -> None:
     write it, its bytes too.
 
     They write a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It
-    is found twice written as well: a line of the log in JSON may quote an answer in JSON.
+    is found twice written as well: a line of the log in JSON may quote an answer in JSON. It is found as an
+    address has it, with ``%`` and two digits for a sign, and in base 64, as in a header ``Authorization``.
     """
     _secrets.keep(_texts(secret))
 
@@ -120,7 +133,25 @@ def _texts(secret: str) -> frozenset[str]:
     if len(secret) < _SHORTEST:
         return frozenset()
     once = _written(secret)
-    return frozenset(once.union(*map(_written, once)))
+    return frozenset(once.union(_escaped(secret), _in_base64(secret), *map(_written, once)))
+
+
+def _escaped(secret: str) -> set[str]:
+    """Return the text as parts of addresses have it."""
+    found = {quote(secret, errors="surrogatepass"), quote(secret, safe="", errors="surrogatepass")}
+    found.add(quote_plus(secret, errors="surrogatepass"))
+    return found
+
+
+def _in_base64(secret: str) -> Iterator[str]:
+    """Yield the characters of base 64 that only this text decides, at each place behind a user's name."""
+    text = secret.encode(errors="surrogatepass")
+    for before in range(3):
+        written = b64encode(bytes(before) + text)
+        first = -(-8 * before // 6)  # bits of a byte that are in characters of six
+        found = written[first : 8 * (before + len(text)) // 6].decode()
+        if len(found) >= _SHORTEST_BASE64:
+            yield found
 
 
 def _written(text: str) -> set[str]:
@@ -144,6 +175,9 @@ def redacted(text: str) -> str:
         text = text.replace(secret, _REDACTED)
     if "=" in text:
         text = _PARAMETER.sub(_shown, text)
+    if '":' in text or "':" in text:
+        for each in _MEMBERS:
+            text = each.sub(_shown_member, text)
     return _WORD.sub(_without_login, text) if "://" in text and "@" in text else text
 
 
@@ -173,15 +207,28 @@ def _without_login(match: re.Match[str]) -> str:
     """
     word = match[0]
     end = word.rfind("@")
-    begin = word.find("://", 0, max(end, 0))
+    at = 0
+    while (first := _login(word, at, end)) >= 0:
+        if not word.startswith(_REFERENCES, first):
+            return f"{word[:first]}{_REDACTED}{word[end:]}"
+        at = word.find("@", first)  # a name has none
+    return word
+
+
+def _login(word: str, at: int, end: int) -> int:
+    """Return where the first login behind ``at`` begins, up to its end; -1 for none."""
+    begin = word.find("://", at, max(end, 0))
     while begin >= 0 and _HOST.match(word, begin):
         begin = word.find("://", begin + 3, end)
     user = _USER.match(word, begin, end) if begin >= 0 else None
     if user is None:
-        return word
-    first = user.end() if user[2] else user.start(1)
-    return word if word.startswith(_REFERENCES, first) else f"{word[:first]}{_REDACTED}{word[end:]}"
+        return -1
+    return user.end() if user[2] else user.start(1)
 
 
 def _shown(match: re.Match[str]) -> str:
     return match[0] if match[2].startswith(_REFERENCES) else f"{match[1]}={_REDACTED}"
+
+
+def _shown_member(match: re.Match[str]) -> str:
+    return match[0] if match[2].startswith(_REFERENCES) else f"{match[1]}{_REDACTED}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from time import process_time
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -54,6 +56,18 @@ def test_json_of_redacted_values_is_json(text: str, shown: str) -> None:
     }
 
 
+@pytest.mark.parametrize("secret", ["p@ss/w0rd of+mine", "grün-Schlüssel", "exactly-9"])
+def test_a_secret_is_found_as_addresses_and_headers_write_it(secret: str) -> None:
+    remember_secret(secret)
+    for written in (quote(secret), quote(secret, safe=""), quote_plus(secret)):
+        assert redacted(f"asked http://h/{written}?x") == "asked http://h/redacted?x"
+    for user in ("", "m:", "me:", "you:"):
+        text = f"Authorization: Basic {b64encode((user + secret).encode()).decode()}"
+        assert "redacted" in redacted(text)
+        hidden = redacted(text).removeprefix("Authorization: Basic ").replace("redacted", "")
+        assert len(hidden) <= 4 * (len(user) + 2) // 3 + 4  # the user, and less than a sign at each end
+
+
 @pytest.mark.parametrize("secret", ["grün-Schlüssel", "tab\there'\"x", "\U0001f511 key", "half \udcff"])
 def test_a_secret_is_found_as_python_writes_its_bytes_and_in_ascii(secret: str) -> None:
     remember_secret(secret)
@@ -94,6 +108,18 @@ def test_a_secret_is_found_in_an_answer_in_json_that_a_line_in_json_quotes(
         ("http://h/b@c and http://[::1]:8081/b@c", "http://h/b@c and http://[::1]:8081/b@c"),
         ("https://me:secret%3A%2F%2Fname@registry", "https://me:secret%3A%2F%2Fname@registry"),
         ("https://secret%3A%2F%2Fname@registry", "https://secret%3A%2F%2Fname@registry"),
+        (
+            "https://me:secret://name@r1:80,https://me:word@r2:80,https://me:secret://name@r3",
+            "https://me:secret://name@r1:80,https://me:redacted@r3",
+        ),
+        ("https://me:secret://name@r1,https://r2", "https://me:secret://name@r1,https://r2"),
+        ('{"sasl_password": "word", "x": 1}', '{"sasl_password": "redacted", "x": 1}'),
+        ('{"client_key":"a\\"b\\\\","x":"y"}', '{"client_key":"redacted","x":"y"}'),
+        ("{'password': 'it\\'s', 'x': 'y'}", "{'password': 'redacted', 'x': 'y'}"),
+        (json.dumps('{"password": "a\\"b\\\\", "x": 1}'), json.dumps('{"password": "redacted", "x": 1}')),
+        ('{"password": "secret://name"}', '{"password": "secret://name"}'),
+        ('the "password=word\\" that', 'the "password=redacted\\" that'),
+        ("password=wo\\rd\\\\&x=1", "password=redacted&x=1"),
     ],
 )
 def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
@@ -102,7 +128,23 @@ def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["://", "://a:", "://a:b", "://a:b@", "://a/@", "://a:1,@", "a=", "client_key=", "password=x&", ":@"],
+    [
+        "://",
+        "://a:",
+        "://a:b",
+        "://a:b@",
+        "://a/@",
+        "://a:1,@",
+        "a=",
+        "client_key=",
+        "password=x&",
+        ":@",
+        "://a:secret://b@",
+        'client_key":"',
+        "password': '\\",
+        'password\\":\\"',
+        "password=\\",
+    ],
 )
 def test_it_takes_time_in_proportion(piece: str) -> None:
     def cost(count: int) -> float:
