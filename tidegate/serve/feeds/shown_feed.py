@@ -84,7 +84,7 @@ class ShownFeed:
             "why": None if not self.why else _finding(self.why[0]),
             "also": [_finding(each) for each in self.why[1 : 1 + _MOST_ALSO]],
             "slowest_ranges": [each.to_json() for each in self.ranges],
-            "error": self.error,
+            "error": redacted(self.error),
         }
 
 

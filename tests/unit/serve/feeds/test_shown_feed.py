@@ -47,6 +47,11 @@ def test_a_feed_that_was_not_asked_for_is_listed_from_the_jobs_topic() -> None:
     assert (shown["lag_ms"], shown["why"], shown["error"]) == (80_000, None, "not asked for")
 
 
+def test_no_error_of_a_feed_has_a_secret() -> None:
+    shown = listed_feed("bank", view(), at(100).wall_ms, "https://me:word@registry answered 500").to_json()
+    assert shown["error"] == "https://me:redacted@registry answered 500"
+
+
 def test_running_feeds_that_are_most_behind_are_asked_for_first() -> None:
     fresh = view()
     assert fresh.progress is not None
