@@ -114,19 +114,25 @@ class FeedCatalog:
     def relations(self) -> Relations:
         """Return the tables that statements can name: those of all feeds that can be subscribed to.
 
-        A table that ``table`` refuses with ``SchemaMismatch`` is left out: it hides no other one.
+        A table that ``table`` refuses with ``SchemaMismatch``, or whose descriptor has left the log, is left
+        out: it hides no other one.
 
-        Raises as ``table`` does where the log has no descriptor of one.
+        Raises ``InputError`` where the log has no descriptor of any: it is not that of the feeds then.
         """
         found: dict[TableName, Relation] = {}
+        unknown: FeedTarget | None = None
         for feed_id, feed in self._feeds(None):
             if feed.defined is not None and _can_be_read(feed):
                 begun = feed.beginning is not None and feed.beginning.start is not None
                 start = FeedTopics.of(feed_id, feed).changes_from if begun else ZERO
                 for target in feed.targets:
-                    if target.table not in found:
+                    if not self._versions(target):
+                        unknown = target
+                    elif target.table not in found:
                         with suppress(SchemaMismatch):
                             found[target.table] = self._relation(target, feed.defined.options, start)
+        if unknown is not None and not found:
+            raise self._not_described(unknown)
         return Relations(found.values())
 
     def _feeds(self, feed_id: FeedId | None) -> list[tuple[FeedId, FeedView]]:
@@ -144,15 +150,22 @@ class FeedCatalog:
         return [(feed_id, feed)]
 
     def _relation(self, target: FeedTarget, options: FeedOptions, start: Timestamp) -> Relation:
+        versions = self._versions(target)
+        if not versions:
+            raise self._not_described(target)
+        return relation_of(target.table, versions, options, start)
+
+    def _versions(self, target: FeedTarget) -> Sequence[TableDescriptor]:
+        """Return the descriptors of a table that the log has; none where they have left it."""
         if self._descriptors is None:
             self._descriptors = self._read_log()
-        versions = self._descriptors.get(target.table_id)
-        if not versions:
-            raise InputError(
-                f"The log {self._log} has no descriptor of {target.table} any more, so its columns are not "
-                "known: is --topic-prefix that of the store's log?"
-            )
-        return relation_of(target.table, versions, options, start)
+        return self._descriptors.get(target.table_id, ())
+
+    def _not_described(self, target: FeedTarget) -> InputError:
+        return InputError(
+            f"The log {self._log} has no descriptor of {target.table} any more, so its columns are not "
+            "known: is --topic-prefix that of the store's log?"
+        )
 
 
 def relation_of(

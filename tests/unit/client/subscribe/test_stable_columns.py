@@ -13,7 +13,7 @@ from tests.unit.client.subscribe.hand_feed import ACCOUNTS, OPTIONS, TRANSFERS, 
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, relation_of
-from tidegate.errors import SchemaMismatch
+from tidegate.errors import InputError, SchemaMismatch
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import Column, KeyPart, TableDescriptor
 from tidegate.subscribe.statement.parser import parse_subscribe
@@ -122,3 +122,19 @@ def test_a_table_that_is_refused_hides_no_other_one(broker: KafkaBroker, topic_p
     with pytest.raises(SchemaMismatch, match=r"column note of .*accounts was renamed to remark"):
         catalog.table(parse_subscribe("SUBSCRIBE accounts"))
     assert [each.name.name for each in catalog.relations()] == ["transfers"]
+
+
+@pytest.mark.broker
+def test_a_table_whose_descriptor_has_left_the_log_hides_no_other_one(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    feed = HandFeed(broker.bootstrap, topic_prefix)
+    HandFeed(broker.bootstrap, topic_prefix, 1, descriptors=(TRANSFERS.descriptor,), beside=feed)
+    left = {TRANSFERS.descriptor.id: (TRANSFERS.descriptor,)}
+    catalog = FeedCatalog(feed.connection, feed.app_id, feed.prefix, lambda: left)
+    assert [each.name.name for each in catalog.relations()] == ["transfers"]
+    with pytest.raises(InputError, match=r"has no descriptor of .*accounts any more"):
+        catalog.table(parse_subscribe("SUBSCRIBE accounts"))
+    # A log that knows none is the wrong one.
+    with pytest.raises(InputError, match="is --topic-prefix that of the store's log"):
+        FeedCatalog(feed.connection, feed.app_id, feed.prefix, dict).relations()
