@@ -16,6 +16,8 @@ class ServeLimits:
         startup_bytes: bytes of a message before the login, PostgreSQL's own bound.
         message_bytes: bytes of a message after it, and so of a statement.
         waiting_bytes: bytes that wait in the server for a client that does not read.
+        ahead_s: seconds until a client is ended that has sent more ahead than the server reads, while its
+            command runs.
         names: prepared statements, portals and cursors of a connection, and settings that it sets.
         kept_characters: characters of the statements that a connection keeps by name: of prepared ones, of
             portals, and of cursors.
@@ -39,6 +41,7 @@ class ServeLimits:
     startup_bytes: int = 10_000
     message_bytes: int = 256 * 1024
     waiting_bytes: int = 256 * 1024
+    ahead_s: float = 10.0
     names: int = 64
     kept_characters: int = 250_000
     close_s: float = 5.0

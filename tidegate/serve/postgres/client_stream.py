@@ -7,12 +7,12 @@ else waits for it. That a client is gone is noticed while a command runs, too.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from tidegate.errors import WireBroken
+from tidegate.serve.keepalive import keep_alive
 from tidegate.serve.limits import ServeLimits
 
 #: A transport hands over up to 256 KiB at a time; what comes behind the bound still waits in its buffer.
@@ -36,9 +36,12 @@ class ClientStream(asyncio.Protocol):
         self._read_waiter: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._reading_paused = False
+        self._ahead_until: asyncio.TimerHandle | None = None
+        self._taken_at = 0.0  # when the session has taken a message, by the loop's clock
+        self._is_too_far_ahead = False
         #: Whether the client has closed the connection, or the connection broke.
         self.gone = False
-        #: What is called once when the client is gone.
+        #: What is called when the client is gone, or too far ahead: it ends the command that runs.
         self.on_gone: Callable[[], None] | None = None
         self.encrypted = False
 
@@ -49,7 +52,7 @@ class ClientStream(asyncio.Protocol):
         transport.set_write_buffer_limits(self._limits.waiting_bytes)
         connection = transport.get_extra_info("socket")
         if connection is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            keep_alive(connection)
         self.task = asyncio.get_running_loop().create_task(self._serve(self))
 
     def data_received(self, data: bytes) -> None:
@@ -58,6 +61,8 @@ class ClientStream(asyncio.Protocol):
         if len(self._buffer) > self._most_waiting and not self._reading_paused:
             self._reading_paused = True
             self._writer.pause_reading()
+            self._taken_at = asyncio.get_running_loop().time()
+            self._look_ahead()
         self._wake(self._read_waiter)
 
     def eof_received(self) -> bool:
@@ -89,6 +94,7 @@ class ClientStream(asyncio.Protocol):
             if length is not None and len(self._buffer) >= length:
                 frame = bytes(self._buffer[:length])
                 del self._buffer[:length]
+                self._taken_at = asyncio.get_running_loop().time()
                 self._read_on()
                 return frame
             if self.gone:
@@ -104,8 +110,17 @@ class ClientStream(asyncio.Protocol):
         self.write_now(data)
         while self._drained is not None and not self._drained.done():
             await asyncio.shield(self._drained)
+        self.require_there()
+
+    def require_there(self) -> None:
+        """Raise ``ConnectionError`` if the client is gone, and ``WireBroken`` if it is too far ahead."""
         if self.gone:
             raise ConnectionResetError("the client is gone")
+        if self._is_too_far_ahead:
+            raise WireBroken(
+                f"More was sent ahead than is read, and nothing was read for {self._limits.ahead_s:g} s, "
+                "because a command runs: the connection ends. Send less ahead, or cancel the command"
+            )
 
     def write_now(self, data: bytes) -> None:
         """Send bytes without waiting: for the last ones. Raises ``ConnectionError``."""
@@ -143,14 +158,34 @@ class ClientStream(asyncio.Protocol):
         if self._reading_paused and len(self._buffer) <= self._most_waiting:
             self._reading_paused = False
             self._writer.resume_reading()
+            self._stop_waiting()
 
     def _end(self) -> None:
         if self.gone:
             return
         self.gone = True
+        self._stop_waiting()
         self._wake(self._read_waiter)
         if self.on_gone is not None:
             self.on_gone()
+
+    def _look_ahead(self) -> None:
+        """Give the client up that waits for its session for too long: while nothing is read from it, nobody
+        hears that it is gone.
+        """
+        loop = asyncio.get_running_loop()
+        until = self._taken_at + self._limits.ahead_s
+        if loop.time() < until:
+            self._ahead_until = loop.call_at(until, self._look_ahead)
+            return
+        self._is_too_far_ahead = True
+        self._wake(self._drained)
+        if self.on_gone is not None:
+            self.on_gone()
+
+    def _stop_waiting(self) -> None:
+        if self._ahead_until is not None:
+            self._ahead_until.cancel()
 
     @staticmethod
     def _wake(waiter: asyncio.Future[None] | None) -> None:

@@ -115,8 +115,7 @@ class Session:
             raise
         finally:
             self._running = None
-        if self._stream.gone:
-            raise ConnectionResetError("the client is gone")
+        self._stream.require_there()
         if task.cancelled():
             await self._fail(RequestRefused("canceling statement due to user request", "canceled", "57014"))
             return False

@@ -38,6 +38,8 @@ class BoundedHttp(H11Protocol):
        ever.
     2. A client has as long to read what waits for it, and as long again for each MiB of that. This is not so
        for the paths in ``streams``: a subscription waits for its client.
+    3. A client that sends more while it gets a subscription is ended. Nothing is read then behind what it has
+       sent, not even that it is gone.
     """
 
     request_s: ClassVar[float]
@@ -58,6 +60,8 @@ class BoundedHttp(H11Protocol):
                 self._stop_watching()  # that time was for reading
             self._counted.unread = 0
         super().data_received(data)
+        if self._is_streaming() and self.conn.trailing_data[0]:
+            self.transport.abort()
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -108,8 +112,11 @@ class BoundedHttp(H11Protocol):
         cycle: RequestResponseCycle | None = self.cycle  # it is annotated as never None
         return cycle is not None and not cycle.response_complete
 
+    def _is_streaming(self) -> bool:
+        return not self._is_upgraded() and self._is_answering() and self.scope["path"] in self.streams
+
     def _is_held(self) -> bool:
-        return self._is_full and self.scope["path"] not in self.streams
+        return self._is_full and not self._is_streaming()
 
     def _is_upgraded(self) -> bool:
         return self.transport.get_protocol() is not self

@@ -21,6 +21,7 @@ from tidegate.access.bounded_listener import BoundedListener
 from tidegate.changefeed.definition.sql_identifier import quoted_identifier
 from tidegate.serve.addresses import ListenAddress
 from tidegate.serve.encoded_batches import EncodedBatches
+from tidegate.serve.keepalive import keep_alive
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import CONTENT_TYPE
 from tidegate.serve.stream_source import Subscriptions
@@ -211,7 +212,7 @@ def _listening(address: ListenAddress) -> socket.socket:
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it
+        keep_alive(found)
         found.bind((address.host, address.port))
     except OSError:
         found.close()

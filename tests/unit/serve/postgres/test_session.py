@@ -480,6 +480,39 @@ def test_a_client_that_is_gone_ends_its_subscription() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_client_that_sends_much_ahead_of_its_command_keeps_no_place(leaves: bool) -> None:
+    async def test() -> None:
+        async with serving(bank(), limits=ServeLimits(ahead_s=0.2)) as served:
+            client = await served.raw()
+            await client.login()
+            await client.query("COPY (SUBSCRIBE accounts) TO STDOUT")
+            assert (await client.message())[0] == b"H"
+            client.writer.write(frame(b"H", b"") * 200_000)
+            if leaves:
+                client.close()
+            await until(lambda: served.front.connections == 0, "it is ended")
+            assert not served.source.open_streams
+            client.close()
+
+    run(test)
+
+
+def test_a_client_that_sends_much_ahead_is_served_while_its_commands_go_on() -> None:
+    async def test() -> None:
+        async with serving(bank(), limits=ServeLimits(ahead_s=0.2)) as served:
+            client = await served.raw()
+            await client.login()
+            query = frame(b"Q", b"SELECT '" + b"x" * 20_000 + b"'\0")
+            sent = asyncio.ensure_future(client.send(query * 100))
+            for _ in range(100):
+                assert [kind for kind, _ in await client.until(b"Z")] == [b"T", b"D", b"C", b"Z"]
+            await sent
+            client.close()
+
+    run(test)
+
+
 def test_a_slow_client_holds_back_its_own_subscription_alone() -> None:
     """The slow client reads nothing: its stream stays where it was, the other's comes to the end."""
 

@@ -309,6 +309,20 @@ def test_a_client_that_is_gone_ends_its_subscription_while_nothing_comes() -> No
     run(test)
 
 
+def test_a_client_that_sends_more_while_it_gets_a_subscription_is_ended() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            for accept in (SSE, "*/*"):
+                answer = await served.subscribe(UPSERT, accept=accept)
+                await answer.line()
+                answer.writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                await until(lambda: not served.source.open_streams, "its subscription has ended")
+                await until(lambda: not served.front.connections, "its connection has ended")
+                answer.close()
+
+    run(test)
+
+
 @pytest.mark.parametrize("error", [OSError("gone"), asyncio.CancelledError()])
 def test_an_answer_that_cannot_start_leaves_no_subscription(error: BaseException) -> None:
     async def receive() -> Message:
