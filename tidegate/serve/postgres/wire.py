@@ -216,22 +216,21 @@ def copy_out(columns: int) -> bytes:
 def row_description(columns: StreamColumns) -> bytes:
     """Make the message with the columns of the rows that follow."""
     fields = [
-        messages.FieldDescription(name=name, type_oid=oid, type_size=size, type_modifier=-1)
+        messages.FieldDescription(name=_clean(name), type_oid=oid, type_size=size, type_modifier=-1)
         for name, (oid, size) in zip(columns.header, map(_OIDS.__getitem__, columns.types), strict=True)
     ]
     return messages.RowDescription(fields=fields).to_wire()
 
 
 def error(fields: dict[str, str]) -> bytes:
-    """Make the message of an error; ``fields`` has its parts by the protocol's letters.
-
-    A NUL would end a text early, so it is replaced.
-    """
-    clean = {
-        letter: text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
-        for letter, text in fields.items()
-    }
+    """Make the message of an error; ``fields`` has its parts by the protocol's letters."""
+    clean = {letter: _clean(text) for letter, text in fields.items()}
     return messages.ErrorResponse(fields=clean).to_wire()
+
+
+def _clean(text: str) -> str:
+    """Return a text that the protocol can have: a NUL would end it early, and half a pair has no bytes."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:

@@ -79,3 +79,10 @@ def test_columns_have_the_oids_of_their_types() -> None:
 def test_a_nul_in_an_errors_text_does_not_cut_it() -> None:
     assert wire.error({"M": "a\0b"}).count(b"\0b") == 0
     assert b"half: ?" in wire.error({"M": "half: \ud800"})
+
+
+def test_a_nul_in_a_columns_name_does_not_break_the_message() -> None:
+    columns = StreamColumns(("a\0b", "half: \ud800"), (ShownType.TEXT, ShownType.TEXT))
+    found = wire.row_description(columns)
+    numbers = struct.pack("!IHIhih", 0, 0, 25, -1, -1, 0)
+    assert found[7:] == "a\N{REPLACEMENT CHARACTER}b\0".encode() + numbers + b"half: ?\0" + numbers
