@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -42,6 +43,7 @@ from tidegate.subscribe.updates.update import RowValues
 _MOST_ROWS: Final = 2**63 - 1
 _ROWS: Final = "postgres rows"
 _COPY: Final = "postgres copy"
+_GIVE_ROWS: Final = (Subscribe, Fetch, ShowTables, ShowColumns, ShowSetting, SelectConstants)
 
 
 def encode_rows(rows: Sequence[RowValues]) -> bytes:
@@ -90,29 +92,38 @@ class CommandRun:
             case Fetch():
                 columns = self._transaction.cursor(command.cursor).columns
                 await self._stream.write(wire.row_description(columns))
-                await self._fetch(command)
+                await self._fetch(command, Portal(command), 0)
             case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants():
                 small = await self._answer(command)
-                await self._stream.write(wire.row_description(small.columns) + _small_rows(small))
+                await self._stream.write(wire.row_description(small.columns))
+                await self._small_rows(Portal(command, answer=small), 0)
             case _:
                 await self._plain(command)
 
     async def execute(self, portal: Portal, max_rows: int) -> None:
-        """Carry out a portal, which was described before; up to ``max_rows`` rows, 0 for all."""
+        """Carry out a portal, which was described before; up to ``max_rows`` rows, 0 for all.
+
+        A portal that is carried out again goes on behind the rows that it has given.
+        """
         match portal.command:
             case None:
                 await self._stream.write(wire.EMPTY_QUERY)
             case Subscribe() | CopyOut() as command:
                 await self._execute_subscribe(command, portal, max_rows)
             case Fetch() as command:
-                await self._fetch(command)
+                await self._fetch(command, portal, max_rows)
             case ShowTables() | ShowColumns() | ShowSetting() | SelectConstants() as command:
-                await self._stream.write(_small_rows(await self._answer(command)))
+                portal.answer = portal.answer or await self._answer(command)
+                await self._small_rows(portal, max_rows)
             case command:
                 await self._plain(command)
 
     async def described(self, command: Command | None) -> StreamColumns | None:
-        """Return the columns of a command's rows; ``None`` for a command that gives no rows."""
+        """Return the columns of a command's rows; ``None`` for a command that gives no rows.
+
+        In a block that has failed, only the latter are described.
+        """
+        self._transaction.require_not_failed(ends=not isinstance(command, _GIVE_ROWS))
         match command:
             case Subscribe():
                 self.position = command.position
@@ -125,14 +136,35 @@ class CommandRun:
 
     async def describe_portal(self, name: str) -> StreamColumns | None:
         """Return the columns of a portal, or of a cursor, which is a portal too."""
-        if name in self._transaction.cursors and name not in self._prepared.portals:
+        if self._is_cursor(name):
             return self._transaction.cursor(name).columns
         portal = self._prepared.portal(name)
         portal.described = await self.described(portal.command)
         return portal.described
 
+    async def execute_named(self, name: str, max_rows: int) -> None:
+        """Carry out a portal by its name, or a cursor, which is a portal too.
+
+        In a block that has failed only those that end it are.
+        """
+        if self._is_cursor(name):
+            self._transaction.require_not_failed(ends=False)
+            portal = Portal(Subscribe(""), cursor=self._transaction.cursor(name))
+        else:
+            portal = self._prepared.portal(name)
+            self._transaction.require_not_failed(ends=isinstance(portal.command, EndBlock))
+        await self.execute(portal, max_rows)
+
+    def _is_cursor(self, name: str) -> bool:
+        return name in self._transaction.cursors and name not in self._prepared.portals
+
     async def close_portal(self, name: str) -> None:
-        """End a portal, if it is there."""
+        """End a portal or a cursor, if it is there."""
+        if self._is_cursor(name):
+            cursor = self._transaction.cursors.pop(name)
+            if cursor is not None:
+                await cursor.close()
+            return
         portal = self._prepared.portals.pop(name)
         if portal is not None and portal.cursor is not None:
             await portal.cursor.close()
@@ -197,10 +229,27 @@ class CommandRun:
             wire.complete(f"SUBSCRIBE {portal.given}") if ended else wire.PORTAL_SUSPENDED
         )
 
-    async def _fetch(self, command: Fetch) -> None:
+    async def _fetch(self, command: Fetch, portal: Portal, max_rows: int) -> None:
         cursor = self._transaction.cursor(command.cursor)
-        rows = await self._rows(cursor, command.count, command.timeout_s)
-        await self._stream.write(wire.complete(f"FETCH {rows}"))
+        if not portal.is_done:
+            left = command.count - portal.given
+            most = min(left, max_rows) if max_rows else left
+            given = await self._rows(cursor, most, _wait_s(command, portal))
+            portal.given += given
+            if given == most < left:
+                await self._stream.write(wire.PORTAL_SUSPENDED)
+                return
+            portal.is_done = True
+        await self._stream.write(wire.complete(f"FETCH {portal.given}"))
+
+    async def _small_rows(self, portal: Portal, max_rows: int) -> None:
+        assert portal.answer is not None
+        left = portal.answer.rows[portal.given :]
+        given = left[:max_rows] if max_rows else left
+        portal.given += len(given)
+        end = wire.complete(f"{portal.answer.tag} {portal.given}")
+        rows = encode_rows([tuple(row) for row in given])
+        await self._stream.write(rows + (end if len(given) == len(left) else wire.PORTAL_SUSPENDED))
 
     async def _rows(self, cursor: Cursor, most: int, timeout_s: float | None) -> int:
         given = 0
@@ -265,5 +314,13 @@ class CommandRun:
             await cursor.close()
 
 
-def _small_rows(small: SmallAnswer) -> bytes:
-    return encode_rows([tuple(row) for row in small.rows]) + wire.complete(f"{small.tag} {len(small.rows)}")
+def _wait_s(command: Fetch, portal: Portal) -> float | None:
+    """Return how long a FETCH waits for rows; ``None`` for the time until there is one.
+
+    One that goes on waits for what is left of its time.
+    """
+    if command.timeout_s is None:
+        return 0.0 if portal.given else None
+    if portal.until_s is None:
+        portal.until_s = time.monotonic() + command.timeout_s
+    return max(portal.until_s - time.monotonic(), 0.0)

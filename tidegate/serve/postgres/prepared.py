@@ -11,6 +11,7 @@ from tidegate.serve.postgres.command_reader import NO_PARAMETERS
 from tidegate.serve.postgres.commands import Command
 from tidegate.serve.postgres.cursor import Cursor
 from tidegate.serve.postgres.kept_names import KeptNames
+from tidegate.serve.postgres.small_answers import SmallAnswer
 from tidegate.serve.postgres.sql_words import not_supported
 from tidegate.serve.stream_source import StreamColumns
 
@@ -23,13 +24,19 @@ class Portal:
         command: what it executes; ``None`` for an empty statement.
         described: the columns that the client was told.
         cursor: the subscription, once it is open.
+        answer: the answer to a small command, once there is one.
+        until_s: when the time of a FETCH is over, by the monotonic clock; ``None`` where it has none.
         given: how many of its rows were given.
+        is_done: whether it gives no more rows.
     """
 
     command: Command | None
     described: StreamColumns | None = None
     cursor: Cursor | None = None
+    answer: SmallAnswer | None = None
+    until_s: float | None = None
     given: int = 0
+    is_done: bool = False
 
 
 class PreparedStatements:

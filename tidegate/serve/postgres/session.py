@@ -30,6 +30,7 @@ from tidegate.serve.stream_source import Subscriptions
 
 _PORTAL: Final = "P"
 _STATEMENT: Final = "S"
+_LARGEST_INT4: Final = 2**31 - 1
 
 
 class Session:
@@ -81,18 +82,20 @@ class Session:
 
     async def _answer(self, message: wire.Message) -> None:
         match message:
+            case wire.Sync():
+                self._skips_to_sync = False
+                await self._ready()
+            case wire.Flush():
+                pass  # nothing is held back
+            case _ if self._skips_to_sync:
+                pass
             case wire.Query():
                 await self._guarded(self._simple(message.query_string))
                 await self._ready()
             case wire.FunctionCall():
                 await self._fail(not_supported("function calls are not supported"))
                 await self._ready()
-            case wire.Sync():
-                self._skips_to_sync = False
-                await self._ready()
-            case wire.Flush():
-                pass  # nothing is held back
-            case _ if not self._skips_to_sync:
+            case _:
                 self._skips_to_sync = not await self._guarded(self._extended(message))
 
     async def _ready(self) -> None:
@@ -153,6 +156,8 @@ class Session:
                 self._prepared.keep(message, command)
                 await self._stream.write(wire.PARSE_COMPLETE)
             case wire.Bind():
+                command = self._prepared.command(message.statement)
+                self._transaction.require_not_failed(ends=isinstance(command, EndBlock))
                 if not message.portal:
                     await self._run.close_portal("")
                 self._prepared.bind(message)
@@ -163,9 +168,8 @@ class Session:
             case wire.Describe(kind="P"):
                 await self._stream.write(_row_description(await self._run.describe_portal(message.name)))
             case wire.Execute():
-                portal = self._prepared.portal(message.portal)
-                self._transaction.require_not_failed(ends=isinstance(portal.command, EndBlock))
-                await self._run.execute(portal, message.max_rows)
+                most = message.max_rows if message.max_rows <= _LARGEST_INT4 else 0  # it was below zero
+                await self._run.execute_named(message.portal, most)
             case wire.Close(kind="P"):
                 await self._run.close_portal(message.name)
                 await self._stream.write(wire.CLOSE_COMPLETE)

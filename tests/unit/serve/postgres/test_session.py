@@ -460,6 +460,118 @@ def test_after_an_error_the_extended_protocol_skips_to_sync() -> None:
     run(test)
 
 
+def parse(text: str, name: str = "") -> bytes:
+    return frame(b"P", f"{name}\0{text}\0\0\0".encode())
+
+
+def bind(portal: str = "", statement: str = "") -> bytes:
+    return frame(b"B", f"{portal}\0{statement}\0\0\0\0\0\0\0".encode())
+
+
+def execute(most: int = 0, portal: str = "") -> bytes:
+    return frame(b"E", f"{portal}\0".encode() + struct.pack("!i", most))
+
+
+SYNC = frame(b"S", b"")
+DECLARE = "BEGIN; DECLARE c CURSOR FOR SUBSCRIBE accounts"
+
+
+@pytest.mark.parametrize(
+    ("before", "sent", "kinds", "tags"),
+    [
+        ("", parse("SHOW TABLES") + bind() + execute() + execute(), "12DCC", ["SHOW 1", "SHOW 1"]),
+        ("", parse("SELECT 1") + bind() + execute(1) + execute(-1), "12DCC", ["SELECT 1", "SELECT 1"]),
+        (
+            "",
+            parse("SHOW COLUMNS FROM accounts") + bind() + execute(2) + execute(2) + execute(),
+            "12DDsDCC",
+            ["SHOW 3", "SHOW 3"],
+        ),
+        (
+            DECLARE,
+            parse("FETCH 4 c") + bind() + execute(3) + execute(3) + execute(),
+            "12DDDsDCC",
+            ["FETCH 4", "FETCH 4"],
+        ),
+        (DECLARE, parse("FETCH ALL c") + bind() + execute(4) + execute(4), "12DDDDsDC", ["FETCH 5"]),
+        (
+            DECLARE,
+            parse("FETCH 9 c WITH (timeout = '10ms')") + bind() + execute(3) + execute(),
+            "12DDDsDDC",
+            ["FETCH 5"],
+        ),
+    ],
+)
+def test_a_portal_that_is_executed_again_goes_on_behind_its_rows(
+    before: str, sent: bytes, kinds: str, tags: list[str]
+) -> None:
+    async def test() -> None:
+        source = bank()
+        source.commit(6, *[(number, number, None) for number in (3, 4, 5)])
+        async with serving(source) as served:
+            client = await served.raw()
+            await client.login()
+            await client.query(before)
+            await client.until(b"Z")
+            await client.send(sent + SYNC)
+            found = await client.until(b"Z")
+            assert b"".join(kind for kind, _ in found).decode() == kinds + "Z"
+            assert [text[:-1].decode() for kind, text in found if kind == b"C"] == tags
+            client.close()
+
+    run(test)
+
+
+def test_a_cursor_is_a_portal_that_can_be_executed_and_closed() -> None:
+    async def test() -> None:
+        async with serving(bank()) as served:
+            client = await served.raw()
+            await client.login()
+            await client.query(DECLARE)
+            await client.until(b"Z")
+            await client.send(execute(1, "c") + frame(b"C", b"Pc\0") + execute(1, "c") + SYNC)
+            found = await client.until(b"Z")
+            assert [kind for kind, _ in found] == [b"D", b"s", b"3", b"E", b"Z"]
+            assert error_of(found[3][1])["C"] == "34000"
+            assert not served.source.open_streams
+            client.close()
+
+    run(test)
+
+
+def test_after_an_error_queries_are_skipped_to_sync_too() -> None:
+    async def test() -> None:
+        async with serving(bank()) as served:
+            client = await served.raw()
+            await client.login()
+            call = frame(b"F", struct.pack("!IHHH", 1, 0, 0, 0))
+            await client.send(execute(0, "none") + frame(b"Q", b"SELECT 1\0") + call + SYNC)
+            assert [kind for kind, _ in await client.until(b"Z")] == [b"E", b"Z"]
+            client.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("sent", [bind("p", "s"), frame(b"D", b"Ss\0")], ids=["bind", "describe"])
+def test_a_block_that_has_failed_binds_and_describes_only_what_ends_it(sent: bytes) -> None:
+    async def test() -> None:
+        async with serving(bank()) as served:
+            client = await served.raw()
+            await client.login()
+            await client.send(parse("SELECT 1", "s") + SYNC)
+            await client.until(b"Z")
+            await client.query("BEGIN; nonsense")
+            await client.until(b"Z")
+            await client.send(sent + SYNC)
+            found = await client.until(b"Z")
+            assert error_of(found[0][1])["C"] == "25P02"
+            await client.send(parse("ROLLBACK") + bind() + frame(b"D", b"P\0") + execute() + SYNC)
+            assert [kind for kind, _ in await client.until(b"Z")] == [b"1", b"2", b"n", b"C", b"Z"]
+            client.close()
+
+    run(test)
+
+
 def test_a_client_that_is_gone_ends_its_subscription() -> None:
     async def test() -> None:
         async with serving(bank()) as served:
