@@ -2,7 +2,9 @@
 
 1. The request's ``Host`` names this server: else a page of anywhere could give its own name our address, and
    read loopback by a visitor's browser.
-2. An ``Origin``, which browsers send, is this server's too: a WebSocket is open to all pages otherwise.
+2. An ``Origin``, which browsers send, is this server's too: a WebSocket is open to all pages otherwise. For
+   some requests they send ``Sec-Fetch-Site`` alone, as for a script or an image that a page wants: no page of
+   another site has any.
 3. It has no body, since no answer here reads one.
 4. Where there is a secret, all but the page and its scripts need ``Authorization: Bearer <secret>``.
 """
@@ -30,6 +32,7 @@ _OPEN_PATHS: Final = frozenset(
     {"/", "/feeds.html", "/feeds.js", "/page.js", "/page.css", "/tidegate.js", "/health"}
 )
 _BEARER: Final = "bearer "
+_CROSS_SITE: Final = "cross-site"
 _NOT_ALLOWED: Final = "28000"
 _BAD_REQUEST: Final = "22023"
 _HEADERS: Final = {
@@ -110,7 +113,8 @@ class GuardedApp:
                 "The request's Host names another server: use the address, or allow the name (--allow-host)"
             )
             return HTTPStatus.FORBIDDEN, "host_refused", text
-        if "origin" in headers and not self._access.allows_origin(headers["origin"], host):
+        elsewhere = "origin" in headers and not self._access.allows_origin(headers["origin"], host)
+        if elsewhere or (headers.get("sec-fetch-site") == _CROSS_SITE and not _is_visit(path, headers)):
             text = "A page of another server asks: it may not read from this one"
             return HTTPStatus.FORBIDDEN, "origin_refused", text
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
@@ -122,6 +126,11 @@ class GuardedApp:
                 "Send Authorization: Bearer with the server's token",
             )
         return None
+
+
+def _is_visit(path: str, headers: Mapping[str, str]) -> bool:
+    """Whether somebody follows a link to the pages: the page with the link reads nothing of them."""
+    return path in _OPEN_PATHS and headers.get("sec-fetch-mode") == "navigate"
 
 
 def _single_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[str, str]:

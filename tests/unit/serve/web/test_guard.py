@@ -75,6 +75,24 @@ def test_a_page_of_another_server_may_not_read() -> None:
     run(test)
 
 
+def test_a_page_of_another_site_may_link_here_and_have_nothing() -> None:
+    async def test() -> None:
+        async with serving_web() as served:
+            for path, site, mode, status in (
+                ("/tables", "cross-site", "no-cors", 403),
+                ("/tables", "cross-site", "navigate", 403),
+                ("/tidegate.js", "cross-site", "no-cors", 403),
+                ("/", "cross-site", "navigate", 200),
+                ("/tables", "same-origin", "cors", 200),
+                ("/tables", "none", "navigate", 200),
+            ):
+                answer = await served.get(path, sec_fetch_site=site, sec_fetch_mode=mode)
+                assert answer.status == status, (path, site, mode)
+                answer.close()
+
+    run(test)
+
+
 def test_a_secret_is_wanted_for_all_but_the_page() -> None:
     async def test() -> None:
         async with serving_web(access=WebAccess(LOOPBACK, "s3cret")) as served:
