@@ -28,6 +28,7 @@ from tidegate.rows import (
 from tidegate.rows.keyside.byte_strings import encode_bytes_asc
 from tidegate.rows.table_key import index_prefix, index_span, tenant_prefix
 from tidegate.rows.value_frame import join_header, seal
+from tidegate.rows.valueside.tags import WireType, encode_tag
 
 
 def table(*columns: str, key: tuple[str, ...] = (), **fields: Any) -> TableDescriptor:
@@ -252,6 +253,16 @@ def test_a_damaged_value_is_refused_with_table_and_key() -> None:
         codec.decode(key, seal(key, b"\x03Alice"))
     with pytest.raises(EncodingError, match=r"column owner \(STRING\) holds a datum of wire type 3"):
         codec.decode(key, seal(key, b"\x0a\x23\x02"))
+
+
+@pytest.mark.parametrize("column_id", [1, 3])
+def test_a_wire_type_above_one_byte_names_no_other_column(column_id: int) -> None:
+    """It was taken for a part of the column's id: a datum of ``owner`` was read where none stands."""
+    key, _ = TableCodec(ACCOUNTS).encode(ALICE)
+    wire_type = (2 ^ column_id) << 8 | WireType.BYTES
+    body = encode_tag(column_id, wire_type) + b"\x02hi"
+    with pytest.raises(EncodingError, match=f"unknown wire type {wire_type}"):
+        TableCodec(ACCOUNTS).decode(key, bytes(4) + b"\x0a" + body)
 
 
 def test_long_keys_are_shortened_in_messages() -> None:

@@ -50,6 +50,9 @@ class WireType(IntEnum):
 _TYPE_BITS: Final = 4
 _EXTENDED: Final = 15  # in the low four bits: the type follows as an integer of its own
 _BITS_PER_WORD: Final = 64
+#: Greater numbers are unknown. Readers of rows find a column's reader by its id and the wire type together,
+#: in which a wire type has eight bits.
+_MOST: Final = max(WireType)
 
 
 @cache  # few tables with few columns have few tags
@@ -63,12 +66,14 @@ def encode_tag(column_delta: int, wire_type: int) -> bytes:
 def decode_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
     """Return (column id difference, wire type number, position of the datum).
 
-    Raises `EncodingError` when truncated.
+    Raises `EncodingError` when truncated, or for a wire type above the known ones.
     """
     tag, end = decode_length(buffer, position)
     wire_type = tag & _EXTENDED
     if wire_type == _EXTENDED:
         wire_type, end = decode_length(buffer, end)
+        if wire_type > _MOST:
+            raise _unknown(wire_type)
     return tag >> _TYPE_BITS, wire_type, end
 
 
@@ -80,8 +85,12 @@ def skip_datum(buffer: bytes, position: int, wire_type: int) -> int:
     """
     skip = _SKIP.get(wire_type)
     if skip is None:
-        raise EncodingError(f"a datum has the unknown wire type {wire_type}")
+        raise _unknown(wire_type)
     return skip(buffer, position)
+
+
+def _unknown(wire_type: int) -> EncodingError:
+    return EncodingError(f"a datum has the unknown wire type {wire_type}")
 
 
 def _nothing(_buffer: bytes, position: int) -> int:
