@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from tidegate.errors import EncodingError
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.stored_descriptor import decode_descriptor
 
@@ -22,5 +23,9 @@ _short: Final = lru_cache(maxsize=COUNT_MAX)(decode_descriptor)
 def decoded_descriptor(stored: bytes, *, is_bounded: bool = True) -> TableDescriptor:
     """Return the descriptor of a stored form. Raises as `decode_descriptor` does."""
     if len(stored) <= STORED_BYTES_MAX:
-        return _short(stored)
+        try:
+            return _short(stored)
+        except EncodingError:
+            if is_bounded:
+                raise
     return decode_descriptor(stored, is_bounded=is_bounded)

@@ -6,6 +6,7 @@ version. Columns are identified by id, never by position.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tidegate.hlc import Timestamp
@@ -71,3 +72,14 @@ class TableDescriptor:
     database: str = "defaultdb"
     schema: str = "public"
     dropped: bool = False
+
+    @property
+    def repeated_name(self) -> str | None:
+        """A name that several columns have which records name: public ones, and those of the primary key.
+
+        ``None`` in every table of a database. A record names columns, so it would have one of them alone: two
+        rows whose keys differ in the other one would have the same key.
+        """
+        key_ids = {part.column_id for part in self.primary_key}
+        names = Counter(column.name for column in self.columns if column.public or column.id in key_ids)
+        return next((name for name, count in names.items() if count > 1), None)

@@ -68,12 +68,16 @@ def decode_descriptor(stored: bytes, *, is_bounded: bool = True) -> TableDescrip
     """Undo `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
 
     The error's sentence is for the writer of the bytes: the source of a log. Where ``is_bounded`` is false
-    the descriptor may have any number of columns: it stands in state that an earlier version has written.
+    the descriptor may have any number of columns, and several of one name: it stands in state that an earlier
+    version has written. `TableCodec` refuses the latter.
     """
     message = _message(stored)
     if is_bounded:
         _require_bounded(message)
-    return _from_message(message)
+    descriptor = _from_message(message)
+    if is_bounded:
+        _require_names(descriptor)
+    return descriptor
 
 
 def decode_head(stored: bytes) -> DescriptorHead:
@@ -177,6 +181,16 @@ def _require_distinct(field: str, column_ids: list[int]) -> None:
     twice = next((each for each, count in Counter(column_ids).items() if count > 1), None)
     if twice is not None:
         raise EncodingError(f"{field} of the descriptor has column id {twice} twice ({_SPECIFIED})")
+
+
+def _require_names(descriptor: TableDescriptor) -> None:
+    """Refuse two columns with one name, since records name columns."""
+    twice = descriptor.repeated_name
+    if twice is not None:
+        raise EncodingError(
+            f"the descriptor has several columns named {twice[:_SHOWN]!r} that are public or in the primary "
+            f"key, and records name columns ({_SPECIFIED})"
+        )
 
 
 def _column_to_message(column: Column) -> pb.Column:

@@ -165,6 +165,12 @@ def _refuse_unsupported(descriptor: TableDescriptor) -> None:
             f"table {descriptor.name} has {len(descriptor.families)} column families ({names}): this version "
             "feeds tables with one family; merge them with ALTER TABLE or leave the table out of the feed"
         )
+    twice = descriptor.repeated_name
+    if twice is not None:
+        raise UnsupportedTable(
+            f"table {descriptor.name} has several columns named {twice}, and records name columns: the "
+            "source has to give each of them another name, in a later version of the table"
+        )
     for column in descriptor.columns:
         if column.type.kind is Kind.ARRAY and column.type.element is None:
             raise UnsupportedTable(

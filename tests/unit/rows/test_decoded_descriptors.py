@@ -30,6 +30,15 @@ def test_a_long_descriptor_is_not_kept() -> None:
     assert decoded_descriptor(stored) is not decoded_descriptor(stored)
 
 
+def test_only_what_stands_in_state_may_have_two_columns_of_one_name() -> None:
+    columns = (Column(1, "id", _INT), Column(2, "id", _INT))
+    stored = encode_descriptor(replace(_TABLE, columns=columns))
+    for _ in range(2):
+        with pytest.raises(EncodingError, match="several columns named 'id'"):
+            decoded_descriptor(stored)
+        assert decoded_descriptor(stored, is_bounded=False).columns == columns
+
+
 def test_only_what_stands_in_state_may_have_too_many_columns() -> None:
     columns = tuple(Column(number, "", _INT) for number in range(1, COLUMNS_MAX + 2))
     stored = encode_descriptor(replace(_TABLE, columns=columns))

@@ -142,12 +142,25 @@ def test_two_columns_of_one_id_are_refused() -> None:
         decode_descriptor(encode_descriptor(key))
 
 
+def test_two_columns_of_one_name_are_refused_where_records_name_them() -> None:
+    """Of two key columns of one name the key of a record had one: rows with different keys had the same."""
+    first, second, *others = TABLE.columns
+    other = replace(others[0], name=first.name, public=True)
+    twice = encode_descriptor(replace(TABLE, columns=(first, second, other)))
+    assert "has several columns named 'id' that are public or in the primary key" in _refusal(twice)
+    assert len(decode_descriptor(twice, is_bounded=False).columns) == 3
+    dropped = replace(TABLE, columns=(first, second, replace(other, public=False)))
+    assert decode_descriptor(encode_descriptor(dropped)) == dropped
+    with_key = replace(dropped, primary_key=(KeyPart(first.id), KeyPart(other.id)))
+    assert "has several columns named 'id'" in _refusal(encode_descriptor(with_key))
+
+
 def test_a_descriptor_has_bounded_columns_and_parts() -> None:
     def wide(columns: int, members: int = 0) -> bytes:
         label = parse_sql_type("e('a')")
         label = replace(label, members=label.members * members)
         types = (parse_sql_type("INT"), replace(parse_sql_type("STRING[]"), element=label))
-        found = tuple(Column(1 + number, "", types[number % 2]) for number in range(columns))
+        found = tuple(Column(1 + number, str(number), types[number % 2]) for number in range(columns))
         return encode_descriptor(replace(TABLE, columns=found, families=()))
 
     assert len(decode_descriptor(wide(COLUMNS_MAX)).columns) == COLUMNS_MAX

@@ -318,6 +318,7 @@ def test_unsupported_tables_are_refused_with_name_and_reason() -> None:
         (table("v VECTOR(3)"), r"has a VECTOR\(3\) column in its primary key, v"),
         (table("docs JSONB[]"), r"has a JSONB\[\] column in its primary key, docs"),
         (replace(ACCOUNTS, primary_key=()), "table accounts: its primary key"),
+        (with_column(ACCOUNTS, 3, name="owner"), "table accounts has several columns named owner"),
         (replace(ACCOUNTS, primary_key=(KeyPart(9),)), "table accounts: its primary key"),
     ):
         with pytest.raises(UnsupportedTable, match=reason):

@@ -422,7 +422,7 @@ def test_tables_that_cannot_be_read_are_bounded_and_then_no_other_is_taken() -> 
 
 
 def test_many_wide_descriptors_are_kept_as_bytes() -> None:
-    columns = tuple(Column(number, "", parse_sql_type("INT")) for number in range(1, 2_000))
+    columns = tuple(Column(number, str(number), parse_sql_type("INT")) for number in range(1, 2_000))
     rows = _rows()
     for table_id in range(200, 220):
         rows.learn(update_of(replace(_TABLE.descriptor, id=table_id, columns=columns)))

@@ -20,10 +20,13 @@ from tidegate.processor.feeds import version_rows as rows
 from tidegate.rows import (
     Column,
     Family,
+    KeyPart,
     TableDescriptor,
     decode_descriptor,
+    decoded_descriptors,
     encode_descriptor,
     parse_sql_type,
+    stored_descriptor,
 )
 from tidegate.spans import Span
 
@@ -208,6 +211,58 @@ def test_a_table_with_an_unreadable_version_takes_no_feed_until_a_later_one_come
     driven.control(Remove(FeedId("again"), FIRST_EPOCH))
     driven.run(log.partitions[0][later:])
     assert [type(ack) for ack in _register_anew(driven).acks] == [Registered, Active]
+
+
+def _with_two_of_one_name(version: int, seconds: float) -> TableDescriptor:
+    """`PLAIN` with its two columns in the key, both of which are named ``id``."""
+    first, second = PLAIN.descriptor.columns
+    return replace(
+        PLAIN.descriptor,
+        version=version,
+        modified=at(seconds),
+        columns=(first, replace(second, name=first.name)),
+        primary_key=(KeyPart(first.id), KeyPart(second.id)),
+    )
+
+
+def test_a_table_with_two_columns_of_one_name_takes_no_feed_until_a_later_version_comes() -> None:
+    log = HandLog(partitions=1)
+    log.write(update_of(_with_two_of_one_name(1, 0)))
+    plain = log.open_range(1, PLAIN.span)
+    driven = active(_FEED)
+    driven.run(log.partitions[0])
+    assert any("several columns named 'id'" in cause for cause in driven.causes)
+    log.write(update_of(replace(PLAIN.descriptor, version=2, modified=at(1))))
+    driven.run(log.partitions[0][2:])
+    assert [type(ack) for ack in _register_anew(driven).acks] == [Registered, Active]
+    plain.apply(PLAIN.put(7, 1, "a"))
+    driven.run(log.partitions[0][3:])
+    assert [record.key for record in driven.rows] == [b"[1]"]
+
+
+def test_a_stored_version_with_two_columns_of_one_name_fails_feeds_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An earlier release has stored it: it had no such rule."""
+    twice = update_of(_with_two_of_one_name(1, 0))
+    log = HandLog(partitions=1)
+    log.describe(OTHER)
+    log.write(twice)
+    other, plain = log.open_range(1, OTHER.span), log.open_range(2, PLAIN.span)
+    driven = active(activation([PLAIN.descriptor], feed_id="plain"))
+    driven.control(activation([OTHER.descriptor], feed_id="other"))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(stored_descriptor, "_require_names", lambda _: None)
+        driven.run(log.partitions[0])
+    decoded_descriptors._short.cache_clear()
+    restored = Driven.restored(driven.state)
+    begun = len(log.partitions[0])
+    log.write(twice)
+    plain.apply(PLAIN.put(4, 1, "a"))
+    other.apply(OTHER.put(5, 1, "other"))
+    restored.run(log.partitions[0][begun:])
+    assert [record.topic for record in restored.rows] == ["other"]
+    assert any("table plain has several columns named id" in cause for cause in restored.causes)
 
 
 def test_a_version_that_a_former_release_could_not_read_makes_the_table_fit_when_it_is_repeated() -> None:
