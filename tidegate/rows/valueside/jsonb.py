@@ -35,8 +35,7 @@ _TYPE_MASK: Final = 0x7000_0000
 _IS_OFFSET: Final = 0x8000_0000
 _LENGTH_MASK: Final = 0x0FFF_FFFF
 
-#: The most levels of containers in containers. Each level is read from a copy of its bytes, and by calls on
-#: the stack.
+#: The most levels of containers in containers. Each level is read by calls on the stack.
 MAX_NESTING: Final = 256
 #: The most decimal places that one zero is printed with, and the most of all zeros in a document.
 MOST_ZERO_PLACES: Final = 2_000
@@ -53,6 +52,18 @@ class _Entry(NamedTuple):
     data: bytes
 
 
+class _Place(NamedTuple):
+    """An entry that is read, by the place of its data in the document.
+
+    It has no copy of the data: containers in containers would have one at each level, which takes the depth
+    times the bytes.
+    """
+
+    kind: int
+    start: int
+    end: int
+
+
 def encode_jsonb(value: JsonValue) -> bytes:
     """Return the payload of a JSON document; object keys are sorted."""
     if isinstance(value, list | dict):
@@ -67,7 +78,7 @@ def decode_jsonb(payload: bytes) -> JsonValue:
     Raises `EncodingError` when the payload is malformed, nested beyond `MAX_NESTING`, or has zeros of more
     than `MAX_ZERO_PLACES` decimal places altogether.
     """
-    value = _decode_container(payload, 0)
+    value = _decode_container(payload, 0, len(payload), 0)
     if len(payload) > _UNCOUNTED_BYTES:
         _require_room(value)
     return value
@@ -141,63 +152,62 @@ def _require_room(value: JsonValue) -> None:
         )
 
 
-def _decode_container(payload: bytes, depth: int) -> JsonValue:
+def _decode_container(payload: bytes, start: int, end: int, depth: int) -> JsonValue:
+    """Return the container from ``start`` to ``end``."""
     _require_depth(depth)
-    header, start = _read_word(payload, 0)
+    word, _ = take(payload[start : min(start + _WORD, end)], 0, _WORD)
+    header, words = int.from_bytes(word, "big"), start + _WORD
     tag, count = header & _CONTAINER_MASK, header & _COUNT_MASK
     if tag == _ARRAY:
-        return [_value_of(entry, depth) for entry in _read_entries(payload, start, count)]
+        return [_value_of(payload, entry, depth) for entry in _read_entries(payload, words, end, count)]
     if tag == _OBJECT:
-        entries = _read_entries(payload, start, 2 * count)
+        entries = _read_entries(payload, words, end, 2 * count)
         return {
-            _name_of(name): _value_of(value, depth)
+            _name_of(payload, name): _value_of(payload, value, depth)
             for name, value in zip(entries[:count], entries[count:], strict=True)
         }
     if tag == _SCALAR and count == 0:
-        return _value_of(_read_entries(payload, start, 1)[0], depth)
+        return _value_of(payload, _read_entries(payload, words, end, 1)[0], depth)
     raise EncodingError(f"0x{header:08x} does not begin a JSON document")
 
 
-def _read_entries(payload: bytes, position: int, count: int) -> list[_Entry]:
-    """Return ``count`` entries whose words begin at ``position``; their data must fill the rest exactly."""
+def _read_entries(payload: bytes, position: int, limit: int, count: int) -> list[_Place]:
+    """Return ``count`` entries whose words begin at ``position``; their data must fill the rest up to
+    ``limit`` exactly.
+    """
     data_start = position + _WORD * count
-    if data_start > len(payload):
-        raise EncodingError(f"a JSON container of {len(payload)} bytes announces {count} entries")
-    entries: list[_Entry] = []
+    if data_start > limit:
+        raise EncodingError(f"a JSON container of {limit - position + _WORD} bytes announces {count} entries")
+    entries: list[_Place] = []
     start = data_start
     for at in range(position, data_start, _WORD):
-        word, _ = _read_word(payload, at)
+        word = int.from_bytes(payload[at : at + _WORD], "big")
         origin = data_start if word & _IS_OFFSET else start
         end = origin + (word & _LENGTH_MASK)
-        if not start <= end <= len(payload):
+        if not start <= end <= limit:
             raise EncodingError(f"entry {len(entries)} of a JSON container leaves its bounds")
-        entries.append(_Entry(word & _TYPE_MASK, payload[start:end]))
+        entries.append(_Place(word & _TYPE_MASK, start, end))
         start = end
-    if start != len(payload):
-        raise EncodingError(f"{len(payload) - start} bytes follow a JSON container")
+    if start != limit:
+        raise EncodingError(f"{limit - start} bytes follow a JSON container")
     return entries
 
 
-def _read_word(payload: bytes, position: int) -> tuple[int, int]:
-    word, end = take(payload, position, _WORD)
-    return int.from_bytes(word, "big"), end
-
-
-def _name_of(entry: _Entry) -> str:
+def _name_of(payload: bytes, entry: _Place) -> str:
     if entry.kind != _STRING:
         raise EncodingError("a JSON object has a key that is no string")
-    return utf8(entry.data, 0)
+    return utf8(payload[entry.start : entry.end], 0)
 
 
-def _value_of(entry: _Entry, depth: int) -> JsonValue:
-    kind, data = entry
+def _value_of(payload: bytes, entry: _Place, depth: int) -> JsonValue:
+    kind, start, end = entry
     if kind == _STRING:
-        return utf8(data, 0)
+        return utf8(payload[start:end], 0)
     if kind == _NUMBER:
-        return _number(data)
+        return _number(payload[start:end])
     if kind == _CONTAINER:
-        return _decode_container(data, depth + 1)
-    if data or kind not in _CONSTANTS:
+        return _decode_container(payload, start, end, depth + 1)
+    if start != end or kind not in _CONSTANTS:
         raise EncodingError(f"a JSON entry has the unknown type 0x{kind:08x} or bytes where it has none")
     return _CONSTANTS[kind]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from decimal import Decimal
 
 import pytest
@@ -86,3 +87,18 @@ def test_a_document_nested_beyond_reading_is_refused() -> None:
         payload = b"\x80\x00\x00\x01" + (0xD0000000 | len(payload)).to_bytes(4, "big") + payload
     with pytest.raises(EncodingError, match="nested too deeply"):
         decode_jsonb(payload)
+
+
+def test_the_memory_of_a_nested_document_does_not_grow_with_its_depth() -> None:
+    """A copy at each level took 200 times the bytes."""
+    size = 1 << 20
+    payload = b"\x80\x00\x00\x01" + (0x10000000 | size).to_bytes(4, "big") + b"x" * size
+    for _ in range(200):
+        payload = b"\x80\x00\x00\x01" + (0x50000000 | len(payload)).to_bytes(4, "big") + payload
+    tracemalloc.start()
+    try:
+        decode_jsonb(payload)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * size
