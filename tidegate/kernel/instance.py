@@ -81,7 +81,7 @@ class Instance:
         except wasmtime.WasmtimeError as error:  # the kernel imports nothing and starts nothing
             raise NoRoomForInstance(" ".join(str(error).split())) from error
         self._store = store
-        weakref.finalize(self, store.close)  # at the end of the process too: see `artefact.compiled`
+        self._free = weakref.finalize(self, store.close)  # at the process's end too: see `artefact.compiled`
         self._memory = cast("Memory", exports["memory"])
         self._interface, self._input, self._plan, self._rows, self._read, self._follow, self._versions = (
             cast("Callable[..., Any]", exports[name])
@@ -90,6 +90,14 @@ class Instance:
         self._ran_out = cast("Callable[..., Any]", exports["ran_out"])
         if self._interface(store) != _INTERFACE:
             raise StateError("the kernel has another interface than its loader: run `make kernel`")
+
+    def close(self) -> None:
+        """Give its memory back. It must not be used any more.
+
+        An instance that nobody holds is closed too. But a trap's traceback holds one in a circle, which only
+        the collector of garbage finds, and to that it is a few small objects: not up to 1 GiB.
+        """
+        self._free()
 
     @property
     def memory_bytes(self) -> int:

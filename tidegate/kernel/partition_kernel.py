@@ -76,7 +76,8 @@ class PartitionKernel:
 
     def plan(self, tables: Sequence[TablePlan]) -> bool:
         """Take the plan that holds from here on. Return whether the kernel can write anything of it."""
-        self._plan, self._is_planned, self._instance = _NO_PLAN, False, None
+        self._give_up()
+        self._plan, self._is_planned = _NO_PLAN, False
         self._has_room = True  # other partitions may have ended
         try:
             self._plan = write_plan(tables)
@@ -150,7 +151,13 @@ class PartitionKernel:
     def _give_up_a_large_one(self) -> None:
         """Give up an instance whose memory has grown too large."""
         if self._instance is not None and self._instance.memory_bytes > MEMORY_BYTES_KEPT:
-            self._instance = None
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Give up the instance, and its memory at once."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.close()
 
     def _may_take(self) -> bool:
         """Return whether the next call may go to the kernel."""
@@ -161,12 +168,13 @@ class PartitionKernel:
         if isinstance(error, OutputTooLarge):
             self._give_up_a_large_one()
             return
-        instance, self._instance = self._instance, None
+        ran_out = self._instance is not None and self._instance.ran_out
+        self._give_up()
         if isinstance(error, NoRoomForInstance):
             self._has_room = False
             self._traps.no_room(error)
             return
-        if instance is not None and instance.ran_out:
+        if ran_out:
             self._traps.no_memory()
         else:
             self._traps.trapped(error)

@@ -130,10 +130,38 @@ def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:
     assert traps.count == 1
 
 
+def _reserved() -> int:
+    """The bytes of addresses that this process reserves."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell the addresses of a process otherwise")
+@pytest.mark.parametrize("way", ["trap", "plan", "growth"])
+def test_an_instance_that_is_given_up_gives_its_memory_back_at_once(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What holds it, such as the traceback of its trap, is found by the collector only later."""
+    kernel, row = _kernel(Traps()), _version(_TABLE.put(2, 5, "x", None))
+    _taken(kernel, row)
+    instance, before = _instance(kernel), _reserved()
+    assert instance is not None
+    match way:
+        case "trap":
+            monkeypatch.setattr(instance, "_rows", lambda *_: 2**32 - 8)
+            assert kernel.take([row]) is None
+        case "plan":
+            assert _plan(kernel)
+        case "growth":
+            monkeypatch.setattr(partition_kernel, "MEMORY_BYTES_KEPT", 0)
+            _taken(kernel, row)
+    assert _instance(kernel) is None
+    assert before - _reserved() > 1 << 30
+
+
 @contextmanager
 def _without_addresses() -> Iterator[None]:
     """This process may reserve 1 GiB of addresses more."""
-    reserved = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    reserved = _reserved()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (reserved + (1 << 30), hard))
     try:
