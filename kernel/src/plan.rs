@@ -3,7 +3,7 @@
 
 use crate::cursor::Cursor;
 use crate::kind::{Kind, Type};
-use crate::table_codec::{KeyPart, TableCodec, COLUMN_ID_MAX};
+use crate::table_codec::{Column, KeyPart, TableCodec, COLUMN_ID_MAX};
 use crate::template::{Part, Print, Slot, Template};
 
 /// Wall time and logical part.
@@ -157,20 +157,22 @@ impl Reader<'_> {
         let slots = self.count()?;
         let composite = self.flag()?;
         let key = self.list(Self::key_part)?;
-        let mut columns = vec![];
-        for (slot, (id, of)) in
-            self.list(|reader| Some((reader.count()?, reader.column_type()?)))?.into_iter().enumerate()
-        {
-            if id > COLUMN_ID_MAX {
-                return None;
-            }
-            if columns.len() <= id {
-                columns.resize(id + 1, None);
-            }
-            columns[id] = Some((slot, of));
-        }
+        let columns = self.columns()?;
         let lanes = self.list(Self::lane)?;
         Some(Rows { index, codec: TableCodec { key, columns, slots, composite }, lanes })
+    }
+
+    /// Columns in the order of their slots, by rising ids.
+    fn columns(&mut self) -> Option<Vec<Column>> {
+        let mut columns =
+            self.list(|reader| Some(Column { id: reader.count()?, slot: 0, of: reader.column_type()? }))?;
+        for (slot, column) in columns.iter_mut().enumerate() {
+            column.slot = slot;
+        }
+        columns.sort_by_key(|column| column.id);
+        let is_good = columns.is_sorted_by(|one, next| one.id < next.id)
+            && columns.last().is_none_or(|last| last.id <= COLUMN_ID_MAX);
+        is_good.then_some(columns)
     }
 
     fn lane(&mut self) -> Option<Lane> {
@@ -242,6 +244,24 @@ mod tests {
         assert!(table.at((4, 9)).is_none());
         assert!(table.at((5, 0)).is_some());
         assert!(table.at((9, 0)).is_none());
+    }
+
+    #[test]
+    fn columns_stand_by_their_ids_and_take_no_room_for_others() {
+        let numbers = |numbers: &[i64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let read = |ids: &[usize]| {
+            let mut bytes: Vec<u8> = numbers(&[ids.len() as i64]);
+            for id in ids {
+                bytes.extend::<Vec<u8>>(numbers(&[*id as i64, 2, 0, 64, 0, 0]));
+            }
+            Reader(Cursor::new(&bytes)).columns()
+        };
+        let found = read(&[COLUMN_ID_MAX, 1, 7]).unwrap();
+        let places: Vec<_> = found.iter().map(|column| (column.id, column.slot)).collect();
+        assert_eq!(places, [(1, 1), (7, 2), (COLUMN_ID_MAX, 0)]);
+        assert!(found.capacity() < 16);
+        assert!(read(&[COLUMN_ID_MAX + 1]).is_none());
+        assert!(read(&[3, 1, 3]).is_none());
     }
 
     #[test]

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
     use crate::kind::Kind;
     use crate::plan::{Replaced, TableVersion};
-    use crate::table_codec::{KeyPart, TableCodec};
+    use crate::table_codec::{Column, KeyPart, TableCodec};
     use crate::template::{Part, Print, Slot};
 
     fn lane(number: u32, start: i64, kind: Kind) -> Lane {
@@ -273,7 +273,8 @@ mod tests {
     }
 
     fn plan(lanes: Vec<Lane>) -> Plan {
-        let columns = vec![None, Some((0, Kind::Int.into())), Some((1, Kind::Date.into()))];
+        let column = |id, slot, kind: Kind| Column { id, slot, of: kind.into() };
+        let columns = vec![column(1, 0, Kind::Int), column(2, 1, Kind::Date)];
         let codec = TableCodec { key: vec![KeyPart::of(Kind::Int, 0)], columns, slots: 2, composite: false };
         let rows = Some(Rows { index: b"\x89".to_vec(), codec, lanes });
         let versions = vec![TableVersion { modified: (10, 0), rows }];

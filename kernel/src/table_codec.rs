@@ -16,11 +16,18 @@ const EXTENDED: u8 = 15;
 pub struct TableCodec {
     /// The key's columns in index order.
     pub key: Vec<KeyPart>,
-    /// By column id: the slot and the type; `None` for an id that is no column.
-    pub columns: Vec<Option<(usize, Type)>>,
+    /// By rising ids, each of which stands once. A list by id would have room for ids that are no columns.
+    pub columns: Vec<Column>,
     pub slots: usize,
     /// Whether a datum of the key may stand in the value too, in a form that says more.
     pub composite: bool,
+}
+
+/// A column of the value.
+pub struct Column {
+    pub id: usize,
+    pub slot: usize,
+    pub of: Type,
 }
 
 /// A column of the key.
@@ -89,6 +96,7 @@ impl TableCodec {
     ) -> Option<()> {
         let mut cursor = Cursor::new(body);
         let mut id = 0;
+        let mut columns = &self.columns[..]; // those that may still come
         while cursor.more() {
             let tag = length(&mut cursor)?;
             let mut wire_type = (tag & usize::from(EXTENDED)) as u8;
@@ -99,14 +107,25 @@ impl TableCodec {
             if wire_type == EXTENDED {
                 wire_type = u8::try_from(length(&mut cursor)?).ok()?;
             }
-            match self.columns.get(id) {
-                Some(Some((slot, of))) => {
-                    *values.get_mut(*slot)? = value_datum(&mut cursor, of, wire_type, scratch)?
+            columns = from(columns, id);
+            match columns.first() {
+                Some(column) if column.id == id => {
+                    *values.get_mut(column.slot)? = value_datum(&mut cursor, &column.of, wire_type, scratch)?
                 }
                 _ => skip_datum(&mut cursor, wire_type)?,
             }
         }
         Some(())
+    }
+}
+
+/// The columns from an id on. It is mostly that of the first one, or of the second.
+#[inline]
+fn from(columns: &[Column], id: usize) -> &[Column] {
+    match columns {
+        [first, ..] if first.id >= id => columns,
+        [_, rest @ ..] if rest.first().is_none_or(|second| second.id >= id) => rest,
+        _ => &columns[columns.partition_point(|column| column.id < id)..],
     }
 }
 
@@ -123,8 +142,8 @@ mod tests {
     use crate::kind::Kind;
 
     fn codec() -> TableCodec {
-        let column = |slot, kind: Kind| Some((slot, Type::from(kind)));
-        let columns = vec![None, column(0, Kind::Int), column(1, Kind::Text), None, column(2, Kind::Other)];
+        let column = |id, slot, kind: Kind| Column { id, slot, of: kind.into() };
+        let columns = vec![column(1, 0, Kind::Int), column(2, 1, Kind::Text), column(4, 2, Kind::Other)];
         TableCodec { key: vec![KeyPart::of(Kind::Int, 0)], columns, slots: 3, composite: false }
     }
 
@@ -139,7 +158,8 @@ mod tests {
     fn a_composite_key_is_as_the_value_has_it() {
         let of = Type::from(Kind::Float);
         let key = vec![KeyPart { of: of.clone(), slot: 0, descending: false }];
-        let codec = TableCodec { key, columns: vec![None, Some((0, of))], slots: 1, composite: true };
+        let codec =
+            TableCodec { key, columns: vec![Column { id: 1, slot: 0, of }], slots: 1, composite: true };
         let mut row = RowBuffer::default();
         let zero = b"\0\0\0\0\x0a\x14\x80\0\0\0\0\0\0\0";
         assert_eq!(codec.decode(b"\xf1\x89\x04\x88", 2, zero, &mut row), Some(true));
@@ -151,6 +171,18 @@ mod tests {
     fn columns_come_by_the_differences_of_their_ids() {
         let row = read(b"\xf1\x89\x8f\x88", b"\0\0\0\0\x0a\x26\x02hi\x13\x02");
         assert_eq!(row, Some((true, vec![Datum::Int(7), Datum::Text("hi"), Datum::Null])));
+    }
+
+    #[test]
+    fn a_column_is_found_wherever_its_id_is() {
+        let column = |id| Column { id, slot: 0, of: Kind::Int.into() };
+        let ids = [1, 2, 5, 9, 70, COLUMN_ID_MAX];
+        let columns: Vec<Column> = ids.into_iter().map(column).collect();
+        let first = |id| from(&columns, id).first().map(|column| column.id);
+        for id in 0..=COLUMN_ID_MAX {
+            assert_eq!(first(id), ids.into_iter().find(|each| *each >= id));
+        }
+        assert_eq!((first(COLUMN_ID_MAX + 1), from(&[], 1).len()), (None, 0));
     }
 
     #[test]

@@ -269,6 +269,24 @@ def test_a_plan_has_bounded_bytes_and_what_finds_no_room_is_pythons() -> None:
     assert traps.count == 0
 
 
+def test_a_column_with_a_large_id_takes_no_more_memory_than_others() -> None:
+    """52 KB of descriptors, one column of which has the id 65,535, took more than the kernel gets."""
+    first, second, _ = _TABLE.descriptor.columns
+    sparse = replace(_TABLE.descriptor, columns=(first, replace(second, id=65_535)))
+    templates = row_templates(sparse, _OPTIONS)
+    assert templates is not None
+    lane = LanePlan(0, ZERO, Destination("t", 3), templates)
+    versions = tuple(VersionPlan(sparse, at(second), (lane,)) for second in range(450))
+    kernel = PartitionKernel(traps := Traps())
+    assert kernel.plan([TablePlan(104, ZERO, versions)])
+    taken = _taken(kernel, _version(HandTable(sparse).put(500, 5, "x")))
+    assert taken.feeds[0].records[0].key == b"[5]"
+    instance = _instance(kernel)
+    assert instance is not None
+    assert instance.memory_bytes < 16 << 20
+    assert traps.count == 0
+
+
 @pytest.mark.long
 def test_a_plan_with_all_the_bytes_that_it_may_have_leaves_room_for_rows() -> None:
     (_, long), short = _long_names(300), _short_names()
