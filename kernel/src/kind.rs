@@ -67,7 +67,7 @@ pub struct Type {
     /// Digits of a DECIMAL, and places behind its point; those of an array's elements.
     pub precision: i64,
     pub scale: i64,
-    /// The bytes and the label of each member of an enum.
+    /// The bytes and the label of each member of an enum, by rising bytes.
     pub labels: Vec<(Vec<u8>, String)>,
 }
 

@@ -129,8 +129,16 @@ impl Reader<'_> {
             element: self.kind()?,
             precision: self.number()?,
             scale: self.number()?,
-            labels: self.list(|reader| Some((reader.bytes()?, String::from_utf8(reader.bytes()?).ok()?)))?,
+            labels: self.labels()?,
         })
+    }
+
+    /// The labels of an enum, by their bytes.
+    fn labels(&mut self) -> Option<Vec<(Vec<u8>, String)>> {
+        let mut labels =
+            self.list(|reader| Some((reader.bytes()?, String::from_utf8(reader.bytes()?).ok()?)))?;
+        labels.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        labels.is_sorted_by(|(one, _), (next, _)| one < next).then_some(labels)
     }
 
     fn key_part(&mut self) -> Option<KeyPart> {
@@ -169,7 +177,7 @@ impl Reader<'_> {
         for (slot, column) in columns.iter_mut().enumerate() {
             column.slot = slot;
         }
-        columns.sort_by_key(|column| column.id);
+        columns.sort_unstable_by_key(|column| column.id);
         let is_good = columns.is_sorted_by(|one, next| one.id < next.id)
             && columns.last().is_none_or(|last| last.id <= COLUMN_ID_MAX);
         is_good.then_some(columns)
@@ -262,6 +270,23 @@ mod tests {
         assert!(found.capacity() < 16);
         assert!(read(&[COLUMN_ID_MAX + 1]).is_none());
         assert!(read(&[3, 1, 3]).is_none());
+    }
+
+    #[test]
+    fn labels_stand_by_their_bytes() {
+        let read = |physical: &[u8]| {
+            let mut bytes = (physical.len() as i64).to_le_bytes().to_vec();
+            for byte in physical {
+                for text in [vec![*byte], byte.to_string().into_bytes()] {
+                    bytes.extend((text.len() as i64).to_le_bytes());
+                    bytes.extend(text);
+                }
+            }
+            Reader(Cursor::new(&bytes)).labels()
+        };
+        let label = |byte: u8| (vec![byte], byte.to_string());
+        assert_eq!(read(&[9, 200, 1]).unwrap(), [label(1), label(9), label(200)]);
+        assert!(read(&[9, 1, 9]).is_none());
     }
 
     #[test]

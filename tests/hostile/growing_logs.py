@@ -20,7 +20,13 @@ from tidegate.processor.checkpoint import report_of
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.range_claims import RangeClaims
-from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason
+from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason, WriteValue
+from tidegate.rows import Kind, SqlType
+from tidegate.rows.types import EnumMember
+from tidegate.rows.value_frame import CHECKSUM_SIZE, ValueTag
+from tidegate.rows.valueside.arrays import encode_array
+from tidegate.rows.valueside.scalars import encode_sized
+from tidegate.rows.valueside.tags import WireType, encode_tag
 from tidegate.spans import Span
 
 #: After some steps of short rows a portion of the log is as long as one may be.
@@ -115,6 +121,22 @@ def refused_by_the_kernel(count: int) -> Step:
     return _step_behind(log, first, processor)
 
 
+def members_of_an_enum(count: int) -> Step:
+    """A row with an array of so many elements, each of which is the last of so many members of an enum."""
+    members = tuple(EnumMember(number.to_bytes(3, "big"), "x") for number in range(count))
+    of = SqlType(Kind.ARRAY, element=SqlType(Kind.ENUM, name="e", members=members))
+    first, second = _TABLE.descriptor.columns
+    table = HandTable(replace(_TABLE.descriptor, columns=(first, replace(second, type=of))))
+    array = encode_array([0] * count, WireType.BYTES, lambda _: encode_sized(members[-1].physical))
+    body = encode_tag(second.id, WireType.ARRAY) + encode_sized(array)
+    log = HandLog(1)
+    log.describe(table)
+    live = log.open_range(7, table.span)
+    begun = len(log.partitions[0])
+    live.apply(WriteValue(table.key(1), at(2), bytes(CHECKSUM_SIZE) + bytes((ValueTag.TUPLE,)) + body))
+    return _step_behind(log, begun, _processor(KernelMode.ON, [activation([table.descriptor])]))
+
+
 def versions_between_rows(count: int) -> Step:
     """So many rows, and a new version of their table before each: the kernel's plan has all of them."""
     return _versions_between_rows(count, activation([_TABLE.descriptor]))
@@ -194,6 +216,7 @@ GROWING_LOGS: Final = (
     GrowingLog("no range is named, and ranges wait", nameless_with_parked_ranges, 500),
     GrowingLog("no range is named, and records are read again", nameless_that_are_read_again, 1_000),
     GrowingLog("the kernel refuses each hundredth record", refused_by_the_kernel, 10_000),
+    GrowingLog("elements of an array, and members of its enum", members_of_an_enum, 10_000),
     GrowingLog("ranges over the same keys", nested_ranges, 250),
     GrowingLog("a range begins anew with other keys", a_range_that_begins_anew, 1_000),
 )
