@@ -4,6 +4,7 @@ use crate::cursor::Cursor;
 use crate::datum::{element_wire_type, plain_datum, wire, Datum};
 use crate::json_text::datum_json;
 use crate::kind::{Kind, Type};
+use crate::row::TEXT_MAX;
 use crate::varints::length;
 
 /// Longer arrays are Python's, which bounds their text.
@@ -62,7 +63,7 @@ pub fn element_type(of: &Type) -> Type {
     Type { kind: of.element, element: Kind::Other, precision: of.precision, scale: of.scale, labels: vec![] }
 }
 
-/// Appends the JSON text of an array.
+/// Appends the JSON text of an array to a row's scratch. Refuses one that makes the scratch too long.
 pub fn array_json(out: &mut Vec<u8>, payload: &[u8], of: &Type) -> Option<()> {
     let (mut elements, element) = (Elements::new(payload, of)?, element_type(of));
     out.push(b'[');
@@ -71,6 +72,9 @@ pub fn array_json(out: &mut Vec<u8>, payload: &[u8], of: &Type) -> Option<()> {
             out.extend_from_slice(b", ");
         }
         datum_json(out, &elements.next()?, &element, &[])?;
+        if out.len() > TEXT_MAX {
+            return None;
+        }
     }
     out.push(b']');
     elements.finish()
@@ -116,6 +120,20 @@ mod tests {
         assert_eq!(text(Kind::Bool, b"\x01\x0b\x02\x0a\x0b").unwrap(), "[true, false]");
         assert_eq!(text(Kind::TimeTz, b"\x01\x0f\x12\x01\x00\x00").unwrap(), "[\"00:00:00+00:00:00\"]");
         assert_eq!(text(Kind::Int, b"\x01\x03\x00").unwrap(), "[]");
+    }
+
+    #[test]
+    fn an_array_whose_text_is_too_long_is_refused_at_the_element_that_makes_it_so() {
+        let labels = vec![(b"x".to_vec(), "l".repeat(1 << 20))];
+        let of = Type { kind: Kind::Array, element: Kind::Enum, labels, ..Type::default() };
+        for (count, is_taken) in [(15, true), (16, false), (100, false)] {
+            let payload = [&[1, 6, count as u8][..], &b"\x01x".repeat(count)].concat();
+            let mut out = vec![];
+            assert_eq!(array_json(&mut out, &payload, &of).is_some(), is_taken);
+            assert!(out.len() < TEXT_MAX + (2 << 20));
+            let mut full = vec![0; TEXT_MAX - (1 << 20)]; // text of other columns of the row
+            assert_eq!(array_json(&mut full, &payload, &of), None);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::datum_text::{hlc_text, inet_text, iso_interval, lsn_text, timetz_text
 use crate::decimals::Decimal;
 use crate::json_text::uuid_text;
 use crate::kind::{Kind, Type};
+use crate::row::TEXT_MAX;
 
 const NULL: u8 = 0;
 const FIRST: u8 = 2;
@@ -118,8 +119,12 @@ fn array(out: &mut Vec<u8>, payload: &[u8], of: &Type) -> Option<()> {
     let (mut elements, element) = (Elements::new(payload, of)?, element_type(of));
     if elements.count > 0 {
         long(out, elements.count as i64);
+        let start = out.len();
         for _ in 0..elements.count {
             datum_avro(out, &elements.next()?, &element, &[])?;
+            if out.len() - start > TEXT_MAX {
+                return None;
+            }
         }
     }
     out.push(END);
@@ -183,6 +188,18 @@ mod tests {
         let array = |payload| written(Datum::Array(payload, 0, 0), of()).unwrap();
         assert_eq!(array(b"\x11\x03\x02\x02\x02"), [2, 4, 2, 2, 0, 0]);
         assert_eq!(array(b"\x01\x03\x00"), [2, 0]);
+    }
+
+    #[test]
+    fn an_array_that_becomes_too_long_is_refused_at_the_element_that_makes_it_so() {
+        let labels = vec![(b"x".to_vec(), "l".repeat(1 << 20))];
+        let of = Type { kind: Kind::Array, element: Kind::Enum, labels, ..Type::default() };
+        for (count, is_taken) in [(15, true), (16, false), (100, false)] {
+            let payload = [&[1, 6, count as u8][..], &b"\x01x".repeat(count)].concat();
+            let mut out = vec![];
+            assert_eq!(array(&mut out, &payload, &of).is_some(), is_taken);
+            assert!(out.len() < TEXT_MAX + (2 << 20));
+        }
     }
 
     #[test]

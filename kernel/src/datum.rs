@@ -5,6 +5,7 @@ use crate::cursor::Cursor;
 use crate::decimals::{decimal_body, Decimal, Number};
 use crate::json_value::json_value;
 use crate::kind::{Kind, Type};
+use crate::row::TEXT_MAX;
 use crate::varints::{length, uvarint, zigzag};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -79,6 +80,9 @@ pub fn value_datum<'a>(
     Some(match (of.kind, wire_type) {
         (Kind::Json, wire::JSON) => {
             json_value(scratch, sized(cursor)?)?;
+            if scratch.len() > TEXT_MAX {
+                return None;
+            }
             Datum::Json(start, scratch.len())
         }
         (Kind::Array, wire::ARRAY) => {
@@ -277,6 +281,8 @@ mod tests {
         let document = b"\x08\x20\0\0\0\x40\0\0\0";
         let datum = value_datum(&mut Cursor::new(document), &of, wire::JSON, &mut scratch);
         assert_eq!((datum, &scratch[..]), (Some(Datum::Json(1, 5)), &b"xtrue"[..]));
+        let mut full = vec![b'x'; TEXT_MAX - 3]; // text of other columns of the row
+        assert_eq!(value_datum(&mut Cursor::new(document), &of, wire::JSON, &mut full), None);
     }
 
     #[test]

@@ -10,8 +10,9 @@ use crate::table_codec::RowBuffer;
 use crate::table_key::{columns_of, table_of, Columns};
 use crate::template::{Datums, Template};
 
-/// Rows with more text in all lanes together are Python's, which bounds them.
-const TEXT_MAX: usize = 16 << 20;
+/// Rows with more text in all lanes together are Python's, which bounds them. So are those with more text in their
+/// scratch, or in one template. It is asked at each element and each slot: a few bytes may stand for a label of 1 MiB.
+pub const TEXT_MAX: usize = 16 << 20;
 /// The most bytes of text and records in an output, beside those of its last version. The memory that the host gives has
 /// room for about eight times as much: while a buffer grows, it is there twice.
 const OUTPUT_MAX: usize = 128 << 20;

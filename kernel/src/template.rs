@@ -8,6 +8,7 @@ use crate::json_text::datum_json;
 use crate::kind::Type;
 use crate::number_text::decimal;
 use crate::plan::Timestamp;
+use crate::row::TEXT_MAX;
 
 const NANOS_PER_MS: i64 = 1_000_000;
 
@@ -66,8 +67,9 @@ pub struct Template {
 }
 
 impl Template {
-    /// Appends the text for the datums. Refuses a datum that only Python prints.
+    /// Appends the text for the datums. Refuses a datum that only Python prints, and a text that is too long.
     pub fn fill(&self, out: &mut Vec<u8>, datums: &Datums) -> Option<()> {
+        let start = out.len();
         for (literal, slot) in &self.slots {
             out.extend_from_slice(literal);
             let (of, scratch) = match slot.part {
@@ -83,6 +85,9 @@ impl Template {
                 Print::AvroHlc => hlc_avro(out, datums.time.0, datums.time.1),
                 Print::AvroWallNanos => long(out, datums.time.0),
                 Print::WallMillis => decimal(out, datums.time.0.div_euclid(NANOS_PER_MS)),
+            }
+            if out.len() - start > TEXT_MAX {
+                return None;
             }
         }
         out.extend_from_slice(&self.last);
@@ -134,6 +139,26 @@ mod tests {
             (b" ", Part::Key, 0, Print::AvroHlc),
         ];
         assert_eq!(filled(slots, b"").unwrap(), "-5000001.0000000001 -5000001 -6 &-5000001.0000000001");
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_refused_at_the_slot_that_makes_it_so() {
+        let long = "l".repeat(1 << 20);
+        let datums = Datums {
+            key: &[Datum::Text(&long)],
+            values: &[],
+            previous: &[],
+            scratch: &[],
+            previous_scratch: &[],
+            time: (0, 0),
+        };
+        let slot = || Slot { part: Part::Key, at: 0, print: Print::Json(Kind::Text.into()) };
+        for (count, is_taken) in [(15, true), (16, false), (100, false)] {
+            let slots = (0..count).map(|_| (vec![], slot())).collect();
+            let mut out = vec![0; TEXT_MAX]; // rows before it do not count
+            assert_eq!(Template { slots, last: vec![] }.fill(&mut out, &datums).is_some(), is_taken);
+            assert!(out.len() < 2 * TEXT_MAX + (2 << 20));
+        }
     }
 
     #[test]

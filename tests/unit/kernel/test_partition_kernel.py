@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.hand_log import HandTable, at
-from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.encoding.encoder import row_templates
 from tidegate.hlc import ZERO
 from tidegate.kernel import partition_kernel
@@ -27,6 +27,8 @@ from tidegate.processor.feeds.emitter import Destination
 from tidegate.processor.feeds.row_kernel import LanePlan, TablePlan, Taken, VersionPlan
 from tidegate.raftlog.entry import RaftIndex, RangeId, WriteValue
 from tidegate.ranges.version import Version
+from tidegate.rows import Kind, SqlType
+from tidegate.rows.types import EnumMember
 
 pytest.importorskip("wasmtime")
 
@@ -284,6 +286,31 @@ def test_a_column_with_a_large_id_takes_no_more_memory_than_others() -> None:
     instance = _instance(kernel)
     assert instance is not None
     assert instance.memory_bytes < 16 << 20
+    assert traps.count == 0
+
+
+@pytest.mark.parametrize("encoding", [Format.JSON, Format.AVRO])
+def test_text_of_arrays_is_bounded_while_it_is_made(encoding: Format) -> None:
+    """Two bytes of each element stand for a label of 20,000: 120 KB in the log were 1.2 GB here."""
+    label = SqlType(Kind.ENUM, name="e", members=(EnumMember(b"\x80", "l" * 20_000),))
+    first, second, _ = _TABLE.descriptor.columns
+    columns = (first, replace(second, type=SqlType(Kind.ARRAY, element=label)))
+    table = HandTable(replace(_TABLE.descriptor, columns=columns))
+    registry = "http://registry" if encoding is Format.AVRO else ""
+    templates = row_templates(
+        table.descriptor, FeedOptions(format=encoding, confluent_schema_registry=registry)
+    )
+    assert templates is not None
+    lane = LanePlan(0, ZERO, Destination("t", 3), templates)
+    kernel = PartitionKernel(traps := Traps())
+    assert kernel.plan([TablePlan(104, ZERO, (VersionPlan(table.descriptor, ZERO, (lane,)),))])
+    long = _version(table.put(2, 5, ("l" * 20_000,) * 60_000))
+    short = _version(table.put(3, 6, ("l" * 20_000,)))
+    taken = _taken(kernel, long, short)
+    assert (taken.refused, taken.feeds[0].numbers) == ([0], [1])
+    instance = _instance(kernel)
+    assert instance is not None
+    assert instance.memory_bytes < 128 << 20
     assert traps.count == 0
 
 
