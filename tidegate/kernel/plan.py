@@ -181,7 +181,7 @@ def _rows(version: VersionPlan, first_lane: int, room: _Room) -> bytes:
             _bytes(encode_uvarint_asc(table.primary_index_id)),
             _numbers(len(layout.columns), bool(layout.composites)),
             _list(
-                _key_part(column, slot, part.descending)
+                room.take(_key_part(column, slot, part.descending))
                 for column, slot, part in zip(
                     layout.key_columns, layout.key_slots, table.primary_key, strict=True
                 )

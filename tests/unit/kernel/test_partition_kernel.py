@@ -20,7 +20,7 @@ from tidegate.kernel import partition_kernel
 from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import PartitionKernel, WasmKernels, kernels_for
-from tidegate.kernel.plan import PLAN_BYTES_MAX, write_plan
+from tidegate.kernel.plan import PLAN_BYTES_MAX, Plan, write_plan
 from tidegate.kernel.traps import FIRST_REST, IN_A_ROW_MAX, Traps
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
 from tidegate.processor.feeds.emitter import Destination
@@ -269,6 +269,23 @@ def test_a_plan_has_bounded_bytes_and_what_finds_no_room_is_pythons() -> None:
     assert kernel.plan([short, long])
     assert _taken(kernel, _version(table.put(2, 5, "x", None))).refused == [0]
     assert traps.count == 0
+
+
+def test_a_plan_counts_the_labels_of_the_key() -> None:
+    """An enum of the key stands in it five times: in the key, in the columns, and in three templates."""
+    first, *others = _TABLE.descriptor.columns
+
+    def written(labels: int) -> Plan:
+        members = tuple(EnumMember(bytes((number,)), "l" * 1_000_000) for number in range(labels))
+        key = replace(first, type=SqlType(Kind.ENUM, name="e", members=members))
+        table = replace(_TABLE.descriptor, columns=(key, *others))
+        templates = row_templates(table, _OPTIONS)
+        assert templates is not None
+        lane = LanePlan(0, ZERO, Destination("t", 3), templates)
+        return write_plan([TablePlan(104, ZERO, (VersionPlan(table, ZERO, (lane,)),))])
+
+    assert 5 * 13_000_000 < len(written(13).data) <= PLAN_BYTES_MAX
+    assert not written(15).lanes
 
 
 def test_a_column_with_a_large_id_takes_no_more_memory_than_others() -> None:
