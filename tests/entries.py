@@ -126,7 +126,9 @@ _mutations = st.builds(HistoryMutation, indexes, timestamps.filter(lambda timest
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """Any snapshot chunk."""
     chunks = draw(st.integers(1, 5))
-    intents = st.builds(OpenIntent, txn_ids, keys, keys, timestamps)
+    intents = st.builds(
+        OpenIntent, txn_ids, keys, keys, timestamps.filter(lambda timestamp: timestamp > ZERO)
+    )
     parents = st.builds(Parent, range_ids, generations, indexes)
     return Snapshot(
         draw(range_ids),

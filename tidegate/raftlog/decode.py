@@ -59,8 +59,12 @@ def decode_batch(records: Iterable[tuple[bytes | None, bytes | None]]) -> list[E
     return [_decode_or_error(key, value) for key, value in records]
 
 
-def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
-    """Decode one record. Raises ``MalformedEntry`` for anything that the contract does not allow."""
+def decode_entry(key: bytes | None, value: bytes | None, *, is_stored: bool = False) -> Entry:
+    """Decode one record. Raises ``MalformedEntry`` for anything that the contract does not allow.
+
+    ``is_stored``: the record stands in a stored state. An earlier version has read it, and allowed intents
+    without a timestamp in Snapshots.
+    """
     if value is None:
         raise MalformedEntry("the record has no value")
     try:
@@ -77,6 +81,8 @@ def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
         raise MalformedEntry("the entry is of no kind that this version knows")
     if (message.range_id == BROADCAST) != (kind == "descriptor"):
         raise MalformedEntry(f"an entry of kind {kind} cannot stand under range {message.range_id}")
+    if is_stored and kind == "snapshot":
+        return _stored_snapshot(message)
     return _DECODERS[kind](message)
 
 
@@ -272,6 +278,17 @@ def _heartbeat(message: pb.LogEntry) -> Entry:
 
 
 def _snapshot(message: pb.LogEntry) -> Entry:
+    snapshot = _stored_snapshot(message)
+    for intent in snapshot.intents:
+        if intent.timestamp == ZERO:
+            raise MalformedEntry(
+                f"an open intent of transaction {intent.txn_id.hex()} in a snapshot has no timestamp: the "
+                "range could not resolve anything while it is open"
+            )
+    return snapshot
+
+
+def _stored_snapshot(message: pb.LogEntry) -> Snapshot:
     snapshot = message.snapshot
     chunks = snapshot.chunks or 1
     if snapshot.chunk >= chunks:

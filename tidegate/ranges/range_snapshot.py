@@ -71,8 +71,13 @@ def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
 
 
 def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
+    """Begin the range's state anew.
+
+    All that can fail comes first, so a snapshot that breaks changes nothing.
+    """
     head = chunks[0]
     require_replaceable(state, head)
+    resolver = _resolver_of(chunks)
     if state.status is RangeStatus.UNINITIALISED:
         state.unseen = _unseen_at(head)
     state.keep_promise()
@@ -84,7 +89,7 @@ def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
     _take_over(state, head)
     told = ZERO if head.last_mutation is None else head.last_mutation.time
     state.accounted = state.accounted._replace(span=None, time=told)
-    state.replace_resolver(_resolver_of(chunks))
+    state.replace_resolver(resolver)
 
 
 def _close_hole(state: RangeState, head: Snapshot) -> None:
@@ -125,6 +130,10 @@ def _continues(first: Snapshot, chunk: Snapshot) -> bool:
 
 
 def _resolver_of(chunks: list[Snapshot]) -> Resolver:
+    """Return a resolver with the open intents of a snapshot.
+
+    Raises ``ForbiddenOp`` for an intent at timestamp zero, below which no range can be resolved.
+    """
     resolver = Resolver()
     resolver.forward_closed(max(chunk.closed for chunk in chunks))
     for chunk in chunks:

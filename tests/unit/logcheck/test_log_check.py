@@ -214,6 +214,8 @@ def test_a_breach_names_the_record_that_breaks_the_rule() -> None:
 
 # ---- other ways to break them
 
+_UNDATED: Final = OpenIntent(txn(5), b"anchor", TABLE.key(1), ZERO)
+
 
 @pytest.mark.parametrize(
     ("records", "rule", "words"),
@@ -224,6 +226,7 @@ def test_a_breach_names_the_record_that_breaks_the_rule() -> None:
         (_with(_CHILD, gc_threshold=at(8)), Rule.SNAPSHOT, "the GC threshold"),
         (_with(_CHILD, closed=closed(2)), Rule.CLOSED_RISES, "is closed after"),
         (_with(_CHILD, chunks=2), Rule.SNAPSHOT, "do not stand together"),
+        (_with(_MERGED, intents=(_UNDATED,)), Rule.READABLE, "has no timestamp"),
         (_with(_MERGED, generation=Generation(2)), Rule.GENERATION, "is not above its parents'"),
         (_with(_MERGED, span=TABLE.split(3)[0]), Rule.LINEAGE, "did not hold just its keys"),
         (_with(0, version=2), Rule.DESCRIPTOR_BYTES, "is in truth version 1 of table 104"),

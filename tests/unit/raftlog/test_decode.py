@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.entries import entries
 from tests.unit.raftlog.record_bytes import RANGE, expected, int_field, varint
 from tidegate.errors import MalformedEntry
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog import raftlog_pb2 as pb
 from tidegate.raftlog.decode import decode_batch, decode_entry, decode_key
 from tidegate.raftlog.encode import encode_entry, encode_key, range_of
@@ -190,6 +190,23 @@ def test_a_mutation_without_a_time_is_malformed() -> None:
         _snapshot(
             bytes_field(1, bytes_field(3, b"a") + bytes_field(4, b"c")) + bytes_field(11, int_field(1, 7))
         )
+
+
+_OPEN_INTENT = bytes_field(1, bytes_field(3, b"a") + bytes_field(4, b"c")) + bytes_field(
+    5, bytes_field(1, bytes(16)) + bytes_field(3, b"b")
+)
+
+
+def test_an_open_intent_has_a_timestamp() -> None:
+    with pytest.raises(MalformedEntry, match=f"an open intent of transaction {'00' * 16} .* no timestamp"):
+        _snapshot(_OPEN_INTENT)
+
+
+def test_a_stored_snapshot_may_have_an_open_intent_without_a_timestamp() -> None:
+    """An earlier version has taken it: the state that holds it must not be lost."""
+    entry = decode_entry(_KEY, int_field(1, RANGE) + bytes_field(5, _OPEN_INTENT), is_stored=True)
+    assert isinstance(entry, Snapshot)
+    assert [intent.timestamp for intent in entry.intents] == [ZERO]
 
 
 def test_a_value_that_is_present_and_empty_is_a_tombstone_and_an_absent_one_is_not() -> None:

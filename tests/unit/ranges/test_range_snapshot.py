@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from tests.hand_log import at, closed, txn
+from tidegate.errors import RangeError
 from tidegate.hlc import ZERO, ZERO_CLOSED
-from tidegate.raftlog.entry import Generation, Parent, RaftIndex, RangeId, Snapshot, SnapshotReason
+from tidegate.raftlog.entry import (
+    Command,
+    Generation,
+    OpenIntent,
+    Parent,
+    RaftIndex,
+    RangeId,
+    Snapshot,
+    SnapshotReason,
+    Trigger,
+)
+from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_snapshot import take_snapshot_chunk
 from tidegate.ranges.range_state import RangeState
 from tidegate.spans import Span
@@ -42,3 +55,43 @@ def test_a_range_that_is_born_at_an_index_has_not_split_there(index: int, unseen
 @pytest.mark.parametrize("parents", [(), (RangeId(7),), (RangeId(7), _PARENT)])
 def test_a_range_that_was_there_before_may_have(index: int, parents: tuple[RangeId, ...]) -> None:
     assert _seen_by(index, *parents).unseen == index
+
+
+_LEFT, _WHOLE = Span(b"a", b"b"), Span(b"a", b"c")
+
+
+def _merging() -> RangeState:
+    """A range of the keys ``_LEFT`` that has just taken over its right neighbour."""
+    state = RangeState(RangeId(7))
+    begin = Snapshot(RangeId(7), Generation(1), RaftIndex(10), _LEFT, closed(1), ZERO, ZERO)
+    take_snapshot_chunk(state, begin)
+    apply_entry(state, Command(RangeId(7), Generation(1), RaftIndex(11), (), closed(2), Trigger.MERGE))
+    return state
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_snapshot_that_breaks_in_its_intents_changes_nothing(chunks: int) -> None:
+    """Otherwise the range would have its new keys without all that is missing of them."""
+    state = _merging()
+    kept = [name for name in RangeState.__slots__ if name != "chunks"]
+    before = {name: getattr(state, name) for name in kept}
+    undated = (OpenIntent(txn(1), b"anchor", b"b", ZERO),)
+    parents = (Parent(RangeId(7), Generation(1), RaftIndex(11)), Parent(_PARENT, Generation(1), RaftIndex(9)))
+    whole = Snapshot(
+        RangeId(7),
+        Generation(2),
+        RaftIndex(11),
+        _WHOLE,
+        closed(2),
+        at(3),
+        at(1),
+        parents=parents,
+        chunks=chunks,
+    )
+    heads = [whole._replace(chunk=number) for number in range(chunks)]
+    for chunk in heads[:-1]:
+        take_snapshot_chunk(state, chunk)
+    with pytest.raises(RangeError, match="an intent at"):
+        take_snapshot_chunk(state, heads[-1]._replace(intents=undated))
+    assert {name: getattr(state, name) for name in kept} == before
+    assert state.chunks == []

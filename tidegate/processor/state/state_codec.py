@@ -432,7 +432,7 @@ def _mutated(message: pb.MutatedKeys) -> MutatedKeys:
 
 def _entry(key: bytes, stored: bytes) -> Entry:
     try:
-        return decode_entry(key, stored)
+        return decode_entry(key, stored, is_stored=True)
     except MalformedEntry as error:
         raise StateMismatch(f"range {int.from_bytes(key, 'big')} is damaged: {error}") from None
 

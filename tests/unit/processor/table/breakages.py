@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tests.hand_log import HandLog, HandRange, at, intent
+from tests.hand_log import HandLog, HandRange, at, intent, txn
 from tests.unit.processor.logs import PLAIN
+from tidegate.hlc import ZERO
 from tidegate.raftlog.encode import encode_entry, encode_key
-from tidegate.raftlog.entry import DeleteRange, RangeId, Trigger
+from tidegate.raftlog.entry import DeleteRange, OpenIntent, RangeId, Trigger
 
 LOW, HIGH = PLAIN.split(100)
 FAR_AHEAD: Final = 86_400 + 30  # seconds
@@ -91,6 +92,10 @@ def _snapshot_far_ahead(log: HandLog, broken: HandRange) -> None:
     broken.snapshot(close=8, high=FAR_AHEAD)
 
 
+def _undated_intent(log: HandLog, broken: HandRange) -> None:
+    broken.snapshot(close=8, high=5, intents=[OpenIntent(txn(9), b"anchor", PLAIN.key(1), ZERO)])
+
+
 BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
     "garbage": (garbage, "not a log entry"),
     "no value": (_no_value, "has no value"),
@@ -109,4 +114,5 @@ BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
     "closed far ahead": (_closed_far_ahead, "what it closes is"),
     "heartbeat far ahead": (_heartbeat_far_ahead, "what it closes is"),
     "snapshot far ahead": (_snapshot_far_ahead, "the highest timestamp of a Snapshot is"),
+    "snapshot with an undated intent": (_undated_intent, "has no timestamp"),
 }

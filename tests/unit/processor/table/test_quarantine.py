@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.feeds import activation
-from tests.hand_log import HandLog, HandRange, at, intent
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, HandRange, at, intent, txn
 from tests.unit.processor.driving import Driven, active, range_of
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.table.breakages import BREAKAGES, FAR_AHEAD, HIGH, LOW, Breakage, garbage
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Register, Registered
+from tidegate.hlc import ZERO
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
@@ -17,6 +21,7 @@ from tidegate.raftlog.entry import (
     Generation,
     KeyValue,
     Offset,
+    OpenIntent,
     RaftIndex,
     RangeId,
     ScanChunk,
@@ -107,6 +112,25 @@ def test_a_command_that_breaks_off_leaves_its_range_where_it_stood_before_it() -
     (hole,) = driven.processor.status().quarantined
     assert hole.resolved < at(5)
     assert driven.checkpoints[RangeId(1)].resolved == hole.resolved
+
+
+def test_a_first_snapshot_that_breaks_in_its_intents_has_told_nothing() -> None:
+    """The next one begins the range, with the scan of a feed that wants what stands in the table."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    undated = OpenIntent(txn(8), b"anchor", PLAIN.key(1), ZERO)
+    opened = log.open_range(1, PLAIN.span, close=3, high=2, intents=[undated])
+    opened.snapshot(close=3, high=2)
+    opened.heartbeat(9)
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+    driven = active(activation([PLAIN.descriptor], options, start=at(3)))
+    driven.run(log.partitions[0])
+    (cause,) = driven.causes
+    assert "has no timestamp" in cause
+    (scan,) = [request for result in driven.results for request in result.requests]
+    assert isinstance(scan, Scan)
+    assert not scan.all_versions
+    assert all(lag.ranges == 1 for lag in driven.processor.status().lagging)
 
 
 @pytest.mark.parametrize("key", [None, b"short", b"\xff" * 8, encode_key(RangeId(0))])
