@@ -247,14 +247,17 @@ impl State {
         let (ops, txn_of) = (&batch.ops[first..end], &batch.txn_of[first..end]);
         let step = range.apply(&batch.bytes, &record.entry, ops, txn_of, &mut self.txns)?;
         if step == Step::Applied {
-            let known = self.committed.len();
             for (ordinal, op) in ops.iter().enumerate() {
                 if op.kind.commits() {
                     self.committed.push((number as u32, (first + ordinal) as u32, ordinal as u32));
                 }
             }
-            if self.committed.len() > known && range.high.0 > self.horizon.believed {
-                self.horizon.require(range.high.0, &self.clock, record.time_ms)?;
+            if range.high.0 > self.horizon.believed {
+                // What the range has believed before may be far ahead: only the command's own versions are looked at.
+                let own = ops.iter().filter(|op| op.kind.commits()).map(|op| op.time.0);
+                if let Some(highest) = own.max() {
+                    self.horizon.require(highest, &self.clock, record.time_ms)?;
+                }
             }
         }
         if is_heard {
@@ -425,9 +428,14 @@ mod tests {
 
     /// The state of range 7, at index 10, with an empty clock.
     fn state() -> Vec<u8> {
+        state_with_high(5)
+    }
+
+    /// The same, with the highest version at this wall time.
+    fn state_with_high(high: i64) -> Vec<u8> {
         let mut message = numbers(&[0; 12]);
         message.extend(numbers(&[0])); // believed
-        message.extend(numbers(&[1, 3, 10, 5, 0, 5, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0]));
+        message.extend(numbers(&[1, 3, 10, 5, 0, 5, 0, high, 0, 0, 0, 0, 0, 0, 0, 0]));
         message.extend([0; 16]);
         message.extend(numbers(&[1, 1, 0]));
         message.extend(b"bd");
@@ -462,6 +470,14 @@ mod tests {
         assert_eq!((version.range_id, version.raft_index, version.wall, version.ordinal), (7, 11, 8, 0));
         assert_eq!((version.key.of(&batch.bytes), version.value.of(&batch.bytes)), (&b"c"[..], &b"\0"[..]));
         assert_eq!((version.previous.size, version.omitted), (NO_PREVIOUS, 0));
+    }
+
+    #[test]
+    fn a_command_is_followed_behind_a_version_far_ahead_that_was_believed() {
+        let batch = LogBatch::read(records(&[WRITE]), 1).unwrap();
+        let (mut followed, state) = (Followed::default(), state_with_high(i64::MAX));
+        follow(&batch, &state, &Plan::default(), &mut Output::default(), &mut followed).unwrap();
+        assert_eq!((followed.taken, &followed.walls[..]), (1, &[8][..]));
     }
 
     #[test]

@@ -7,9 +7,10 @@ it gives no more rows. ``range_snapshot.py`` takes snapshots.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry
+from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
 from tidegate.hlc import ClosedTimestamp
 from tidegate.raftlog.entry import (
     Command,
@@ -31,11 +32,30 @@ from tidegate.ranges.version import Version
 _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
-def apply_entry(state: RangeState, entry: Command | Heartbeat | Snapshot | RangeEnd) -> list[Version]:
+class VersionHorizon(Protocol):
+    """Refuses versions whose times are too far ahead to be true.
+
+    ``believed`` is a wall time in nanoseconds since 1970: versions at or below it need no check.
+    """
+
+    believed: int
+
+    def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
+        """Raise ``MalformedEntry`` if one of them, in a record of this time, is too far ahead."""
+
+
+def apply_entry(
+    state: RangeState,
+    entry: Command | Heartbeat | Snapshot | RangeEnd,
+    horizon: VersionHorizon | None = None,
+    record_ms: int = 0,
+) -> list[Version]:
     """Apply the next entry of the range. Returns the versions that it committed, in op order.
 
-    Raises ``RangeError`` for an entry that cannot be followed. A quarantined or ended range commits nothing;
-    a snapshot may heal a quarantined one.
+    Raises ``RangeError`` for an entry that cannot be followed, and for a command with a version beyond the
+    ``horizon`` (``None``: all are believed) of its record's time, ``record_ms``. A command that was refused
+    is not applied: its index, its trigger and what it closes do not count. The caller quarantines the range.
+    A quarantined or ended range commits nothing; a snapshot may heal a quarantined one.
     """
     if isinstance(entry, Snapshot):
         take_snapshot_chunk(state, entry)
@@ -53,7 +73,7 @@ def apply_entry(state: RangeState, entry: Command | Heartbeat | Snapshot | Range
         if entry.raft_index <= state.applied and state.status is RangeStatus.LIVE:
             return []
         _require_followable(state, entry.generation, "a command")
-        return _take_command(state, entry)
+        return _take_command(state, entry, horizon, record_ms)
     if isinstance(entry, Heartbeat):
         if entry.generation >= state.generation:
             _require_followable(state, entry.generation, "a heartbeat")
@@ -76,7 +96,9 @@ def _require_followable(state: RangeState, generation: Generation, what: str) ->
         raise GenerationError(f"generation {generation} began without its snapshot")
 
 
-def _take_command(state: RangeState, command: Command) -> list[Version]:
+def _take_command(
+    state: RangeState, command: Command, horizon: VersionHorizon | None, record_ms: int
+) -> list[Version]:
     if command.raft_index != state.applied + 1:
         raise IndexGap(
             f"raft indexes {state.applied + 1} to {command.raft_index - 1} are missing: "
@@ -86,7 +108,15 @@ def _take_command(state: RangeState, command: Command) -> list[Version]:
         raise MalformedEntry(f"the command at index {command.raft_index} has writes but no op log")
     if state.floors:
         state.floors = [floor for floor in state.floors if floor.resolved > state.resolver.resolved]
-    versions = _take_ops(state, command)
+    high = state.high
+    try:
+        versions = _take_ops(state, command)
+        # Only the command's own versions are looked at: what was believed before may be far ahead.
+        if versions and horizon is not None and state.high[0] > horizon.believed:
+            horizon.require_versions(versions, record_ms)
+    except RangeError:
+        state.high = high
+        raise
     state.applied = command.raft_index
     if command.trigger in (Trigger.SPLIT, Trigger.MERGE):
         state.awaits_snapshot = True

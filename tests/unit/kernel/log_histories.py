@@ -13,6 +13,7 @@ from tests.hand_log import HandLog, HandRange, at, txn
 from tests.logs import Record
 from tests.unit.kernel.histories import History, Table, damaged, feed_on
 from tidegate.hlc import Timestamp
+from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     AbortIntent,
     AbortTxn,
@@ -150,7 +151,7 @@ class Source:
 
     def _break(self, one: _Range) -> None:
         """Write an entry that makes a hole, or that the kernel has to refuse for another reason."""
-        hand, what = one.hand, self.random.randrange(7)
+        hand, what = one.hand, self.random.randrange(8)
         if what == 0:
             hand.unreadable()
         elif what == 1:
@@ -163,8 +164,18 @@ class Source:
             hand.apply(trigger=Trigger.ADD_SSTABLE)
         elif what == 5:
             self.log.write_bytes(0, self.random.choice((None, b"", b"\x00" * 8)), b"x")
-        else:
+        elif what == 6:
             hand.heartbeat(self.seconds + 200_000)
+        else:
+            self._run_ahead(one)
+
+    def _run_ahead(self, one: _Range) -> None:
+        """Write a version that is believed, since its record's time is as far ahead as it is."""
+        key, value = one.table.pair(self.random)
+        one.hand.index += 1
+        ahead = at(self.seconds + 864_000)
+        command = one.hand.command(WriteValue(key, ahead, value))
+        self.log.write_bytes(0, encode_key(one.hand.id), encode_entry(command), ahead.wall_ms)
 
 
 def log_history(seed: int, entries: int = 300) -> History:

@@ -16,7 +16,7 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import Offset, OpenIntent, RangeId
+from tidegate.raftlog.entry import Offset, OpenIntent, RangeId, SnapshotReason, Trigger, WriteValue
 from tidegate.ranges.handoff import Claim
 from tidegate.spans import Span
 
@@ -282,3 +282,51 @@ def test_a_range_takes_nothing_twice_that_is_touched_while_its_partition_reads_a
     run.settle()
     assert run.causes() == []
     assert run.resolved(5) == at(7)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("moves", ["split", "merge"])
+def test_a_range_that_refused_a_command_promises_no_heir_what_it_had(
+    moves: str, order: Sequence[int]
+) -> None:
+    """The refused command has a good row of the heir's keys: it is scanned for, and no marker covers it."""
+    log = HandLog(2)
+    log.describe(PLAIN)
+    far, good = PLAIN.put(200_000, 101, "two days ahead"), PLAIN.put(3, 102, "good")
+    if moves == "split":
+        broken, heir = log.open_range(2, PLAIN.span), 3
+        broken.apply(PLAIN.put(1, 101, "first"), close=2)
+        _refuse(log, broken, good, far, trigger=Trigger.SPLIT)
+        parent, keys = broken.as_parent(), Span(MIDDLE, PLAIN.span.end)
+        broken.span, broken.generation = Span(PLAIN.span.start, MIDDLE), 2
+        broken.snapshot(reason=SnapshotReason.SPLIT, close=3, high=3, parents=(parent,))
+        born = HandRange(log, RangeId(heir), keys)
+        born.generation, born.high = 2, 3
+        born.snapshot(reason=SnapshotReason.SPLIT, close=3, high=3, parents=(parent,))
+        born.heartbeat(9)
+    else:
+        left, heir = log.open_range(3, Span(PLAIN.span.start, MIDDLE)), 3
+        broken = log.open_range(2, Span(MIDDLE, PLAIN.span.end))
+        broken.apply(PLAIN.put(1, 101, "first"), close=2)
+        _refuse(log, broken, good, far)
+        left.merge(broken, close=6)
+        left.heartbeat(9)
+    run = Partitions(log)
+    for number in order:
+        run.read(number)
+        for scan in scans_of(run, 0):
+            broken.scanned(scan)  # the range that has split heals before anybody asks it
+        run.read(number)
+    run.settle()
+    resolved = run.resolved(heir)
+    assert resolved is None or resolved < at(3)
+    assert [scan.range_id for scan in scans_of(run, 1)] == [heir]
+    assert any("the time of a version is" in cause for cause in run.causes())
+
+
+def _refuse(log: HandLog, broken: HandRange, *ops: WriteValue, trigger: Trigger = Trigger.NONE) -> None:
+    """Write a command whose record time is that of its first op."""
+    broken.index += 1
+    log.wait_for(ops[0].timestamp)
+    broken.high = 3
+    log.write(broken.command(*ops, close=4 if trigger is Trigger.NONE else 3, trigger=trigger))

@@ -7,6 +7,7 @@ to it, so it would not move on until then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tidegate.errors import MalformedEntry
@@ -14,6 +15,7 @@ from tidegate.hlc import MAX, NANOS_PER_MS, Timestamp
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, Entry, Heartbeat, ScanChunk, Snapshot, Trigger
+from tidegate.ranges.version import Version
 
 #: How far a timestamp may be above the later one of its record's time and log time: a day. The clocks of a
 #: store differ by half a second. The rest is for record times that are wrong.
@@ -37,7 +39,7 @@ class Horizon:
     def fault(self, entry: Entry, record: LogRecord) -> MalformedEntry | None:
         """Return why an entry is not believed, ``None`` if it is: a timestamp of it is too far ahead.
 
-        The timestamps of its ops are not looked at here.
+        The timestamps of its ops are not looked at here: see ``require_versions``.
         """
         if type(entry) is Command and entry.trigger is Trigger.NONE:  # as most are
             closed = entry.closed
@@ -61,6 +63,13 @@ class Horizon:
         if isinstance(entry, Snapshot):
             self._require_snapshot(entry, record)
 
+    def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
+        """Raises ``MalformedEntry`` where a version of a command, in a record of this time, is too far ahead.
+
+        There must be one at least.
+        """
+        self._require(max(version.timestamp for version in versions), "the time of a version", record_ms)
+
     def require_chunk(self, chunk: ScanChunk, record: LogRecord) -> None:
         """Raises ``MalformedEntry`` where the timestamp of a version in the chunk is too far ahead."""
         for row in chunk.rows:
@@ -69,8 +78,11 @@ class Horizon:
 
     def require(self, timestamp: Timestamp, what: str, record: LogRecord) -> None:
         """Raises ``MalformedEntry`` if ``timestamp``, which is ``what`` in the record, is too far ahead."""
+        self._require(timestamp, what, record.timestamp)
+
+    def _require(self, timestamp: Timestamp, what: str, record_ms: int) -> None:
         self.believed = min((self._clock.time_ms + AHEAD_MAX_MS) * NANOS_PER_MS, MAX.wall)
-        known_ms = max(record.timestamp, self._clock.time_ms)
+        known_ms = max(record_ms, self._clock.time_ms)
         if timestamp.wall > (known_ms + AHEAD_MAX_MS) * NANOS_PER_MS:
             ahead_s = timestamp.wall // NANOS_PER_MS // 1000 - known_ms // 1000
             raise MalformedEntry(

@@ -249,14 +249,9 @@ class RangeEntries:
         if isinstance(entry, Snapshot):
             self._apply_snapshot(state, entry, record)
             return
-        resolved, high = state.resolved, state.high
+        resolved = state.resolved
         try:
-            versions = apply_entry(state, entry)
-            if versions and state.high[0] > self.horizon.believed:
-                state.high, highest = high, state.high  # so that a quarantined range keeps its old one
-                self.horizon.require(highest, "the time of a version", record)
-                state.high = highest
-            self.commit(state, versions)
+            self.commit(state, apply_entry(state, entry, self.horizon, record.timestamp))
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):

@@ -15,7 +15,7 @@ from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Register, Registered
 from tidegate.hlc import ZERO
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     BROADCAST,
     Generation,
@@ -36,6 +36,20 @@ def _mutation_far_ahead(log: HandLog, broken: HandRange) -> None:
     broken.index += 1
     command = broken.command(trigger=Trigger.HISTORY_MUTATION)
     log.write(command._replace(write_timestamp=at(FAR_AHEAD)))
+
+
+def _broken_behind_far_ahead(log: HandLog, broken: HandRange) -> None:
+    broken.index += 1
+    far, bare = PLAIN.put(10 * FAR_AHEAD, 2, "far"), PLAIN.put(3, 3, "bare")._replace(value=None)
+    log.write(broken.command(far, bare, close=3))
+
+
+def _far_ahead_in_its_own_time(log: HandLog, hasty: HandRange) -> None:
+    """One record whose time is as wrong as its version's, so that it is believed."""
+    hasty.index += 1
+    ahead = at(10 * FAR_AHEAD)
+    command = hasty.command(PLAIN.put(10 * FAR_AHEAD, 2, "far"), close=3)
+    log.write_bytes(0, encode_key(hasty.id), encode_entry(command), ahead.wall_ms)
 
 
 def _broken_log(breakage: Breakage) -> HandLog:
@@ -235,6 +249,31 @@ def test_a_day_ahead_is_believed() -> None:
     driven.run(log.partitions[0])
     assert [record.key for record in driven.rows] == [b"[1]"]
     assert driven.causes == []
+
+
+@pytest.mark.parametrize("first", [_broken_behind_far_ahead, _far_ahead_in_its_own_time])
+def test_a_range_heals_once_and_goes_on_behind_what_was_far_ahead(first: Breakage) -> None:
+    """Later commands are measured by their own versions, and scans go up to versions that there are."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    opened = log.open_range(1, PLAIN.span)
+    opened.apply(PLAIN.put(1, 1, "one"), close=2)
+    first(log, opened)
+    opened.high = 1
+    log.wait_for(at(4))
+    opened.snapshot(close=4, high=1)
+    for second in range(5, 9):
+        opened.apply(PLAIN.put(second, second, "healthy"), close=second)
+    driven = Driven()
+    driven.run(log.partitions[0], 1)
+    assert all("without its value" in cause for cause in driven.causes)
+    assert driven.processor.status().quarantined == ()
+    options = replace(WITH_MARKERS, cursor=at(0.5))
+    later = activation([PLAIN.descriptor], options, start=at(0.5), feed_id="later")
+    driven.control(Register(later.definition), later)
+    (scan,) = driven.step(()).requests
+    assert isinstance(scan, Scan)
+    assert scan.upto == (at(8) if first is _broken_behind_far_ahead else at(10 * FAR_AHEAD))
 
 
 def test_a_scan_that_shows_what_is_far_ahead_is_refused() -> None:
