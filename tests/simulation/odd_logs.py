@@ -100,6 +100,16 @@ class HastyRange:
         return Record(0, encode_key(self._id), encode_entry(entry), time_ms)
 
 
+def in_chunks(snapshot: Snapshot, count: int) -> list[Snapshot]:
+    """The same snapshot in ``count`` chunks, its intents dealt out among them."""
+    head = snapshot._replace(chunks=count, intents=snapshot.intents[::count])
+    rest = [
+        head._replace(chunk=number, intents=snapshot.intents[number::count], descriptors=())
+        for number in range(1, count)
+    ]
+    return [head, *rest]
+
+
 def without_end(record: Record) -> Record:
     """The record; a RangeEnd becomes a heartbeat that closes nothing."""
     entry = decode_entry(record.key, record.value)

@@ -201,6 +201,20 @@ class RangeCheck:
             self._copying = bool(digest) and digest in self._heads
         return self._copying
 
+    def _begins_again(self, chunk: Snapshot) -> bool:
+        """Whether a first chunk begins the snapshot anew that the range is amid, as after a crash.
+
+        Then the chunks from before the crash do not count. A first chunk with other content is reported.
+        """
+        first = self._chunks[0] if self._chunks else None
+        if first is None or _whole(chunk) != _whole(first):
+            return False
+        same = chunk == first
+        self._require(same, Rule.COPY, "the first chunk of a snapshot comes again with other content")
+        self.copies += len(self._chunks)
+        self._chunks = [chunk]
+        return True
+
     def _is_copy(self, stood: Stood) -> bool:
         """Whether an entry comes again, as after a crash of the source.
 
@@ -234,9 +248,7 @@ class RangeCheck:
             self.copies += 1
             return
         if isinstance(entry, Snapshot):
-            if entry.chunk == 0:
-                self._heads.append(stood.digest)
-            self._snapshot(entry)
+            self._snapshot(entry, stood.digest)
             return
         self._require(not self._chunks, Rule.SNAPSHOT, "its chunks do not stand together")
         self._require(not self._ended, Rule.END, f"a {type(entry).__name__} follows")
@@ -277,7 +289,11 @@ class RangeCheck:
 
     # ---- snapshots ----
 
-    def _snapshot(self, chunk: Snapshot) -> None:
+    def _snapshot(self, chunk: Snapshot, digest: int) -> None:
+        if chunk.chunk == 0:
+            if self._begins_again(chunk):
+                return
+            self._heads.append(digest)
         self._require(not self._ended, Rule.END, "a Snapshot follows")
         if not self._chunks:
             self._begin_snapshot(chunk)
@@ -602,6 +618,11 @@ class RangeCheck:
 
 def _time_of(mutation: HistoryMutation) -> Timestamp:
     return mutation.time
+
+
+def _whole(chunk: Snapshot) -> tuple[object, ...]:
+    """Return what says to which snapshot a chunk belongs."""
+    return chunk.generation, chunk.raft_index, chunk.span, chunk.chunks
 
 
 def _holds(known: list[Estate], estates: list[Estate | None], span: Span) -> bool:

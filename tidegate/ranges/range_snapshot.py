@@ -52,12 +52,20 @@ def _has_new_keys(state: RangeState, head: Snapshot) -> bool:
     return state.span is None or state.span.intersect(head.span) != head.span
 
 
+def begins_again(state: RangeState, head: Snapshot) -> bool:
+    """Whether ``head``, a first chunk, begins the snapshot anew of which the range has chunks.
+
+    A source writes all chunks again after a crash.
+    """
+    return bool(state.chunks) and _continues(state.chunks[0], head)
+
+
 def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
     """Take the next chunk of a snapshot. Raises ``RangeError`` for one that cannot be followed."""
     if passes_over(state, chunk):
         state.gc_threshold = max(state.gc_threshold, chunk.gc_threshold)
         return
-    if state.status is RangeStatus.QUARANTINED and chunk.chunk == 0:
+    if chunk.chunk == 0 and (state.status is RangeStatus.QUARANTINED or begins_again(state, chunk)):
         state.chunks = []
     if chunk.chunk != len(state.chunks) or (state.chunks and not _continues(state.chunks[0], chunk)):
         expected, state.chunks = len(state.chunks), []

@@ -13,10 +13,11 @@ import pytest
 from sim.log.sink import WrittenRecord
 from sim.options import StoreOptions
 from sim.workloads.random import RandomOptions
-from tests.hand_log import HandLog, HandTable, intent, txn
+from tests.hand_log import HandLog, HandRange, HandTable, at, intent, txn
+from tests.simulation.odd_logs import in_chunks
 from tests.strategies import SimCase, drive_case
 from tidegate.hlc import ClosedTimestamp, Timestamp
-from tidegate.logcheck.breach import Breach, BreachPlace
+from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogCheck, LogOptions, Seen, check_log
 from tidegate.logcheck.memory import CheckLimits
 from tidegate.raftlog.decode import decode_entry
@@ -28,10 +29,13 @@ from tidegate.raftlog.entry import (
     CommitIntent,
     Entry,
     Heartbeat,
+    OpenIntent,
     RaftIndex,
     RangeEnd,
+    RangeId,
     ScanChunk,
     Snapshot,
+    SnapshotReason,
     Trigger,
     WriteIntent,
     WriteValue,
@@ -184,6 +188,41 @@ def test_commands_that_come_again_are_counted_and_are_no_breach(seed: int) -> No
     breaches, seen = _run(list(_placed(records)), LogOptions(_PARTITIONS, ended=True))
     assert breaches == []
     assert seen.copies >= copied
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_snapshots_that_begin_again_after_a_crash_are_counted_and_are_no_breach(seed: int) -> None:
+    rng, records = Random(seed), list(_log(seed))
+    numbers = [n for n, record in enumerate(records) if isinstance(_entry(record), Snapshot)]
+    copied = 0
+    for number in sorted(rng.sample(numbers, 20), reverse=True):
+        snapshot = _entry(records[number])
+        assert isinstance(snapshot, Snapshot)
+        chunks = [
+            records[number]._replace(value=encode_entry(chunk))
+            for chunk in in_chunks(snapshot, rng.randint(1, 3))
+        ]
+        written = rng.randint(1, len(chunks))
+        records[number : number + 1] = [*chunks[:written], *chunks]
+        copied += written
+    breaches, seen = _run(list(_placed(records)), LogOptions(_PARTITIONS, ended=True))
+    assert breaches == []
+    assert seen.copies >= copied
+
+
+def test_a_snapshot_that_begins_again_with_other_content_is_told() -> None:
+    table, log = HandTable.of(104, "t", "id INT, v STRING"), HandLog(1)
+    log.describe(table)
+    other = OpenIntent(txn(1), b"anchor", table.key(1), at(1))
+    begun = HandRange(log, RangeId(7), table.span)
+    for number, intents in ((0, ()), (0, (other,)), (1, ())):
+        begun.snapshot(reason=SnapshotReason.PERIODIC, chunk=number, chunks=2, intents=intents)
+    records = [
+        CheckedRecord(BreachPlace(0, each.offset), each.key, each.value, each.timestamp)
+        for each in log.partitions[0]
+    ]
+    breaches = check_log(records, LogOptions(1))
+    assert [breach.place for breach in breaches if breach.rule is Rule.COPY] == [BreachPlace(0, 2)]
 
 
 # ---- planted breaches

@@ -330,3 +330,38 @@ def _refuse(log: HandLog, broken: HandRange, *ops: WriteValue, trigger: Trigger 
     log.wait_for(ops[0].timestamp)
     broken.high = 3
     log.write(broken.command(*ops, close=4 if trigger is Trigger.NONE else 3, trigger=trigger))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("batch", [1, 99])
+@pytest.mark.parametrize("cut", [None, 3])
+def test_a_source_that_crashes_within_the_snapshots_of_a_split_stops_no_range(
+    order: Sequence[int], batch: int, cut: int | None
+) -> None:
+    """It writes them again from their first chunks on. A partition may begin anew between the two."""
+    log = HandLog(2)
+    log.describe(PLAIN)
+    whole = log.open_range(2, PLAIN.span)
+    whole.apply(PLAIN.put(1, 101, "first"), close=2)
+    whole.apply(trigger=Trigger.SPLIT, close=3)
+    parent = whole.as_parent()
+    whole.span, whole.generation = Span(PLAIN.span.start, MIDDLE), 2
+    born = HandRange(log, RangeId(3), Span(MIDDLE, PLAIN.span.end))
+    born.generation = 2
+    for each in (whole, born):
+        for number in (0, 0, 1):
+            each.snapshot(
+                reason=SnapshotReason.SPLIT, close=3, high=1, parents=(parent,), chunk=number, chunks=2
+            )
+        each.heartbeat(9)
+    born.apply(PLAIN.put(10, 102, "a row of the child"), close=10)
+    run = Partitions(log)
+    for number in order:
+        if cut is not None:
+            run.read(number, cut, batch)
+            run.restart(number)
+        run.read(number, batch=batch)
+    run.settle()
+    assert run.causes() == []
+    assert (run.resolved(2), run.resolved(3)) == (at(9), at(10))
+    assert sorted(time for times in run.rows().values() for time in times) == [at(1), at(10)]

@@ -221,6 +221,36 @@ def test_a_snapshot_in_chunks_counts_when_its_last_chunk_is_there() -> None:
     assert state.resolved == Timestamp(2)
 
 
+@pytest.mark.parametrize("written", [1, 2])
+@pytest.mark.parametrize("status", ["first", "split", "broken"])
+def test_a_snapshot_that_begins_again_after_a_crash_of_the_source_counts(status: str, written: int) -> None:
+    """Its chunks from before the crash do not count: an intent of theirs is not open twice."""
+    state, index, generation = RangeState(_ID), 10, 1
+    if status != "first":
+        state, index, generation = _live(_command(11, trigger=Trigger.SPLIT)), 11, 2
+    if status == "broken":
+        state.quarantine_at(Offset(3), "a hole", state.resolved)
+    intent = OpenIntent(_TXN, b"anchor", b"k", Timestamp(9))
+    chunks = [
+        _snapshot(index, generation=generation, closed=20, intents=(intent,), chunk=number, chunks=3)
+        for number in range(3)
+    ]
+    for chunk in (*chunks[:written], *chunks):
+        apply_entry(state, chunk)
+    assert (state.status, state.generation, state.chunks) == (RangeStatus.LIVE, generation, [])
+    assert state.resolver.queue.intents == 3
+    assert state.resolved == Timestamp(8)
+
+
+@pytest.mark.parametrize("other", [{"index": 12}, {"generation": 3}, {"chunks": 4}])
+def test_another_snapshot_that_begins_amid_one_is_refused(other: dict[str, int]) -> None:
+    state = RangeState(_ID)
+    whole = {"index": 10, "generation": 1, "chunks": 3}
+    apply_entry(state, _snapshot(**whole))  # type: ignore[arg-type]
+    with pytest.raises(MalformedEntry, match="chunk 1 was expected"):
+        apply_entry(state, _snapshot(**whole | other))  # type: ignore[arg-type]
+
+
 def test_no_checkpoint_stands_between_a_trigger_and_its_snapshot() -> None:
     state = _live(_command(11, trigger=Trigger.SPLIT, closed=9))
     assert not state.checkpointable

@@ -13,7 +13,7 @@ from tidegate.processor.bounds import PARENTS_MAX
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk, Snapshot
-from tidegate.ranges.range_snapshot import require_replaceable
+from tidegate.ranges.range_snapshot import begins_again, require_replaceable
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.scan import SCAN_REPEAT_MS
 
@@ -48,11 +48,12 @@ class Quarantines:
         """Quarantine a range if it cannot go on with the snapshot that begins with ``head``.
 
         Such a snapshot shows that entries before it are missing, begins within another one, or names too many
-        parents. For any other snapshot nothing is done.
+        parents. For any other snapshot nothing is done, and so for one that begins again after a crash of the
+        source.
         """
         try:
             require_replaceable(state, head)
-            if state.chunks and state.status is RangeStatus.LIVE:
+            if state.chunks and state.status is RangeStatus.LIVE and not begins_again(state, head):
                 raise MalformedEntry(f"a snapshot at index {head.raft_index} began within another one")
             if len(head.parents) > PARENTS_MAX:
                 raise MalformedEntry(
