@@ -98,9 +98,20 @@ class ProcessorState:
         """Return a time at or below which no row is read any more, by any feed, now or later."""
         lowest: list[Timestamp] = [each.feed.start for each in self.ranges.lagging.feeds.values()]
         lowest += (
-            self._lowest_row(state) for state in self.ranges.table if state.status is not RangeStatus.ENDED
+            self._lowest_row(state)
+            for state in self.ranges.table
+            if state.status is not RangeStatus.ENDED and not self._is_only_claimed(state)
         )
         return min(lowest, default=ZERO)
+
+    def _is_only_claimed(self, state: RangeState) -> bool:
+        """Whether other ranges name a range, as a parent, and the log shows no Snapshot of it.
+
+        It may have gone before the log's beginning, and then no Snapshot ever comes. One that comes brings
+        the descriptors of its rows, as that of any new range.
+        """
+        waits = state.chunks or state.behind is not None or self.ranges.has_backlog(state.range_id)
+        return state.span is None and not waits
 
     def _lowest_row(self, state: RangeState) -> Timestamp:
         """Return a time at or below which a range has no row to give; zero if that is not known.

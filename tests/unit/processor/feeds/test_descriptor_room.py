@@ -28,7 +28,16 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.row_shape import is_shaped
 from tidegate.processor.state.stored_frame import pack
-from tidegate.raftlog.entry import DescriptorUpdate, OpenIntent, RaftIndex, RangeId, Trigger
+from tidegate.raftlog.entry import (
+    DescriptorUpdate,
+    Generation,
+    OpenIntent,
+    Parent,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+)
 from tidegate.ranges.version import Version
 from tidegate.rows import Column, Row, TableDescriptor, parse_sql_type
 from tidegate.rows.stored_descriptor import COLUMNS_MAX, encode_descriptor
@@ -461,6 +470,29 @@ def test_a_partition_forgets_down_to_the_lowest_gc_threshold_of_its_ranges() -> 
     late = activation([_version(8)], start=at(4.6), feed_id=FeedId("late"))
     driven.control(late)
     assert not driven.causes
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_parent_that_the_log_never_shows_keeps_no_version(restarted: bool) -> None:
+    """Retention has removed it, and nothing of it comes any more: its child goes on by a scan."""
+    log = HandLog(1)
+    log.write(update_of(_version(1)))
+    child = HandRange(log, RangeId(7), _TABLE.span)
+    child.generation = 2
+    gone = Parent(RangeId(77), Generation(1), RaftIndex(20))
+    child.snapshot(reason=SnapshotReason.SPLIT, close=1, parents=(gone,))
+    for number in (2, 3, 4, 5, 6):
+        log.write(update_of(_version(number)))
+    child.heartbeat(7)
+    child.snapshot(close=7, gc=4.5)
+    driven = _driven(_EAGER)
+    driven.run(log.partitions[0], 1)
+    begun = len(log.partitions[0])
+    if restarted:
+        driven = _driven(_EAGER, driven.state)
+    log.write(update_of(_version(8)))
+    driven.run(log.partitions[0][begun:], 1)
+    assert _stored_versions(driven) == 4  # 4, 5, 6, 8
 
 
 _VERSIONS = tuple(update_of(_version(number)) for number in (1, 2, 3, 4, 9))
