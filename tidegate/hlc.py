@@ -50,7 +50,7 @@ class Timestamp(NamedTuple):
 
     @property
     def wall_ms(self) -> int:
-        """Wall part in milliseconds, rounded down: a Kafka record time."""
+        """The wall part in milliseconds, rounded down: a Kafka record time."""
         return self.wall // NANOS_PER_MS
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ class Span(NamedTuple):
         return Span(start, end) if start < end else None
 
     def validate(self) -> None:
-        """``ValueError`` when the span is empty or inverted."""
+        """Raise ``ValueError`` when the span is empty or inverted."""
         if self.start == self.end:
             raise ValueError(f"empty span at key {_shown(self.start)}")
         if self.start > self.end:
@@ -123,7 +123,7 @@ class SpanFrontier:
         return self.minimum > before
 
     def forward_all(self, spans: Iterable[tuple[Span, Timestamp]]) -> None:
-        """`forward` for each of ``spans`` in turn, without looking at the minimum in between."""
+        """Do `forward` for each of ``spans`` in turn, without looking at the minimum in between."""
         pairs = list(spans)
         starts = [span.start for span, _ in pairs]
         self.forward_columns(starts, [span.end for span, _ in pairs], [timestamp for _, timestamp in pairs])
@@ -131,7 +131,7 @@ class SpanFrontier:
     def forward_columns(
         self, starts: Sequence[bytes], ends: Sequence[bytes], timestamps: Sequence[Timestamp]
     ) -> None:
-        """`forward_all` of spans that stand in columns of equal length."""
+        """Do `forward_all` for spans that stand in columns of equal length."""
         known_ends, known, low, high = self._ends, self._timestamps, self._low, self._high
         for start, end, timestamp in zip(starts, ends, timestamps, strict=True):
             if known_ends.get(start) == end:

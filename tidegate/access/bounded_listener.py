@@ -64,7 +64,7 @@ class BoundedListener:
 
     @property
     def greeted(self) -> int:
-        """How many connections are amid their handshake."""
+        """The number of connections that are in their handshake."""
         return len(self._greeted)
 
     def listen(self, sockets: Iterable[socket.socket]) -> None:

@@ -1,5 +1,5 @@
-"""Where a Spark job runs, and where it keeps durable data: the same for each command of ``tidegate
-spark``.
+"""The options that say where a Spark job runs, and where it keeps durable data. Each command of
+``tidegate spark`` has them.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class OutputTopics:
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Where the partitions of the row topics ended."""
+        """The offset at which each partition of the row topics ended."""
         return {place: each.end for place, each in self.bounds.items() if place.topic != self.resolved_topic}
 
     def records(self) -> Iterator[TopicRecord]:

@@ -1,4 +1,4 @@
-"""How long to wait between attempts that fail."""
+"""The pauses between attempts that fail."""
 
 from __future__ import annotations
 

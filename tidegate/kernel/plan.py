@@ -86,7 +86,7 @@ class _Unknown(Exception):
 
 
 class _Room:
-    """How many bytes a plan may still get."""
+    """A counter of the bytes that a plan may still get."""
 
     __slots__ = ("left",)
 

@@ -1,4 +1,4 @@
-"""What becomes of a kernel that traps: it is told once and counted, and after three in a row it rests."""
+"""The treatment of a kernel that traps: it is logged once and counted, and after three in a row it rests."""
 
 from __future__ import annotations
 

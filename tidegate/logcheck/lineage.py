@@ -54,7 +54,7 @@ class Estate:
 
     @property
     def entries(self) -> int:
-        """How many transactions and ancestors it has: they take most of its memory."""
+        """The number of transactions and ancestors that it has: they take most of its memory."""
         return len(self.open) + len(self.aborted) + len(self.ancestors)
 
     def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:

@@ -1,4 +1,4 @@
-"""Which old transactions to push (docs/log-contract.md#requests).
+"""The choice of the old transactions to push (docs/log-contract.md#requests).
 
 A transaction that its client forgot holds back the resolved timestamps of its ranges for ever. A push asks
 the source to end it, or to say how it ended. Age is measured by log time. Transactions are pushed to a

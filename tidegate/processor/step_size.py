@@ -1,4 +1,4 @@
-"""How much of the log one step takes, so that its rows fit into memory (docs/protocols/batches.md).
+"""The size of a step: so much of the log that its rows fit into memory (docs/protocols/batches.md).
 
 A row may have a thousand times the bytes of its entry in the log. Example: a table has 1,000 columns with
 names of 20 bytes. An entry that sets two of them has 60 bytes. Its row in JSON names all columns, and has
@@ -56,7 +56,7 @@ class StepPace:
 
     @property
     def log_bytes(self) -> int:
-        """How many bytes of the log the next portion may have, at least 1."""
+        """The number of bytes of the log that the next portion may have, at least 1."""
         longest = max(1.0, self._ratio, self._reckoning.longest)
         return max(1, min(self._most, int(self._step_bytes / longest)))
 

@@ -91,7 +91,7 @@ class WrittenPart(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """How many bytes its records have in key, value and headers, without those of other feeds."""
+        """The number of bytes of its records in key, value and headers, without those of other feeds."""
         if not self.own:
             return 0
         lane = PLACES.unpack_from(self.places, self.own[0] * PLACES.size)[_LANE]
@@ -128,7 +128,7 @@ class WrittenRecords(Sequence[OutputRecord]):
 
     @property
     def bytes(self) -> int:
-        """How many bytes their texts have.
+        """The number of bytes of their texts.
 
         The memory behind them may have the records of other feeds too. What is in flight bounds that.
         """

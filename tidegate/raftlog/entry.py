@@ -179,7 +179,7 @@ class Parent(NamedTuple):
 
 
 class SnapshotReason(enum.IntEnum):
-    """Why the source wrote a snapshot."""
+    """The reason for which the source wrote a snapshot."""
 
     UNKNOWN = 0
     INITIAL = 1

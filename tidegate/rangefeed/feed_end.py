@@ -1,4 +1,4 @@
-"""Why a feed of a range ended, and how its reader can begin it again.
+"""The end of a range's feed: its reason, and the way in which its reader can begin it again.
 
 Source: CockroachDB ``kvpb.RangeFeedRetryError``, whose reasons have these numbers, and the reactions of its
 client (``dist_sender_rangefeed.go``).
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class EndReason(enum.Enum):
-    """Why a feed ended. After a reason with a number it may be begun again from its last checkpoint."""
+    """The reason why a feed ended. After one with a number it may be begun again from its last checkpoint."""
 
     REPLICA_REMOVED = 0
     RANGE_SPLIT = 1
@@ -54,7 +54,7 @@ class FeedEnd(NamedTuple):
 
     @property
     def again(self) -> Again:
-        """How the reader may begin the feed again."""
+        """The way in which the reader may begin the feed again."""
         if self.reason in _NEW_BOUNDARIES:
             return Again.NEW_BOUNDARIES
         return Again.SAME_SPAN if isinstance(self.reason.value, int) else Again.NEVER

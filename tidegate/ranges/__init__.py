@@ -1,1 +1,1 @@
-"""What a log tells of a range: its state, open transactions, resolved timestamp, holes and hand-offs."""
+"""A range as its log shows it: its state, open transactions, resolved timestamp, holes and hand-offs."""

@@ -1,4 +1,4 @@
-"""Which history mutations of a range are accounted for (docs/protocols/history-mutations.md)."""
+"""The history mutations of a range that are accounted for (docs/protocols/history-mutations.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER_NOTED: Final = Offset(-1)
 
 
 class Accounted(NamedTuple):
-    """Which history mutations of a range are accounted for: they have failed the feeds that they concern.
+    """The history mutations of a range that are accounted for: they have failed the feeds that they concern.
 
     A mutation of keys of ``span`` is accounted for if it is at ``raft_index`` or a lower index, at ``time``
     or an earlier time, or in an entry that the range has applied. ``span`` is ``None`` for the range's own

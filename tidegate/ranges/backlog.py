@@ -29,7 +29,7 @@ class RawEntry(NamedTuple):
 
     @property
     def held_bytes(self) -> int:
-        """About how much memory the entry takes."""
+        """The bytes of memory that the entry takes, about."""
         return _ENTRY_BYTES + len(self.key or b"") + len(self.value or b"")
 
 

@@ -53,7 +53,7 @@ class IntentBudget:
 
     @property
     def share(self) -> int:
-        """How many transactions one partition may have in memory while the budget is exceeded."""
+        """The number of transactions that one partition may have in memory while the budget is exceeded."""
         return self._limit // max(1, len(self._partitions))
 
 

@@ -79,17 +79,17 @@ class IntentQueue:
 
     @property
     def in_memory(self) -> int:
-        """How many transactions are in memory."""
+        """The number of transactions in memory."""
         return len(self._txns)
 
     @property
     def spilled(self) -> int:
-        """How many transactions are outside memory."""
+        """The number of transactions outside memory."""
         return 0 if self._spilled is None else len(self._spilled)
 
     @property
     def spill_bytes(self) -> int:
-        """How many bytes the transactions outside memory take, before any compression."""
+        """The number of bytes that the transactions outside memory take, before any compression."""
         return 0 if self._spilled is None else self._spilled.bytes
 
     def get(self, txn_id: TxnId) -> TrackedTxn | None:

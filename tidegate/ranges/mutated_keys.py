@@ -1,4 +1,4 @@
-"""Which keys of a range were changed outside its op log, and when: kept for feeds that go on here later.
+"""The keys of a range that were changed outside its op log, with times: kept for feeds that go on here later.
 
 The range whose log told a change keeps it, with the keys of that time. A split or merge changes nothing of
 that, and nothing is handed off: a range that was merged away still has it

@@ -47,7 +47,7 @@ class RangeStatus(enum.Enum):
 
 
 class Quarantine(NamedTuple):
-    """Why a range is quarantined, the offset at which that was found, and how far the range is complete."""
+    """The cause of a quarantine, the offset at which it was found, and how far the range is complete."""
 
     cause: str
     offset: Offset

@@ -26,5 +26,5 @@ class Version(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes its key and values have."""
+        """The number of bytes of its key and values."""
         return len(self.key) + len(self.value) + len(self.prev_value or b"")

@@ -49,7 +49,7 @@ class SchemaRegistrar:
 
     @property
     def calls(self) -> int:
-        """How many registrations were asked for, failed ones included."""
+        """The number of registrations that were asked for, failed ones included."""
         return self._calls
 
     def known(self, schema: SubjectSchema) -> int | None:

@@ -30,7 +30,7 @@ class PrimaryIndex(NamedTuple):
 
 
 class TablePast(NamedTuple):
-    """What is left of a table's forgotten versions: the number of the newest, and their primary indexes.
+    """The rest of a table's forgotten versions: the number of the newest, and their primary indexes.
 
     An index stands there once for the versions in a row that have it.
     """
@@ -194,7 +194,7 @@ class Catalog:
 
     @property
     def pasts(self) -> Mapping[int, TablePast]:
-        """What is left of forgotten versions, by table id."""
+        """The rest of forgotten versions, by table id."""
         return self._past
 
     def tables_before(self, timestamp: Timestamp) -> list[int]:

@@ -70,7 +70,7 @@ class Shape(NamedTuple):
 
     @property
     def coordinates(self) -> int:
-        """How many coordinates a position has."""
+        """The number of coordinates that a position has."""
         return 2 + self.has_z + self.has_m
 
 

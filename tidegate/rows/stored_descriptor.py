@@ -51,7 +51,7 @@ def encode_descriptor(descriptor: TableDescriptor) -> bytes:
 
 
 class DescriptorHead(NamedTuple):
-    """What is told of a table version without its columns. ``stored`` has all of it."""
+    """The part of a table version that is told without its columns. ``stored`` has all of it."""
 
     id: int
     version: int

@@ -1,4 +1,4 @@
-"""Where a front listens, and which addresses need protection.
+"""The addresses on which a front listens, and the protection that they need.
 
 On loopback a front needs neither TLS nor a password. Everywhere else it needs both.
 """

@@ -1,4 +1,4 @@
-"""What batches take in memory that clients have not taken yet."""
+"""Counts the memory of batches that clients have not taken yet."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class SubscriptionClosed(Exception):
 
 
 class KeptShare:
-    """What one subscription takes (`ProcessShare`). When it is closed, that is nothing any more.
+    """The memory that one subscription takes (`ProcessShare`). When it is closed, it takes nothing.
 
     Attributes:
         memory: that of all subscriptions.

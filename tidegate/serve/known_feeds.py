@@ -1,4 +1,4 @@
-"""What the server knows of its application's feeds, looked up for all clients together.
+"""The feeds of the server's application, looked up for all clients together.
 
 1. A statement comes. If the last look ended more than ``fresh_s`` ago, a new one begins. There is one at a
    time, in a thread of its own.
@@ -27,7 +27,7 @@ from tidegate.subscribe.updates.relation import Relations
 
 @dataclass(frozen=True, slots=True)
 class LookTimes:
-    """How old what is known may be, and how long a statement waits for a look.
+    """The ages up to which a look counts, and the times for which a statement waits for a new one.
 
     Attributes:
         fresh_s: seconds after a look without another one.
@@ -47,7 +47,7 @@ class LookTimes:
 
 @dataclass(frozen=True, slots=True)
 class FeedsSeen:
-    """What a look has found. ``begun`` and ``ended`` are by the monotonic clock, in seconds."""
+    """The result of one look. ``begun`` and ``ended`` are by the monotonic clock, in seconds."""
 
     catalog: FeedCatalog
     relations: Relations

@@ -1,4 +1,4 @@
-"""What the server reads from: open subscriptions, behind a boundary that knows no Kafka and no wire.
+"""The source that the server reads: open subscriptions, behind a boundary that knows no Kafka and no wire.
 
 The fronts (`postgres`, `web`) speak to clients. Whoever implements these protocols speaks to topics: it may
 share one reader and one table of rows by key between all streams of a table, and give the same batch object
@@ -102,7 +102,7 @@ class Subscriptions(Protocol):
         """
 
     counts: ServeCounts
-    """What has happened since the server began; the fronts count there too."""
+    """The counts of what has happened since the server began; the fronts count there too."""
 
     def metrics(self) -> str:
         """Return all metrics in the text format of Prometheus."""

@@ -1,1 +1,1 @@
-"""What the Spark jobs are made of. The entry points for `spark-submit` are in `pipeline/`."""
+"""The parts of the Spark jobs. The entry points for `spark-submit` are in `pipeline/`."""

@@ -50,7 +50,7 @@ class SubscriptionFigures:
 
     @property
     def paused_partitions(self) -> int:
-        """How many partitions are paused."""
+        """The number of paused partitions."""
         return len(self.paused)
 
 

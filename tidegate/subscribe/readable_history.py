@@ -1,4 +1,4 @@
-"""Which past can still be read, and which AS OF follows from it."""
+"""The past of a relation that can still be read, and the choice of an AS OF in it."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class Auditor:
         return covered and not self._options.lost_rows(home.place)
 
     def _promise(self, version: VersionId, home: PartitionAudit) -> str:
-        """Words for a finding: why the version has to be there."""
+        """Return words for a finding: why the version has to be there."""
         if version.timestamp <= home.marker:
             return f"its marker at {home.marker} covers"
         return "the feed, which has succeeded, has to hold"

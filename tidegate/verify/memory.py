@@ -39,7 +39,7 @@ class VersionMemory:
 
     @property
     def keys(self) -> int:
-        """How many keys were seen."""
+        """The number of keys that were seen."""
         return len(self._highest)
 
     def knows_key(self, key: bytes) -> bool:

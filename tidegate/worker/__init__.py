@@ -1,1 +1,1 @@
-"""What a Faust worker is made of; `app/` and `agents/` put it together."""
+"""The parts of a Faust worker; `app/` and `agents/` put them together."""

@@ -1,4 +1,4 @@
-"""What a feed is: its definition, its targets and its states."""
+"""A feed: its definition, its targets and its states."""
 
 from __future__ import annotations
 
@@ -190,7 +190,8 @@ class FeedDefinition:
 
     @property
     def sink(self) -> SinkUri:
-        """Where the feed's records go. Raises ``StatementError`` for a URI that this version cannot read."""
+        """The place that the feed's records go to. Raises ``StatementError`` for a URI that cannot be
+        read."""
         return parse_sink_uri(self.sink_uri)
 
     @property

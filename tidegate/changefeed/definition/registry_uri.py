@@ -52,7 +52,7 @@ class RegistryUri:
 
     @property
     def place(self) -> str:
-        """Host and port."""
+        """The host and port, as ``host:port``."""
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{_port(parts)}"
 

@@ -88,7 +88,7 @@ class FeedFrontier:
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """For each log partition, the offset up to which its rows were acknowledged when it last reported."""
+        """The offset, by log partition, up to which its rows were acknowledged when it last reported."""
         return self._positions
 
     def apply_columns(

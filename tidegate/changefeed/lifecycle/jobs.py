@@ -89,7 +89,7 @@ class FeedView:
 
     @property
     def current_takeover(self) -> TakeoverRecord | None:
-        """What the definition's epoch took over; ``None`` for a first epoch, and before the takeover."""
+        """The takeover by the definition's epoch; ``None`` for a first epoch, and before the takeover."""
         if self.takeover is None or self.takeover.epoch != self.epoch:
             return None
         return self.takeover

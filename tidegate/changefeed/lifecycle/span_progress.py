@@ -1,4 +1,4 @@
-"""How far single spans of a feed are above its high-water, in a form that is small enough to be stored often.
+"""The progress of single spans above a feed's high-water, in a form that is small enough to be stored often.
 
 A single slow span (a quarantined range, a table that is scanned) holds the high-water down for as long as it
 is slow, while all others go on. Their progress is kept for a restart. It need not be exact: a timestamp may

@@ -1,4 +1,4 @@
-"""Which options of CREATE CHANGEFEED exclude each other, and the sentence for each pair.
+"""The options of CREATE CHANGEFEED that exclude each other, and the sentence for each pair.
 
 Sources: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` and the encoders beside it. Error
 texts begin as the source's do, because people search for them.

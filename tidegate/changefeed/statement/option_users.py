@@ -1,4 +1,4 @@
-"""Who reads an option of a feed: the words of the column "used by" in docs/statements.md.
+"""The readers of a feed's options: the words of the column "used by" in docs/statements.md.
 
 That page says for each word which modules are meant. An option has exactly those words of which some module
 reads its field of ``FeedOptions``. The parser of statements reads every option, and does not count.
@@ -10,7 +10,7 @@ import enum
 
 
 class User(enum.Enum):
-    """Who reads options, in the order in which the page names them."""
+    """The parts of tidegate that read options, in the order in which the page names them."""
 
     RECORDS = "records"
     """The encoders and decoders of keys, values, headers and markers."""
@@ -19,11 +19,11 @@ class User(enum.Enum):
     JOBS = "jobs"
     """A feed's way from its definition to its end, for both engines."""
     PREPARATION = "preparation"
-    """What is checked and created at the sink before a feed begins."""
+    """The checks and the topics that are made at the sink before a feed begins."""
     PROCESSORS = "processors"
     """The step of a log partition, which both engines run."""
     MARKERS = "markers"
-    """Where markers go, for both engines."""
+    """The topics and partitions that markers go to, for both engines."""
     WORKERS = "workers"
     SPARK = "Spark"
     """The Spark query, which writes feeds as workers do."""
@@ -35,4 +35,4 @@ class User(enum.Enum):
     COMMANDS = "commands"
     """``tidegate feed``, ``tail`` and ``verify``, and the client that they use."""
     SECRETS = "secrets"
-    """What keeps the secrets of a definition apart."""
+    """The code that keeps the secrets of a definition apart."""

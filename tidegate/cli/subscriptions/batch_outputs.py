@@ -1,4 +1,4 @@
-"""Where `tidegate subscribe` puts its batches: lines of JSON, CSV, a live table, or another command."""
+"""The outputs of `tidegate subscribe`: lines of JSON, CSV, a live table, or another command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How librdkafka delivers rows (docs/protocols/rows.md): the same for every engine."""
+"""The settings with which librdkafka delivers rows (docs/protocols/rows.md): the same for every engine."""
 
 from __future__ import annotations
 

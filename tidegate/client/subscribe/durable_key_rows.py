@@ -1,4 +1,4 @@
-"""Where a subscription keeps the rows by key that it needs: in memory, or in a directory."""
+"""The store of the rows by key that a subscription needs: in memory, or in a directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class KeyRowsSnapshot(Protocol):
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def chunks(self) -> Iterator[Sequence[tuple[bytes, RowValues]]]:
         """Yield the rows in the order of their keys, some at a time. Raises ``HistoryLost`` for damage."""

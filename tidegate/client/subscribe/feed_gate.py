@@ -81,13 +81,13 @@ class FeedGate:
 
     @property
     def spilled_bytes(self) -> int:
-        """How many bytes of the disk are taken by rows that wait."""
+        """The number of bytes that waiting rows take on the disk."""
         return self._spill.disk_bytes
 
     @property
     def retention_margin(self) -> int:
-        """In the partition with the fewest: how many records lie between the place from which a resume would
-        read and the records that are deleted."""
+        """The number of records between the offset at which a resume would begin to read and the records that
+        Kafka has deleted, in the partition where it is lowest."""
         lows = self._reader.lows
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
 

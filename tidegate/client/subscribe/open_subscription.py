@@ -1,4 +1,4 @@
-"""What every open subscription offers for its batches: loops, loops of asyncio, and callbacks.
+"""The interface of every open subscription to its batches: loops, loops of asyncio, and callbacks.
 
 A batch is delivered in three steps, whoever does them:
 

@@ -1,4 +1,4 @@
-"""Which partitions are not read for a while: those that are far ahead of the others.
+"""Pauses of partitions that are far ahead of the others: they are not read for a while.
 
 Rows of a partition wait until all partitions have come as far. While a subscription catches up, brokers
 give one partition's records in one go, so its rows would fill the memory. A partition that is ahead is

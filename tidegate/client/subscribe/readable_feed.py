@@ -1,4 +1,4 @@
-"""Which feeds a consumer of complete rows can read."""
+"""Checks whether a feed can be read by a consumer that needs complete rows."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tidegate.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a feed stands where it stands. ``findings`` begin with the answer.
+    """The reasons why a feed stands where it stands. ``findings`` begin with the answer.
 
     ``span_text`` is the lowest span in words, empty without one.
     """

@@ -1,4 +1,4 @@
-"""Which feeds have gaps in which ranges of a log partition: an index over the gaps in the ranges' state."""
+"""An index over the gaps in the ranges' state: which feeds have gaps in which ranges of a log partition."""
 
 from __future__ import annotations
 

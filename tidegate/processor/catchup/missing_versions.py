@@ -1,4 +1,4 @@
-"""How feeds get gaps, and how gaps move with their keys (docs/protocols/catch-up.md#ranges-that-move).
+"""Makes feeds' gaps, and moves gaps with their keys (docs/protocols/catch-up.md#ranges-that-move).
 
 A feed gets gaps when it is activated, and when keys come to a range of its log partition. ``detached.py``
 makes the gaps of feeds that are detached.

@@ -1,4 +1,4 @@
-"""How much room the table descriptors of a partition take, and which versions are forgotten to make some.
+"""The memory that a partition's table descriptors may take, and the choice of versions to forget for it.
 
 docs/protocols/descriptors.md has the rules, with their failure cases.
 """
@@ -18,7 +18,7 @@ VERSION_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class DescriptorLimits:
-    """How many bytes the descriptors of a partition may take, each with ``VERSION_BYTES`` on top.
+    """Limits in bytes for the descriptors of a partition. Each descriptor counts ``VERSION_BYTES`` more.
 
     Versions of tables that no feed wants are refused above ``unwanted_bytes``, and all others above
     ``wanted_bytes``. Nothing is forgotten below ``kept_bytes``. Unneeded versions are looked for when what is

@@ -83,7 +83,7 @@ class Emitter:
 
     @property
     def start(self) -> Timestamp:
-        """Live rows at or below it are not emitted."""
+        """The feed's start: live rows at or below it are not emitted."""
         return self._start
 
     @property
@@ -93,7 +93,7 @@ class Emitter:
 
     @property
     def destinations(self) -> Mapping[int, Destination]:
-        """Where the rows of each table go."""
+        """The destination of each table's rows, by table id."""
         return self._destinations
 
     def emit(

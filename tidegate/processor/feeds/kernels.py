@@ -1,4 +1,4 @@
-"""What opens kernels: native code that a processor uses where it can (docs/kernel.md)."""
+"""The interface that opens kernels: native code that a processor uses where it can (docs/kernel.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys a feed reads rows from: those of the index that is primary at the row's timestamp.
+"""The keys that a feed reads rows from: those of the index that is primary at the row's timestamp.
 
 A feed's targets name all keys of their tables, since ``ALTER PRIMARY KEY`` makes another index the primary
 one. For example, index 1 holds the rows up to the moment of the new descriptor version, and index 2 those

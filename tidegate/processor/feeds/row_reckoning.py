@@ -46,7 +46,7 @@ class RowReckoning:
 
     @property
     def longest(self) -> float:
-        """About how many bytes of rows a byte of the log may make, in the worst of the tables."""
+        """The bytes of rows that a byte of the log may make, about, in the worst of the tables."""
         self._look()
         return self._longest
 

@@ -150,7 +150,7 @@ class PartitionRows:
 
     @property
     def highs(self) -> Mapping[int, Timestamp]:
-        """For each table the highest timestamp of a decoded row."""
+        """The highest timestamp of a decoded row, by table id."""
         return self._highs
 
     def is_new(self, update: DescriptorUpdate) -> bool:

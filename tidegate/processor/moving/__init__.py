@@ -1,1 +1,1 @@
-"""How entries reach their ranges, while ranges split, merge, wait and heal."""
+"""The way of entries to their ranges, while ranges split, merge, wait and heal."""

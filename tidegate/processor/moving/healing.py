@@ -1,4 +1,4 @@
-"""How ranges come out of holes: by scans for what they missed (docs/protocols/healing.md, Q2 to Q4)."""
+"""Healing: ranges come out of holes by scans for what they missed (docs/protocols/healing.md, Q2 to Q4)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Horizon:
         return None
 
     def require_entry(self, entry: Entry, record: LogRecord) -> None:
-        """Raises ``MalformedEntry`` where a timestamp of the entry, its ops aside, is too far ahead."""
+        """Raise ``MalformedEntry`` where a timestamp of the entry, its ops aside, is too far ahead."""
         if isinstance(entry, _CLOSING) and entry.closed is not None:
             self.require(entry.closed, _CLOSES, record)
         if isinstance(entry, Command) and entry.write_timestamp is not None:
@@ -64,20 +64,20 @@ class Horizon:
             self._require_snapshot(entry, record)
 
     def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
-        """Raises ``MalformedEntry`` where a version of a command, in a record of this time, is too far ahead.
+        """Raise ``MalformedEntry`` where a version of a command, in a record of this time, is too far ahead.
 
         There must be one at least.
         """
         self._require(max(version.timestamp for version in versions), "the time of a version", record_ms)
 
     def require_chunk(self, chunk: ScanChunk, record: LogRecord) -> None:
-        """Raises ``MalformedEntry`` where the timestamp of a version in the chunk is too far ahead."""
+        """Raise ``MalformedEntry`` where the timestamp of a version in the chunk is too far ahead."""
         for row in chunk.rows:
             if row.timestamp[0] > self.believed:
                 self.require(row.timestamp, "a version of a ScanChunk", record)
 
     def require(self, timestamp: Timestamp, what: str, record: LogRecord) -> None:
-        """Raises ``MalformedEntry`` if ``timestamp``, which is ``what`` in the record, is too far ahead."""
+        """Raise ``MalformedEntry`` if ``timestamp``, which is ``what`` in the record, is too far ahead."""
         self._require(timestamp, what, record.timestamp)
 
     def _require(self, timestamp: Timestamp, what: str, record_ms: int) -> None:

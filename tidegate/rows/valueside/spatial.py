@@ -58,7 +58,7 @@ def shape_of(data: bytes) -> bytes:
 
 
 def encode_bare_box(box: Box2D) -> bytes:
-    """Four floats of eight bytes."""
+    """Encode a box as four floats of eight bytes, without anything around it."""
     return _SIDES.pack(*box)
 
 

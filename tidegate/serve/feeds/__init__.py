@@ -1,1 +1,1 @@
-"""What the page of feeds shows: the state of each feed, and what holds it back (docs/serve.md#feeds)."""
+"""The content of the page of feeds: each feed's state, and what holds it back (docs/serve.md#feeds)."""

@@ -54,7 +54,7 @@ class PostgresFront:
 
     @property
     def connections(self) -> int:
-        """How many connections there are, before and after their login."""
+        """The number of connections, before and after their login."""
         return len(self._streams)
 
     async def start(self, host: str, port: int) -> None:

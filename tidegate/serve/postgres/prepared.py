@@ -1,4 +1,4 @@
-"""What the extended protocol keeps between its messages: prepared statements, and portals bound to them."""
+"""The state of the extended protocol between messages: prepared statements, and portals bound to them."""
 
 from __future__ import annotations
 

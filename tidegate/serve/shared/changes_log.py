@@ -30,7 +30,7 @@ class ChangesLog:
 
     @property
     def end(self) -> Frontier:
-        """Every change below it has come."""
+        """The end of the log: every change below it has come."""
         return self._changes[-1].frontier if self._changes else self._begin
 
     def holds(self, frontier: Frontier) -> bool:

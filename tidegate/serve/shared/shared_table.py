@@ -68,7 +68,7 @@ class SharedTable:
 
     @property
     def frontier(self) -> Frontier:
-        """Every change below it has come."""
+        """The frontier of the table: every change below it has come."""
         return self._log.end
 
     @property
@@ -83,7 +83,7 @@ class SharedTable:
 
     @property
     def held_bytes(self) -> int:
-        """About what the log takes in memory."""
+        """The bytes of memory that the log takes, about."""
         return self._log.held_bytes
 
     def holds(self, frontier: Frontier) -> bool:

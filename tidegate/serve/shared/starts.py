@@ -1,4 +1,4 @@
-"""Where a subscription begins in a shared table, if the table has what it asks for.
+"""Finds the place in a shared table where a subscription begins, if the table has what it asks for.
 
 | a statement asks for | it begins |
 |---|---|

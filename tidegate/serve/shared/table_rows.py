@@ -1,4 +1,4 @@
-"""Where a shared reader keeps the rows by key: in memory up to a number of rows, or in a directory."""
+"""The rows by key of a shared reader: in memory up to a number of rows, or in a directory."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class WebFront:
 
     @property
     def connections(self) -> int:
-        """How many connections there are, WebSockets among them."""
+        """The number of connections, WebSockets among them."""
         assert self._server is not None
         return len(self._server.server_state.connections)
 
@@ -169,7 +169,7 @@ class WebFront:
         return Response(self._subscriptions.metrics(), headers=_HEADERS, media_type=CONTENT_TYPE)
 
     async def _all_feeds(self, _: Request) -> Response:
-        """The state of each feed."""
+        """Return the state of each feed."""
         if self._feeds is None:
             return JSONResponse(_NO_FEEDS, HTTPStatus.NOT_FOUND, _HEADERS)
         status, body = await self._feeds.now()

@@ -1,4 +1,4 @@
-"""Who may ask: decided for every request, before anything is done for it.
+"""Decides for every request whether it may ask, before anything is done for it.
 
 1. The request's ``Host`` names this server: else a page of anywhere could give its own name our address, and
    read loopback by a visitor's browser.

@@ -62,7 +62,7 @@ class WatchedFeeds:
         self.looks = 0
 
     async def now(self) -> tuple[HTTPStatus, bytes]:
-        """The feeds as JSON. The status is 503 until a look has succeeded."""
+        """Return the feeds as JSON. The status is 503 until a look has succeeded."""
         if self._task is None and time.monotonic() >= self._due:
             self.looks += 1
             self._task = asyncio.ensure_future(self._refresh())
@@ -114,7 +114,8 @@ class _Course:
         self._at_ms, self._records = at_ms, feed.records
 
     def _rate(self, at_ms: int, records: int | None) -> float | None:
-        """Records/s; ``None`` for the first look, and for topics that were made anew."""
+        """Return the records/s since the last look; ``None`` for the first one, and for topics that were made
+        anew."""
         before = self._records
         if records is None or before is None or records < before or at_ms <= self._at_ms:
             return None

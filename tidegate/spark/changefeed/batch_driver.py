@@ -1,4 +1,4 @@
-"""What the driver does with a micro-batch (docs/protocols/spark-rounds.md, steps B1 to B7).
+"""The driver's work on a micro-batch (docs/protocols/spark-rounds.md, steps B1 to B7).
 
     B1  read the account of the batch before
     B2  tell partitions of feeds that begin or end, round by round, until nothing about feeds is to be done

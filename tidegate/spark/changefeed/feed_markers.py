@@ -90,7 +90,7 @@ class FeedMarkers:
 
     @property
     def held(self) -> str:
-        """Why no marker can be written while the sink's address means another cluster; empty otherwise."""
+        """The reason why no marker can be written: the sink's address means another cluster. Else empty."""
         return self._producers.markers.held
 
     def apply(self, report: PartitionProgress) -> None:

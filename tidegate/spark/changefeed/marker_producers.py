@@ -41,7 +41,7 @@ class MarkerProducer(Protocol):
 
     @property
     def held(self) -> str:
-        """Why nothing can be written while the sink's address means another cluster; empty otherwise."""
+        """The reason why nothing can be written: the sink's address means another cluster. Else empty."""
 
     @property
     def is_proved(self) -> bool:

@@ -1,4 +1,4 @@
-"""How long feeds pause while their sinks do not take rows (docs/protocols/spark-sinks.md, steps S2 to S4)."""
+"""Pauses of feeds whose sinks do not take rows (docs/protocols/spark-sinks.md, steps S2 to S4)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class FrameRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.deleted)
 
     def without_deletions(self) -> FrameRows:

@@ -1,1 +1,1 @@
-"""What every Spark job needs: session, files, logs, metrics, signals."""
+"""The parts that every Spark job needs: session, files, logs, metrics, signals."""

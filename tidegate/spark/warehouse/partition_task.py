@@ -1,5 +1,5 @@
-"""What one task of a pass does (docs/warehouse.md, step W3): it reads one partition from the position of the
-last commit on, and writes a data file for each bucket that the partition's own markers close.
+"""One task of a pass (docs/warehouse.md, step W3): it reads one partition from the position of the last
+commit on, and writes a data file for each bucket that the partition's own markers close.
 
 A task that runs again, or twice at the same time, writes the same rows to other files. Files that the driver
 is not told of are removed.

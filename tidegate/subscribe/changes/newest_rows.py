@@ -44,7 +44,7 @@ class NewestRows:
 
     @property
     def count(self) -> int:
-        """How many keys it has."""
+        """The number of keys that it has."""
         return len(self._at)
 
     def rows(self) -> OpenedRows:

@@ -96,10 +96,10 @@ class RowVersion(NamedTuple):
 
     @property
     def identity(self) -> VersionIdentity:
-        """What it shares with its exact copies, and with no other version."""
+        """The identity that it shares with its exact copies, and with no other version."""
         return self[:3]
 
     @property
     def place(self) -> str:
-        """Where its record stands, for errors."""
+        """The place of its record, for errors."""
         return f"offset {self.offset} of {self.topic}[{self.partition}]"

@@ -42,7 +42,7 @@ class OpenedRows:
 
     @property
     def memory_bytes(self) -> int:
-        """About how many bytes of memory the rows take, as long as they are not decoded."""
+        """The bytes of memory that the rows take, about, as long as they are not decoded."""
         return sum(map(len, self.keys)) + sum(map(len, filter(None, self.values))) + _ROW_BYTES * len(self)
 
     def split(self, bound: Timestamp) -> int:
@@ -68,7 +68,7 @@ class OpenedRows:
         return self if len(at) == len(self) else self.at(at)
 
     def at(self, positions: list[int]) -> OpenedRows:
-        """The rows at some positions, in the order of these."""
+        """Return the rows at some positions, in the order of these."""
         chosen = np.array(positions, np.int64)
         return OpenedRows(
             self.walls[chosen],
@@ -130,7 +130,7 @@ def in_order(rows: OpenedRows) -> tuple[OpenedRows, int]:
 
 
 def joined_rows(parts: Sequence[OpenedRows]) -> OpenedRows:
-    """The rows of some parts, one part behind the other."""
+    """Return the rows of some parts, one part behind the other."""
     return OpenedRows(
         _joined([part.walls for part in parts]),
         _joined([part.logicals for part in parts]),

@@ -42,12 +42,12 @@ class RowChunk(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.keys)
 
     @property
     def bytes(self) -> int:
-        """How many bytes their keys and values have."""
+        """The number of bytes of their keys and values."""
         return sum(map(len, self.keys)) + sum(len(value) for value in self.values if value is not None)
 
     @property

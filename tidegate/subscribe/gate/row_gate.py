@@ -137,12 +137,12 @@ class RowGate:
 
     @property
     def waiting_rows(self) -> int:
-        """How many rows wait."""
+        """The number of rows that wait."""
         return sum(wait.rows for wait in self._waits.values())
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes their keys and values have."""
+        """The number of bytes of the waiting rows' keys and values."""
         return sum(wait.bytes for wait in self._waits.values())
 
     def take(self, place: FeedPartition, record: FeedRecord) -> None:

@@ -57,7 +57,7 @@ class Spill:
 
     @property
     def opening_bytes(self) -> int:
-        """About how many bytes of memory the rows of an opening may take before they are decoded."""
+        """The bytes of memory that the rows of an opening may take, about, before they are decoded."""
         return max(self.budget_bytes // _OPENINGS, self.least_opening_bytes)
 
 

@@ -62,7 +62,7 @@ def stamp(value: bytes | None) -> Timestamp | None:
 
 
 def usual_stamps(values: Sequence[bytes | None]) -> tuple[IntColumn, IntColumn, Mask]:
-    """Walls and logical parts of wrapped values, and for which of them they could be read.
+    """Return walls and logical parts of wrapped values, and for which of them they could be read.
 
     ``stamp`` tells of the others: theirs are zero here.
     """

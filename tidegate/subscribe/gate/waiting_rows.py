@@ -57,12 +57,12 @@ class WaitingRows:
 
     @property
     def rows(self) -> int:
-        """How many rows wait."""
+        """The number of rows that wait."""
         return self._segments.rows + self._carried_rows + self._spilled_rows
 
     @property
     def bytes(self) -> int:
-        """How many bytes the rows in memory have. They are counted now, which takes 0.1 us a row."""
+        """The number of bytes of the rows in memory. They are counted now, which takes 0.1 us a row."""
         return sum(chunk.bytes for chunk in (*self._carried, *self._segments.chunks()))
 
     def add(self, chunk: RowChunk) -> None:

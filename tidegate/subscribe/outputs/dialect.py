@@ -1,4 +1,4 @@
-"""Whose habits a subscription follows where tidegate and Materialize differ."""
+"""The dialect of a subscription: its habits where tidegate and Materialize differ."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) ->
 
 
 def _diffs_one_by_one(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
-    """Diffs of rows whose first values are no numbers: the rows of each timestamp are sorted by
+    """Return the diffs of rows whose first values are no numbers: the rows of each timestamp are sorted by
     themselves."""
     shown: list[RowValues] = []
     for head, begin, end in groups:
@@ -83,17 +83,17 @@ def _diffs_one_by_one(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) 
 
 
 def _there(rows: _Rows) -> IntColumn:
-    """The positions of the rows that there are."""
+    """Return the positions of the rows that there are."""
     return np.flatnonzero(np.fromiter(map(is_not, rows, repeat(None)), np.bool_, len(rows)))
 
 
 def _groups_of_rows(groups: Sequence[TimeGroup]) -> IntColumn:
-    """The number of the group of each change; groups follow each other without a gap."""
+    """Return the number of the group of each change; groups follow each other without a gap."""
     return np.repeat(np.arange(len(groups)), [end - begin for _, begin, end in groups])
 
 
 def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
-    """The first value of each row, rounded; ``None`` where one is no number, or NaN.
+    """Return the first value of each row, rounded; ``None`` where one is no number, or NaN.
 
     Rounding keeps the order: numbers that differ when they are rounded are in that order. Others may differ.
     """

@@ -51,7 +51,7 @@ def _integer(value: Any) -> int:
 
 
 def _out_of_range() -> EvaluationError:
-    """No text is made of such an integer: Python prints up to 4,300 digits."""
+    """Return the error, without the integer: Python prints integers of up to 4,300 digits only."""
     return EvaluationError(f"integer out of range: an integer has up to {MOST_BITS:,} bits")
 
 

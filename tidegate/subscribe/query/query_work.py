@@ -1,4 +1,4 @@
-"""How long a query may take: no statement holds a thread for long, whatever it asks for.
+"""Bounds the time of a query: no statement holds a thread for long, whatever it asks for.
 
 Work is counted in *steps* of about a microsecond. An operation is a step; so are some characters of a text
 that an operation goes through. Three things have a bound:

@@ -54,7 +54,7 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """How many rows of the order it stands for."""
+        """The number of rows of the order that it stands for."""
         return max(self.count, 0)
 
     @property

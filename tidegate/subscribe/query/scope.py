@@ -1,4 +1,4 @@
-"""Which column a name means."""
+"""The columns that names in an expression mean."""
 
 from __future__ import annotations
 

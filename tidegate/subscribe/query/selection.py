@@ -52,7 +52,7 @@ class _Downward:
 
 
 class _SortedBy(NamedTuple):
-    """What a row is sorted by.
+    """The key that a row is sorted by, and its size.
 
     Attributes:
         key: it orders rows.

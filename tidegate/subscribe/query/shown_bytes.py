@@ -1,4 +1,4 @@
-"""How many bytes a query may show: a statement of a few thousand characters must not fill the memory.
+"""Bounds the bytes that a query shows: a statement of a few thousand characters must not fill the memory.
 
 A query can show a column many times, and put texts together: 65,536 characters make a row of 1 MB out of a
 text of 100 characters. So four things have a bound:

@@ -84,7 +84,7 @@ def _or(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> bool | None
 
 
 def _in(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> bool | None:
-    """Every item is evaluated, whichever is equal, and none is held: their texts may be long."""
+    """Evaluate IN: all items, whichever is equal. None of them is held, since their texts may be long."""
     value = operands[0](row)
     found, unknown = False, value is None
     unlike: EvaluationError | None = None

@@ -1,4 +1,5 @@
-"""What lark says of a text that is no statement, in Materialize's words: ``Expected KEY, found comma``.
+"""Turns lark's errors about a text that is no statement into Materialize's words: ``Expected KEY, found
+comma``.
 
 Materialize's parser is written by hand and names one thing that it wants; lark names all that could stand
 there. If the statement could end there, the end is named: whatever follows was tried and is not there.

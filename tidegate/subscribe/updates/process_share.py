@@ -1,4 +1,4 @@
-"""What one subscription takes of a process that several share: memory for rows, and time."""
+"""The share of one subscription in a process that several share: memory for rows, and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STEP_BYTES: Final = 64 * 1024
 
 
 class ProcessShare(Protocol):
-    """What one subscription takes of the process of several."""
+    """The share of one subscription in a process that several share."""
 
     def hold(self, rows: HeldRows, count: int) -> None:
         """Say how many bytes some rows take from now on, instead of what they took before.

@@ -1,4 +1,4 @@
-"""When two rows are the same row, in a form that a ``dict`` can have as its key.
+"""The identity of rows: two rows that are the same have equal ones, which can be keys of a ``dict``.
 
 Python differs from SQL in three ways: ``True == 1``, NaN is not equal to itself, and lists and objects of
 JSON have no hash. Rows without such values are their own identity, which is the common case and costs least.

@@ -131,7 +131,7 @@ class CommitLoop:
 
     @property
     def status(self) -> PartitionStatus:
-        """What operators see of the partition's state: about a second older than the last step at most."""
+        """The partition's state as operators see it: about a second older than the last step at most."""
         return self._stepper.status
 
     @property

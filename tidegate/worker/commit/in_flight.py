@@ -30,7 +30,7 @@ class InFlight:
 
     @property
     def rows(self) -> int:
-        """How many rows the batch has."""
+        """The number of rows of the batch."""
         return sum(map(len, self.result.outputs.values()))
 
     @property
@@ -59,7 +59,7 @@ class InFlightBatches:
 
     @property
     def rows(self) -> int:
-        """How many rows all batches in flight have."""
+        """The number of rows of all batches in flight."""
         return sum(flight.rows for flight in self._flights)
 
     @property

@@ -29,7 +29,7 @@ _EVERY_S: Final = 30.0
 
 
 class Sinks(Protocol):
-    """What this module needs of ``tidegate.worker.output.worker_sinks.WorkerSinks``."""
+    """The part of ``tidegate.worker.output.worker_sinks.WorkerSinks`` that this module needs."""
 
     def close_unused(self, live: Collection[tuple[FeedId, SinkUri]]) -> None: ...
 

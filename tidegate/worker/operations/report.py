@@ -167,7 +167,8 @@ class PartitionReport:
 
     @property
     def oldest_parked_seconds(self) -> float:
-        """Age of the range that has been parked for longest, by the log's time; 0 while none is parked."""
+        """The age of the range that has been parked for longest, by the log's time; 0 while none is
+        parked."""
         return max((item.age_ms for item in self.parked), default=0) / 1_000
 
 

@@ -65,7 +65,7 @@ class Barrier:
 
     @property
     def left(self) -> int:
-        """How many rows are not acknowledged yet."""
+        """The number of rows that are not acknowledged yet."""
         return self._left
 
     def when_acknowledged(self, call: Callable[[], None]) -> None:

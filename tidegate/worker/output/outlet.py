@@ -75,7 +75,7 @@ class OutletLimits:
 
     @property
     def look_s(self) -> float:
-        """How many seconds lie between two looks at waiting rows."""
+        """The number of seconds between two looks at waiting rows."""
         return min(1.0, self.stall_s / _LOOKS)
 
 
@@ -171,7 +171,7 @@ class Outlet:
 
     @property
     def refusal(self) -> RowRefused | None:
-        """Why a row is refused for good (step R1); ``None`` if none is."""
+        """The reason why a row is refused for good (step R1); ``None`` if none is."""
         refusals = (parcel.barrier.refusal for parcel in self._parcels)
         return next((refusal for refusal in refusals if refusal is not None), None)
 

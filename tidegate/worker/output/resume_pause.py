@@ -1,4 +1,4 @@
-"""How long a detached feed pauses before it catches up: longer each time that its sink stops too soon.
+"""The pause of a detached feed before it catches up: longer each time that its sink stops too soon.
 
 Each attempt costs a scan of the source, and batches wait again for this feed's rows, and so do all feeds in
 them. A scan may give more rows at once than the sink can take. So with longer pauses a feed is also given
@@ -38,7 +38,7 @@ class ResumePause:
 
     @property
     def forgiven_s(self) -> float:
-        """How many seconds beyond ``stall_s`` batches may wait for a sink that goes on acknowledging.
+        """The seconds beyond ``stall_s`` for which batches may wait for a sink that goes on acknowledging.
 
         All waits beyond ``stall_s`` since the feed resumed count together. The number is the last pause less
         ``stall_s``, and five times ``stall_s`` at most. Example for ``stall_s`` = 15: 45 s after a pause of

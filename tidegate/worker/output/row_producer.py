@@ -117,7 +117,7 @@ class SharedRowProducer:
         return 0 if self._producer is None else max(0, self._given - self._reported)
 
     def retire(self) -> None:
-        """Come to the end, as after a record that the broker refuses. Never waits."""
+        """End the producer, as after a record that the broker refuses. Never waits."""
         self._ends.set()
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class SharedRowWriter(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """As ``RowWriter.is_over``."""
+        """Whether the writer has come to its end (``RowWriter.is_over``)."""
 
     @property
     def cluster_id(self) -> str:
@@ -68,7 +68,7 @@ class SharedRowWriter(Protocol):
         """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """As ``RowWriter.send``, for a sink whose address cannot come to mean another one."""
+        """Send as ``RowWriter.send`` does, for a sink whose address cannot come to mean another one."""
 
     def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Take rows as ``send`` does, but only while ``cluster`` is surely at the address.

@@ -1,4 +1,4 @@
-"""How long batches wait for the rows of one feed before it is detached (step K1 of
+"""The time for which batches wait for one feed's rows before it is detached (step K1 of
 docs/protocols/slow-sinks.md)."""
 
 from __future__ import annotations

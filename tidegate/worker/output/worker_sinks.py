@@ -193,7 +193,7 @@ class WorkerSinks:
             self._machine.background(partial(_retire, unused), "sink-close")
 
     def report(self) -> tuple[SinkReport, ...]:
-        """One report for each cluster, the worker's own first."""
+        """Return one report for each cluster, the worker's own first."""
         with self._lock:
             return tuple(cluster.report() for cluster in (self.own, *self._others.values()))
 

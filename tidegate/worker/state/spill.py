@@ -79,7 +79,7 @@ class RocksSpill:
 
     @property
     def disk_bytes(self) -> int:
-        """About how many bytes it takes now: files, and buffers that will become files."""
+        """The bytes that it takes now, about: files, and buffers that will become files."""
         db = self._db
         return 0 if db is None else sum(db.property_int_value(name) or 0 for name in _SIZES)
 

@@ -1,4 +1,4 @@
-"""What there is to know of an envelope: its module makes one `EnvelopeForm`, and the registry has them all.
+"""`EnvelopeForm`: all that an envelope does. Each envelope's module makes one, and the registry has them all.
 
 Everybody else asks the form and names no envelope: the encoder, the decoders, the parser of statements, the
 processors and the warehouse loader.

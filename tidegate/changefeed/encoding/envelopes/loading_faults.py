@@ -1,4 +1,4 @@
-"""Why the warehouse loader cannot read a feed, for envelopes that have the same reason."""
+"""The reasons, common to several envelopes, for which the warehouse loader cannot read a feed."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class BatchColumns:
 
     @property
     def own(self) -> int:
-        """How many of the columns are SUBSCRIBE's own; they come first."""
+        """The number of columns that are SUBSCRIBE's own; they come first."""
         return len(self.header) - len(self.types)
 
     def require_names(self) -> None:

@@ -1,4 +1,4 @@
-"""What a batch changes in all: for each key the row before the batch and the row after it.
+"""The net changes of a batch: for each key the row before the batch and the row after it.
 
 The timestamps of a batch are lost here, and so is a row that came and went within it. So it is a question
 that a consumer asks, and never what is delivered.

@@ -1,1 +1,1 @@
-"""What a subscription keeps between two runs: rows by key, and checkpoints with tokens."""
+"""The state that a subscription keeps between two runs: rows by key, and checkpoints with tokens."""

@@ -107,12 +107,12 @@ class KeyTable:
 
     @property
     def frontier(self) -> Frontier:
-        """Every change below it is in the table, none at or above it."""
+        """The frontier of the table: every change below it is in the table, none at or above it."""
         return self._state.frontier
 
     @property
     def row_count(self) -> int:
-        """How many keys have a row at the frontier."""
+        """The number of keys that have a row at the frontier."""
         return self._state.rows
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:

@@ -53,7 +53,7 @@ class KeyTableSnapshot:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._state.rows
 
     @property

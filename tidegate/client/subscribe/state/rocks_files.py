@@ -33,7 +33,7 @@ def open_database(path: Path, options: KeyTableOptions) -> Rdict:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns errors while stored bytes are read into ``HistoryLost`` or ``StateError``."""
+    """Turn errors while stored bytes are read into ``HistoryLost`` or ``StateError``."""
     try:
         yield
     except TidegateError:
@@ -49,7 +49,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns errors while rows are written into ``StateError``."""
+    """Turn errors while rows are written into ``StateError``."""
     try:
         yield
     except Exception as error:  # rocksdict raises nothing more specific

@@ -61,7 +61,7 @@ class TableDirectory:
 
     @property
     def rows(self) -> Path:
-        """Where RocksDB keeps its files."""
+        """The directory in which RocksDB keeps its files."""
         return self.path / _ROWS
 
     def remove_rows(self) -> None:

@@ -1,1 +1,1 @@
-"""What a task does with one log partition in a round."""
+"""The work of a task on one log partition in a round."""

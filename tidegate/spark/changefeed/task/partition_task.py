@@ -1,4 +1,4 @@
-"""What one log partition does in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
+"""The work on one log partition in a round (docs/protocols/spark-rounds.md, steps T1 to T6).
 
     T1  load the state as of the last round, unless this Python worker has it; remove files of older states
     T2  take up messages about feeds, and other partitions' claims and hand-offs; in a round of records, give
