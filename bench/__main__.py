@@ -51,7 +51,7 @@ _WORKLOADS: Final[dict[str, MakeLog]] = {"orders": orders_log, "flights": flight
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured; seconds are those of a measurement in real time."""
+    """The sizes of the measurements; seconds are those of a measurement in real time."""
 
     stage_rows: int
     rows: int

@@ -1,4 +1,4 @@
-"""What a backfill takes: a feed's past from a finished log, by Spark."""
+"""Measures a backfill: a feed's past from a finished log, by Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SparkBackfill(NamedTuple):
 def backfills(
     session: SparkSession, topics: BenchTopics, topic_prefix: str, log: BenchLog, directory: Path
 ) -> list[SparkBackfill]:
-    """Each way once, over the log of ``topic_prefix``.
+    """Measure each way once, over the log of ``topic_prefix``.
 
     Raises ``RetryError`` when not every row was written.
     """
@@ -83,6 +83,6 @@ def _backfill(
 
 
 def _keys(log: BenchLog) -> int:
-    """How many keys the log has; none of them is deleted."""
+    """Return the number of keys in the log; none of them is deleted."""
     entries = (decode_entry(record.key, record.value) for record in log.records)
     return len({version.key for entry in entries for version in versions_shown(entry)})

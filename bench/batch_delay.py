@@ -1,4 +1,4 @@
-"""How long after its marker can be read a batch of a subscription is given.
+"""Measures the time from when a marker can be read to when a subscription gives its batch.
 
 A thread writes rows at a steady rate and a marker to every partition ten times a second, in the process that
 reads, so that one clock counts. A marker can be read when the broker has acknowledged it on all partitions;
@@ -38,7 +38,8 @@ class BatchDelay(NamedTuple):
 
 
 class DelayMeter:
-    """When markers could be read, and when batches above them were given. Two threads may use it."""
+    """A meter of the times at which markers could be read, and batches above them were given. Two threads may
+    use it."""
 
     def __init__(self) -> None:
         self._readable: dict[Timestamp, float] = {}
@@ -59,7 +60,7 @@ class DelayMeter:
         self._given[frontier] = at_s
 
     def delays_s(self) -> list[float]:
-        """The delay of every marker that was passed: to the first batch whose frontier is above it."""
+        """Return the delay of every marker that was passed: to the first batch whose frontier is above it."""
         given = sorted(self._given.items())
         delays, at = [], 0
         for marker, since in sorted(self._readable.items()):

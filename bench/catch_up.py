@@ -1,4 +1,4 @@
-"""How fast feeds catch up, beside live ones: through the processor alone, with a simulated store's answers.
+"""Measures catch-ups beside live feeds: through the processor alone, with a simulated store's answers.
 
 A store writes rows; a live feed takes them as they come. Then another feed is activated that lacks them all,
 because it begins with a scan or at a cursor in the past; the store answers its scan requests in the log. Once
@@ -154,7 +154,7 @@ class CatchUpLog(NamedTuple):
 
 
 def write_log(versions: int, seed: int, options: FeedOptions, *, write_on: bool) -> CatchUpLog:
-    """A log of about so many versions, and the answers to what the late feed asks for then.
+    """Return a log of about so many versions, and the answers to what the late feed asks for then.
 
     With ``write_on`` the store goes on to write, and takes about as long for its answers as for the versions.
     """
@@ -190,7 +190,7 @@ def write_log(versions: int, seed: int, options: FeedOptions, *, write_on: bool)
 
 
 def _batches(sink: ListSink, first: int) -> Iterator[Batch]:
-    """The records from number ``first`` on."""
+    """Yield the records from number ``first`` on."""
     records = [
         PartitionRecord(offset, record.key, record.value, record.record_time_ms)
         for offset, record in enumerate(sink.records[first:], first)
@@ -256,12 +256,12 @@ class Passage:
             self.rows[batch.answers, feed_id] += len(records)
 
     def rows_per_s(self, feed_id: FeedId, *, answers: bool) -> float:
-        """The rows of a feed, over the time of all batches of a kind."""
+        """Return the rows of a feed, over the time of all batches of a kind."""
         return self.rows[answers, feed_id] * 1e9 / max(self.ns[answers], 1)
 
 
 def speed(start: str, log: CatchUpLog, kernel: KernelMode = KernelMode.OFF) -> CatchUpSpeed:
-    """What a feed takes that catches up with a finished log, and what it took live."""
+    """Measure a feed that catches up with a finished log, beside the same log taken live."""
     best = _best(log, kernel, live=1, late=True)
     rows = best.rows[True, _LATE]
     live = best.before_rows * 1e9 / best.before_ns
@@ -270,7 +270,7 @@ def speed(start: str, log: CatchUpLog, kernel: KernelMode = KernelMode.OFF) -> C
 
 
 def beside(log: CatchUpLog, kernel: KernelMode = KernelMode.OFF) -> CatchUpBeside:
-    """What live rows take beside a feed that catches up."""
+    """Measure live rows beside a feed that catches up."""
     both = _best(log, kernel, late=True)
     others = (_best(log, kernel), _best(log, kernel, live=2))
     alone, two, during = (found.rows_per_s(_LIVE, answers=False) for found in (*others, both))

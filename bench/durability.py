@@ -30,7 +30,8 @@ class CommitTime(NamedTuple):
 
 
 def produce_time(log: BenchLog, done: Pass, topics: BenchTopics) -> StageTime:
-    """Processor time of this process, librdkafka's threads included, to have all rows acknowledged."""
+    """Return the processor time of this process, librdkafka's threads included, to have all rows
+    acknowledged."""
     prefix = f"bench-{uuid.uuid4().hex[:8]}-"
     for table in log.tables:
         topics.create(prefix + table.name, OUTPUT_PARTITIONS)
@@ -53,7 +54,7 @@ async def _acknowledged(sink: SharedRowProducer, rows: Sequence[OutputRecord]) -
 
 
 def commit_time(log: BenchLog, done: Pass, topics: BenchTopics) -> CommitTime:
-    """The transaction of each batch's state rows, one after the other, as the worker does it."""
+    """Measure the transactions of the batches' state rows, one after the other, as the worker does them."""
     topic = f"bench-{uuid.uuid4().hex[:8]}-changelog"
     topics.create(topic, 1)
     producer = WorkerTransactionalProducer(Settings(bootstrap_servers=topics.bootstrap), f"{topic}-writer")

@@ -27,7 +27,7 @@ _TIMEOUT_S: Final = 300.0
 
 
 class Throughput(NamedTuple):
-    """What one contender did. ``cpu_us_per_row`` counts all threads of its process."""
+    """The result of one contender. ``cpu_us_per_row`` counts all threads of its process."""
 
     contender: str
     workload: str
@@ -51,12 +51,13 @@ class _CpuWatch:
 
     @property
     def last_s(self) -> float:
-        """Processor time since the start of the process, when its output was last seen to have grown."""
+        """The processor time in seconds since the start of the process, when its output was last seen to have
+        grown."""
         return self.samples[-1][1]
 
     @property
     def us_per_row(self) -> float | None:
-        """Processor time; ``None`` when it was over too soon to tell."""
+        """The processor time for a row; ``None`` when it was over too soon to tell."""
         if len(self.samples) < 2:
             return None
         (first, begin), (last, end) = self.samples[0], self.samples[-1]
@@ -81,7 +82,8 @@ def run_worker(
     kernel: KernelMode = DEFAULT,
     done: Callable[[], None] = lambda: None,
 ) -> Throughput:
-    """The worker over the whole log: its feed is made on the log's head, the rest is written while it is off.
+    """Measure the worker over the whole log. Its feed is made on the log's head; the rest is written while it
+    is off.
 
     ``done`` is called before the worker is stopped. Raises ``RetryError`` when it does not write exactly the
     rows of the log.
@@ -106,7 +108,7 @@ def run_worker(
 
 
 def run_copy(topics: BenchTopics, directory: Path, source: str, workload: str) -> Throughput:
-    """The raw copy of what another contender wrote."""
+    """Measure the raw copy of what another contender wrote."""
     target = f"{source}-copy"
     topics.create(target, OUTPUT_PARTITIONS, stamped=True)
     arguments = ("-m", "bench.copy_through", topics.bootstrap, source, target)

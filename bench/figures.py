@@ -36,7 +36,8 @@ Measured: TypeAlias = dict[str, dict[str, float]]
 
 
 def measured(results: Mapping[str, Any]) -> Measured:
-    """The figures of one run, from what ``Report.to_json`` gives; what it did not measure is not there."""
+    """Return the figures of one run, from what ``Report.to_json`` gives; what it did not measure is not
+    there."""
     return {
         "stages": _stages(results),
         "faust": {
@@ -54,7 +55,7 @@ def measured(results: Mapping[str, Any]) -> Measured:
 
 
 def with_run(runs: Runs, new: Measured) -> Runs:
-    """The runs with one more; the oldest of more than ten are dropped."""
+    """Return the runs with one more; the oldest of more than ten are dropped."""
     charts = {chart: dict(figures) for chart, figures in runs.items()}
     for chart, figures in new.items():
         for name, value in figures.items():
@@ -64,7 +65,7 @@ def with_run(runs: Runs, new: Measured) -> Runs:
 
 
 def charts(runs: Runs) -> dict[str, Chart]:
-    """The charts by their files, in the order of the page."""
+    """Return the charts by their files, in the order of the page."""
     drawn = {
         "stages.svg": Chart(
             "Stages of the step",
@@ -96,7 +97,7 @@ def charts(runs: Runs) -> dict[str, Chart]:
 
 
 def load(place: Path = PLACE) -> Runs:
-    """The stored runs; none if there is no file yet."""
+    """Return the stored runs; none if there is no file yet."""
     file = place / STORED
     stored: Runs = json.loads(file.read_text()) if file.exists() else {}
     return stored
@@ -127,7 +128,8 @@ def _stages(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _peers(results: Mapping[str, Any]) -> dict[str, float]:
-    """Of all but the copy that the others are compared with. Without it there is nothing to compare."""
+    """Return the ratio of the copy's processor time to that of each other contender; empty without the
+    copy."""
     found = (results["peers"] or {}).get("results", [])
     cpu_us = {each["contender"]: each["cpu_us_per_row"] for each in found}
     copy_us = cpu_us.pop(COPY, None)
@@ -144,7 +146,7 @@ def _wide(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _spark(results: Mapping[str, Any]) -> dict[str, float]:
-    """Of the log in a single micro-batch, which is the first that is taken."""
+    """Return the ratios for the log in a single micro-batch, which is the first that is taken."""
     ratios = (results["spark"] or {}).get("ratios", [])
     first = [found for found in ratios if (found["log"], found["batches"]) == (ratios[0]["log"], 1)]
     return {f"Spark over its {found['copy']}": found["rate"] for found in first}

@@ -47,7 +47,7 @@ class FormatResult(NamedTuple):
 
 
 def formats(log: BenchLog, topics: BenchTopics, directory: Path) -> Iterator[FormatResult]:
-    """All formats, one after the other; the copy runs last and copies the first one's topic.
+    """Measure all formats, one after the other; the copy runs last and copies the first one's topic.
 
     Raises ``RetryError`` when a worker does not write exactly the rows of the log.
     """
@@ -89,5 +89,5 @@ def _run(
 
 
 def registrations(metrics: str) -> int:
-    """How often the worker had a schema registered, from the text of its metrics."""
+    """Return the number of schemas that the worker had registered, from the text of its metrics."""
     return int(sum(float(found[1]) for found in _REGISTRATIONS.finditer(metrics)))

@@ -1,4 +1,4 @@
-"""What the frontier costs: processor time for each range's checkpoint, from the bytes of its record on.
+"""Measures the frontier: processor time for each range's checkpoint, from the bytes of its record on.
 
 Checkpoints come as the worker's partitions publish them: every range once in three seconds, at a time of its
 own, in records of a batch each. Ranges that stand side by side are of different partitions, so neighbours
@@ -69,7 +69,7 @@ class MovingRanges:
         self.generations = dict.fromkeys(self.starts, 1)
 
     def tick(self, tick: int, feeds: Sequence[ActiveFeed]) -> list[bytes]:
-        """The records of the ranges whose turn it is."""
+        """Return the records of the ranges whose turn it is."""
         now = _BEGIN + int(tick * _ROUND_S / _TICKS * NANOS_PER_SECOND)
         self._move()
         ranges: list[list[RangeCheckpoint]] = [[] for _ in range(_PARTITIONS)]
@@ -123,7 +123,7 @@ def _key(number: int) -> bytes:
 
 
 def frontier_costs(seed: int, ranges: int = 100_000) -> Iterator[FrontierCost]:
-    """The cases at ``ranges`` ranges."""
+    """Measure the cases at ``ranges`` ranges."""
     whole = [Span(_key(0), _key(2 * ranges))]
     tenths = [Span(_key(2 * ranges * n // 10), _key(2 * ranges * (n + 1) // 10)) for n in range(10)]
     for case, spans, moves in (
@@ -154,7 +154,8 @@ class _BenchFeed:
 
 
 def _cost(spans: Sequence[Span], ranges: MovingRanges) -> float:
-    """Microseconds for each range's checkpoint once every range was seen; the best of several rounds."""
+    """Return the microseconds for each range's checkpoint once every range was seen; the best of several
+    rounds."""
     routes: CheckpointRoutes[_BenchFeed] = CheckpointRoutes(lambda _: False)
     for number, span in enumerate(spans):
         routes.begin(_BenchFeed(number, span))
@@ -174,7 +175,8 @@ def _cost(spans: Sequence[Span], ranges: MovingRanges) -> float:
 
 
 def forward_costs(seed: int, forwards: int = _FORWARDS) -> Iterator[ForwardCost]:
-    """As CockroachDB's ``BenchmarkFrontier``: 1 to 16,384 disjoint spans, random ones forwarded."""
+    """Measure as CockroachDB's ``BenchmarkFrontier`` does: 1 to 16,384 disjoint spans, random ones
+    forwarded."""
     for count in _DISJOINT:
         rng = Random(seed)
         spans = [Span(_key(4 * number), _key(4 * number + 3)) for number in range(count)]

@@ -118,7 +118,7 @@ def _intents_per_s(report: Report, kernel: str) -> float | None:
 
 
 def _catch_up(report: Report, kernel: str) -> float | None:
-    """The slower of the two ways to begin in the past."""
+    """Return the slower of the two ways to begin in the past."""
     found = (costs.speeds for costs in report.catch_up if costs.kernel == kernel)
     return next((min(speed.rows_per_s for speed in speeds) for speeds in found), None)
 
@@ -137,7 +137,7 @@ def _idle(ranges: int) -> Find:
 
 
 def _wide(ranges: int) -> Find:
-    """A row's time among so many ranges, over that among the fewest, with one feed."""
+    """Return a row's time among so many ranges, over that among the fewest, with one feed."""
 
     def find(report: Report, kernel: str) -> float | None:
         found = (cost for cost in report.wide if (cost.ranges, cost.feeds) == (ranges, 1))
@@ -147,7 +147,7 @@ def _wide(ranges: int) -> Find:
 
 
 def _spark(copy: str) -> Find:
-    """Of the first log in one micro-batch, by the mode that the environment chose."""
+    """Return a finder of the first log's rate in one micro-batch, by the mode that the environment chose."""
 
     def find(report: Report, kernel: str) -> float | None:
         ratios = report.spark.ratios if report.spark and report.spark_kernel == kernel else ()
@@ -161,7 +161,7 @@ def _start(report: Report, kernel: str) -> float | None:
 
 
 def _later(report: Report, kernel: str) -> float | None:
-    """How much later the first rows come than without the kernel."""
+    """Return the seconds by which the first rows come later than without the kernel."""
     with_it, without = _start(report, kernel), _start(report, _OFF)
     return None if with_it is None or without is None else with_it - without
 

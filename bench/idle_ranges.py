@@ -1,4 +1,4 @@
-"""What ranges cost at which nothing happens: processor time of a worker whose ranges send heartbeats only."""
+"""Measures idle ranges: the processor time of a worker whose ranges send heartbeats only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def idle_ranges(
     kernel: KernelMode,
     ranges: int = 10_000,
 ) -> IdleRanges:
-    """``ranges`` ranges under a feed, each with a heartbeat every three seconds, evenly spread."""
+    """Measure ``ranges`` ranges under a feed, each with a heartbeat every three seconds, evenly spread."""
     store = BenchStore(partitions=_PARTITIONS, ranges=ranges, seed=seed)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     application.write(store.head(time.time_ns()))
@@ -52,7 +52,7 @@ def idle_ranges(
 
 
 def _beat(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:
-    """Heartbeats of all ranges in turn, in real time; returns how many."""
+    """Write heartbeats of all ranges in turn, in real time; returns how many."""
     with closing(KafkaSink(topics.bootstrap, application.log_topic)) as sink:
         ranges, begin, beats = store.ranges, time.monotonic(), 0
         for step in range(int(seconds * _STEPS_PER_S)):

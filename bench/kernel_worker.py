@@ -15,7 +15,7 @@ _MODES: Final = (KernelMode.OFF, KernelMode.ON)
 
 
 class KernelWorker(NamedTuple):
-    """What a worker did in one mode of the kernel.
+    """The result of a worker in one mode of the kernel.
 
     ``over_copy`` is its rate over that of the raw copy. ``times_copy_cpu`` is its processor time for each row
     over that of the copy, and is disturbed less by other work on the machine.

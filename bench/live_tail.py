@@ -1,4 +1,4 @@
-"""How long a micro-batch of the Spark engine takes on a live log whose ranges send heartbeats alone."""
+"""Measures a micro-batch of the Spark engine on a live log whose ranges send heartbeats alone."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class FollowedLog(NamedTuple):
 
     @property
     def lag_s(self) -> float:
-        """How far the feed is behind the clock now."""
+        """The time in seconds that the feed is behind the clock now."""
         (family,) = self.metrics.feed_lags.collect()
         return max((each.value for each in family.samples), default=0.0) / 1e3
 
     @property
     def states(self) -> dict[str, float]:
-        """How many states rounds have found, by where."""
+        """The number of states that rounds have found, by where they found them."""
         (family,) = self.metrics.states.collect()
         return {each.labels["found"]: each.value for each in family.samples if each.name.endswith("_total")}
 

@@ -70,7 +70,7 @@ class LagMeter:
     _covered: dict[int, Timestamp] = field(default_factory=dict)
 
     def heartbeat(self, range_id: RangeId, closed: Timestamp, now: float) -> None:
-        """A range has closed ``closed``; the round is closed with the last of them."""
+        """Note that a range has closed ``closed``. The round is closed with the last of its ranges."""
         heard = self._heard.setdefault(closed, set())
         heard.add(range_id)
         if len(heard) == self.ranges_of.get(closed, self.ranges):
@@ -79,12 +79,12 @@ class LagMeter:
             self._cover(now)
 
     def marker(self, partition: int, resolved: Timestamp, now: float) -> None:
-        """A marker of an output partition; rounds that all partitions cover now are done."""
+        """Note a marker of an output partition. Rounds that all partitions cover now are done."""
         self._covered[partition] = max(resolved, self._covered.get(partition, resolved))
         self._cover(now)
 
     def take_lags_ms(self) -> list[float]:
-        """The lags of the rounds since the last call, the smallest first."""
+        """Return the lags of the rounds since the last call, the smallest first."""
         lags_s, self.lags_s = self.lags_s, {}
         return sorted(1e3 * lag for lag in lags_s.values())
 
@@ -135,7 +135,7 @@ def write_rows(
     seconds: float,
     between: Callable[[int, int], Iterable[WrittenRecord]] = lambda _, __: (),
 ) -> int:
-    """Rows in real time, and a round of heartbeats at each step; returns how many rows.
+    """Write rows in real time, and a round of heartbeats at each step; returns how many rows.
 
     ``between`` the rows and the heartbeats of a step gives more records, for its number and the present in
     nanoseconds.
@@ -212,5 +212,5 @@ def wait_until_covered(meter: LagMeter, look: Callable[[], None]) -> None:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest of the ordered values that at least ``share`` of them do not exceed."""
+    """Return the smallest of the ordered values that at least ``share`` of them do not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,4 +1,4 @@
-"""What open transactions cost: memory of a worker that keeps account of them, and how fast it takes them."""
+"""Measures open transactions: a worker's memory that keeps account of them, and how fast it takes them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_intents(
     intents: int = 100_000,
     kernel: KernelMode = KernelMode.OFF,
 ) -> OpenIntents:
-    """``intents`` transactions with one intent each stay open, under a feed.
+    """Measure ``intents`` open transactions with one intent each, under a feed.
 
     Raises ``RetryError`` when the worker does not take them in time.
     """
@@ -68,7 +68,7 @@ def open_intents(
 
 
 def _wait_until_open(application: BenchApplication, worker: MeasuredProcess, intents: int) -> float:
-    """Until the worker has that many open transactions; the most memory that it had meanwhile, in MiB."""
+    """Wait until the worker has that many open transactions. Returns the most memory meanwhile, in MiB."""
     deadline = time.monotonic() + max(_LEAST_S, intents * _TAKEN_US / 1_000_000)
     worker.wait_for("partitions assigned")
     highest = worker.rss_mib
@@ -90,6 +90,6 @@ def _highest_of(application: BenchApplication, metric: str) -> float:
 
 
 def _values(application: BenchApplication, metric: str) -> list[float]:
-    """A metric of each partition."""
+    """Return the values of a metric, one of each partition."""
     found = re.findall(rf"^{metric}{{.*}} (\S+)$", application.metrics(), re.MULTILINE)
     return [float(value) for value in found]

@@ -30,12 +30,12 @@ _CREATED_WITHIN_S: Final = 100_000_000
 
 
 def orders_table(modified: Timestamp) -> TableDescriptor:
-    """The descriptor; the key is ``id``."""
+    """Return the descriptor; the key is ``id``."""
     return declare_table(ORDERS_TABLE_ID, "orders", _COLUMNS, ("id",), modified)
 
 
 def order_row(rng: Random, order_id: int) -> list[Datum]:
-    """The datums of a row, in table order."""
+    """Return the datums of a row, in table order."""
     return [
         order_id,
         rng.randrange(1_000_000),

@@ -45,13 +45,13 @@ class MeasuredProcess:
 
     @property
     def cpu_s(self) -> float:
-        """Processor time since its start, all threads."""
+        """The processor time since its start in seconds, all threads."""
         times = self._meter.cpu_times()
         return float(times.user + times.system)
 
     @property
     def rss_mib(self) -> float:
-        """Memory that it has in use."""
+        """The memory that it has in use, in MiB."""
         return float(self._meter.memory_info().rss) / (1 << 20)
 
     def require_running(self) -> None:
@@ -69,7 +69,8 @@ class MeasuredProcess:
             time.sleep(_LOOK_AGAIN_S)
 
     def said_at(self, text: str) -> float:
-        """When it first wrote a line with the text, in seconds since 1970, by the stamp before the line."""
+        """Return when it first wrote a line with the text, in seconds since 1970, by the stamp before the
+        line."""
         line = next(line for line in self.log.read_text(errors="replace").splitlines() if text in line)
         return datetime.fromisoformat(line.split()[0]).timestamp()
 

@@ -1,4 +1,4 @@
-"""What feeds of one range cost, as CockroachDB measures its own, so that the tables compare line by line.
+"""Measures feeds of one range as CockroachDB measures its own, so that the tables compare line by line.
 
 ``BenchmarkRangefeed``: writes, intents with their commits, or closed timestamps of one range, until 1, 10 or
 100 feeds of the whole range have taken all that came of them. ``BenchmarkCatchUpScan``: a catch-up over
@@ -87,7 +87,7 @@ def range_feed_costs(events: int, versions: int, seed: int) -> RangeFeedCosts:
 
 
 def feed_cost(kind: str, feeds: int, count: int) -> FeedCost:
-    """What an event of this kind costs with so many feeds."""
+    """Measure an event of this kind with so many feeds."""
     inputs = INPUTS[kind](count)
     plain = min(_feed_ns(inputs, feeds, None) for _ in range(_PASSES))
     accounted = min(_feed_ns(inputs, feeds, MemoryBudget()) for _ in range(_PASSES))
@@ -123,7 +123,7 @@ def _writes(count: int) -> list[_Offer]:
 
 
 def _commits(count: int) -> list[_Offer]:
-    """As many intents as commits, a transaction for each."""
+    """Return as many intents as commits, a transaction for each."""
     intents = [(_intent(number),) for number in range(count // 2)]
     commits = [(_commit(number, number + 1),) for number in range(count // 2)]
     return [methodcaller("offer_ops", op) for op in [*intents, *commits]]
@@ -142,7 +142,7 @@ INPUTS: Final[dict[str, Callable[[int], list[_Offer]]]] = {
 
 
 def resolver_cost(open_txns: int, ops: int) -> ResolverCost:
-    """Intents and their commits, first come first gone, with so many transactions open in between."""
+    """Measure intents and their commits, first come first gone, with so many transactions open in between."""
     txns = ops // 2
     intents = [_intent(number) for number in range(txns)]
     commits = [_commit(number, number + open_txns) for number in range(txns)]
@@ -187,7 +187,7 @@ def _commit(number: int, wall: int) -> CommitIntent:
 
 
 def catch_up_costs(versions: int, seed: int) -> list[CatchUpCost]:
-    """Every shape and share, over so many versions."""
+    """Measure every shape and share, over so many versions."""
     return [
         CatchUpCost(versions, written, percent, *_catch_up_ms(blocks, versions * percent // 100))
         for written, blocks in (
@@ -199,7 +199,8 @@ def catch_up_costs(versions: int, seed: int) -> list[CatchUpCost]:
 
 
 def stored(versions: int, order: Random | None) -> list[VersionBlock]:
-    """One version for each key, at timestamps 1 to ``versions``: rising with the keys, or in any order."""
+    """Return one version for each key, at timestamps 1 to ``versions``: rising with the keys, or in any
+    order."""
     walls = list(range(1, versions + 1))
     if order is not None:
         order.shuffle(walls)
@@ -226,6 +227,6 @@ def _catch_up_ns(request: FeedRequest, blocks: list[VersionBlock]) -> int:
 
 
 def _leave_inputs_alone() -> None:
-    """They stand for what a store holds: let the garbage collector look at what is made of them alone."""
+    """Let the garbage collector look at what is made of inputs alone: they stand for what a store holds."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What was measured, as tables for people and JSON for programs."""
+"""The report of a run, as tables for people and JSON for programs."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ class Report:
         console.print(f"... {time.monotonic() - begun:.0f} s")
 
     def limiting_stage(self, workload: str) -> str:
-        """The stage that takes the most time of a row."""
+        """Return the stage that takes the most time of a row."""
         stages = [each for each in self.stages[workload] if each.stage != _WHOLE]
         return max(stages, key=lambda each: each.us_per_row).stage
 
     def ratios(self) -> dict[str, float]:
-        """The worker's rate over that of each other contender, by workload."""
+        """Return the worker's rate over that of each other contender, by workload."""
         ours = {done.workload: done.rows_per_s for done in self.throughput if done.contender == _WORKER}
         return {
             f"{done.workload}: over {done.contender}": ours[done.workload] / done.rows_per_s
@@ -114,7 +114,7 @@ class Report:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, with the machine that it holds for."""
+        """Return everything, with the machine that it holds for."""
         return {
             "machine": machine(),
             "seed": self.seed,
@@ -206,7 +206,7 @@ class Report:
             console.print(_table(title, FrameCost._fields, self.dataframe))
 
     def _print_by_mode(self, console: Console) -> None:
-        """What is measured by Python and with the kernel, in a worker each."""
+        """Print the measurements that ran by Python and with the kernel, in a worker each."""
         title = "the whole step, processor time for a row, by Python and with the kernel"
         if self.steps:
             console.print(_table(title, StepCost._fields, self.steps))
@@ -278,7 +278,7 @@ def _spark_json(costs: SparkCosts) -> dict[str, Any]:
 
 
 def _print_spark(console: Console, costs: SparkCosts) -> None:
-    """Ratios first: they hold while the machine's speed does not."""
+    """Print ratios first: they hold while the machine's speed does not."""
     title = "Spark, local[2]: the changefeed over Spark's own copies of the same bytes"
     console.print(_table(title, SparkRatio._fields, costs.ratios))
     console.print(_table("Spark, each by itself; processor time for a row", SparkRate._fields, costs.rates))
@@ -301,7 +301,7 @@ def _print_range_feed(console: Console, costs: RangeFeedCosts) -> None:
 
 
 def machine() -> str:
-    """The machine, as far as it matters."""
+    """Return the machine, as far as it matters."""
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 

@@ -1,4 +1,4 @@
-"""What `tidegate serve` gives its clients: COPY beside a raw consumer, and events for many clients at once.
+"""Measures the clients of `tidegate serve`: COPY beside a raw consumer, and events for many clients at once.
 
 The server is a process of its own, as it is in use: this module run as ``python -m bench.served``. It serves
 one topic that was written by hand. Its clients are in the process that measures, and parse nothing of rows.

@@ -1,4 +1,4 @@
-"""What the Spark engine takes: over a finished log, beside Spark's own copy; for a micro-batch; for ranges.
+"""Measures the Spark engine: over a finished log, beside Spark's own copy; for a micro-batch; for ranges.
 
 All of it in one session on two threads, with the broker on the same machine. Contenders alternate, and
 medians of the passes count; a ratio is the median of the passes' own ratios, so that what else the machine
@@ -36,9 +36,12 @@ _LOGS: Final[dict[str, MakeLog]] = {"a row a record": single_rows_log, "1 to 8 o
 
 @dataclass(frozen=True, slots=True)
 class SparkSizes:
-    """How much is measured: a log is taken ``passes`` times in every number of micro-batches of ``cuts``, all
-    but the first log in the first of them alone. A live log is followed for ``tail_s`` seconds with each of
-    these numbers of log partitions, ``tails``."""
+    """The sizes of the measurements.
+
+    A log is taken ``passes`` times in every number of micro-batches of ``cuts``; all logs but the first are
+    taken in the first number alone. A live log is followed for ``tail_s`` seconds with each of the numbers of
+    log partitions in ``tails``.
+    """
 
     rows: int
     passes: int
@@ -76,8 +79,10 @@ class SparkRate(NamedTuple):
 
 
 class SparkStage(NamedTuple):
-    """Where the time of the tasks goes, all of them together: two run at a time. ``cpu_us`` is processor time
-    for a row, the producers' own threads included."""
+    """The time that the tasks spend on a stage, all of them together: two run at a time.
+
+    ``cpu_us`` is processor time for a row, the producers' own threads included.
+    """
 
     log: str
     batches: int
@@ -156,7 +161,7 @@ class _Bench:
     # ---- speed ----
 
     def speeds(self, sizes: SparkSizes) -> Iterator[Passes]:
-        """The first log in every cut, the others in the first."""
+        """Measure the first log in every cut, the others in the first cut."""
         for number, (name, make) in enumerate(_LOGS.items()):
             log = make(sizes.rows, _PARTITIONS, self._seed)
             prefix = self._prefix()
@@ -183,7 +188,7 @@ class _Bench:
         return copy_topic(self._session, self._topics.bootstrap, source, target, self._directory, batch)
 
     def backfills(self, rows: int) -> list[SparkBackfill]:
-        """Of a log whose rows have a record each."""
+        """Measure backfills of a log whose rows have a record each."""
         log, prefix = single_rows_log(rows, _PARTITIONS, self._seed), self._prefix()
         self._fill(prefix, log.records)
         return backfills(self._session, self._topics, prefix, log, self._directory)
@@ -191,7 +196,7 @@ class _Bench:
     # ---- micro-batches ----
 
     def overhead(self, batches: int) -> list[SparkOverhead]:
-        """Batches of one heartbeat for each log partition."""
+        """Measure batches of one heartbeat for each log partition."""
         store = BenchStore(partitions=_PARTITIONS, ranges=_PARTITIONS, seed=self._seed)
         records = [*store.head(BASE_NS), *_beats(store, BASE_NS, batches + _WARM_BATCHES)]
         prefix = self._prefix()
@@ -200,7 +205,7 @@ class _Bench:
         return overhead(run.batches[-batches:])
 
     def ranges(self, ranges: int, batches: int) -> SparkRanges:
-        """Batches of a heartbeat for each range, and a second query that begins with their state."""
+        """Measure batches of a heartbeat for each range, and a second query that begins with their state."""
         store = BenchStore(partitions=_PARTITIONS, ranges=ranges, seed=self._seed)
         prefix = self._prefix()
         self._fill(prefix, [*store.head(BASE_NS), *_beats(store, BASE_NS, batches + _WARM_BATCHES)])
@@ -211,7 +216,7 @@ class _Bench:
         return range_costs(ranges, first.batches[-batches:], again.batches)
 
     def tail(self, partitions: int, seconds: float) -> LiveTail:
-        """Of a live log with heartbeats alone."""
+        """Measure a live log with heartbeats alone."""
         return live_tail(self._session, self._topics, self._directory, partitions, seconds, self._seed)
 
     # ---- logs and feeds ----
@@ -231,7 +236,7 @@ class _Bench:
 
 
 def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: int) -> SparkCosts:
-    """Everything. Raises ``RetryError`` when Spark does not write exactly the rows.
+    """Measure everything. Raises ``RetryError`` when Spark does not write exactly the rows.
 
     Live logs have a session of their own: in one that has run other queries their batches take twice as long.
     """
@@ -252,7 +257,7 @@ def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: i
 
 
 def _beats(store: BenchStore, base_ns: int, rounds: int) -> Iterator[WrittenRecord]:
-    """Heartbeats of all ranges, so many times."""
+    """Yield heartbeats of all ranges, so many times."""
     for number in range(1, rounds + 1):
         yield from store.heartbeats(base_ns + number * _BEAT_NS)
 
@@ -261,7 +266,7 @@ def _beats(store: BenchStore, base_ns: int, rounds: int) -> Iterator[WrittenReco
 
 
 def ratios(passes: Passes) -> list[SparkRatio]:
-    """The changefeed against each copy: medians of the passes' own ratios."""
+    """Return the rate of the changefeed over that of each copy: medians of the passes' own ratios."""
     found = []
     for name in Pass._fields[1:]:
         pairs = [(run.changefeed, getattr(run, name)) for run in passes.runs]
@@ -272,7 +277,7 @@ def ratios(passes: Passes) -> list[SparkRatio]:
 
 
 def rates(passes: Passes) -> list[SparkRate]:
-    """Every contender by itself: medians."""
+    """Return the rate of every contender by itself: medians."""
     found = []
     for name in Pass._fields:
         runs: list[Run] = [getattr(run, name) for run in passes.runs]
@@ -283,7 +288,7 @@ def rates(passes: Passes) -> list[SparkRate]:
 
 
 def stages(passes: Passes) -> list[SparkStage]:
-    """Medians over the passes of what the changefeed's tasks spent on each stage."""
+    """Return how long the changefeed's tasks spent on each stage: medians over the passes."""
     runs = [run.changefeed for run in passes.runs]
     seconds = {stage: median(sum(b.tasks[stage] for b in run.batches) for run in runs) for stage in STAGES}
     whole = sum(seconds.values())
@@ -300,7 +305,7 @@ def _named(field_name: str) -> str:
 
 
 def overhead(batches: Sequence[BatchTimes]) -> list[SparkOverhead]:
-    """How these batches divide."""
+    """Divide the time of these batches into its parts."""
     parts: list[tuple[str, str, Callable[[BatchTimes], float]]] = [
         ("whole batch", "", lambda batch: batch.whole),
         ("round: the longest task", "tidegate", lambda batch: batch.slowest),
@@ -319,7 +324,7 @@ def overhead(batches: Sequence[BatchTimes]) -> list[SparkOverhead]:
 
 
 def range_costs(ranges: int, batches: Sequence[BatchTimes], again: Sequence[BatchTimes]) -> SparkRanges:
-    """The table's row for batches of heartbeats, and those of a query that began with their state."""
+    """Return the table's row for batches of heartbeats, and those of a query that began with their state."""
 
     def stage(name: str) -> float:
         return median(batch.cpu[name] for batch in batches)

@@ -1,4 +1,4 @@
-"""What ``format("tidegate")`` costs beside Spark's Kafka source with ``from_json`` on the same topic.
+"""Measures ``format("tidegate")`` beside Spark's Kafka source with ``from_json`` on the same topic.
 
 The topic is that of `bench.subscribe`. Both queries take what is there, give typed columns to Spark's
 ``noop`` sink, and end. Spark's Kafka source knows no markers: it drops no copies and finds no cut. Rounds
@@ -110,7 +110,7 @@ def _tidegate(session: SparkSession) -> DataFrame:
 
 
 def _feed(bootstrap: str, topic: str) -> SourceFeed:
-    """A feed that no application has."""
+    """Return a feed that no application has."""
     options = FeedOptions(updated=True, resolved_interval_ns=0, initial_scan=InitialScan.YES)
     table = orders_table(_START)
     connection = KafkaConnection(bootstrap)

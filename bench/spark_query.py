@@ -88,7 +88,7 @@ class ProcessorTime(NamedTuple):
     driver: float = 0.0
 
     def since(self, begin: ProcessorTime) -> ProcessorTime:
-        """What came after ``begin``."""
+        """Return the processor time that came after ``begin``."""
         return ProcessorTime(*map(sub, self, begin))
 
 
@@ -97,7 +97,8 @@ _OWNERS: Final = {"org.apache.spark": "spark", "pyspark.daemon": "python", "kafk
 
 
 def processor_time() -> ProcessorTime:
-    """The processor time so far of this process and all that it has started; only differences count."""
+    """Return the processor time so far of this process and all that it has started; only differences
+    count."""
     this = psutil.Process()
     found: dict[str, float] = defaultdict(float)
     for process in (this, *this.children(recursive=True)):
@@ -110,14 +111,15 @@ def processor_time() -> ProcessorTime:
 
 
 def owner_of(process: psutil.Process) -> str:
-    """Whose a process is: ``spark`` (Java), ``python`` (its Python workers), ``broker`` or ``driver``."""
+    """Return the owner of a process: ``spark`` (Java), ``python`` (its Python workers), ``broker`` or
+    ``driver``."""
     command = " ".join(process.cmdline())
     return next((owner for mark, owner in _OWNERS.items() if mark in command), "driver")
 
 
 @dataclass(slots=True)
 class BatchTimes:
-    """What one micro-batch took, in seconds.
+    """The time that one micro-batch took, in seconds.
 
     ``spark`` are Spark's own parts by its names, ``driver`` the driver's (``ledger``, ``feeds``,
     ``markers``), ``tasks`` the stages of all tasks together (``tidegate.spark.platform.task_clock``), ``cpu``
@@ -136,7 +138,7 @@ class BatchTimes:
 
     @property
     def whole(self) -> float:
-        """From trigger to the next one."""
+        """The time from a trigger to the next one."""
         return self.spark["triggerExecution"]
 
     @property
@@ -155,7 +157,7 @@ class Run:
 
     @property
     def rows(self) -> int:
-        """Rows that the changefeed wrote."""
+        """The number of rows that the changefeed wrote."""
         return sum(batch.rows for batch in self.batches)
 
 
@@ -318,7 +320,8 @@ class SparkFeed:
         return [batch for _, batch in sorted(watch.batches.items()) if batch.spark]
 
     def _write_jobs(self, feed: Activate, partitions: int) -> None:
-        """The feed as it is between the storing of its start and the first word of a partition."""
+        """Write the records of a feed as they are between the storing of its start and a partition's first
+        word."""
         definition = replace(feed.definition, engine=Engine.SPARK)
         prepared = Prepare(feed.start, (), dict.fromkeys(range(partitions), 0))
         state = starting_state(definition, prepared, feed.targets)
@@ -332,7 +335,7 @@ class SparkFeed:
 def copy_topic(
     session: SparkSession, bootstrap: str, source: str, target: str, directory: Path, batch_records: int = 0
 ) -> Run:
-    """Spark's own copy of a topic as it is now, headers included, to one with as many partitions."""
+    """Copy a topic as it is now by Spark alone, headers included, to one with as many partitions."""
     connection = {f"kafka.{name}": value for name, value in java_config(KafkaConnection(bootstrap)).items()}
     reader = (
         session.readStream.format("kafka")

@@ -58,7 +58,7 @@ class Splits:
         self.done = 0
 
     def __call__(self, step: int, now_ns: int) -> Iterator[WrittenRecord]:
-        """The records of the splits of a step. The meter learns how many ranges its round has."""
+        """Yield the records of the splits of a step. The meter learns how many ranges its round has."""
         total = self.done + len(self._left)
         while self._left and self.done * self._steps < (step + 1) * total:
             self.done += 1
@@ -94,7 +94,7 @@ def split_lag(
 def summary(
     kernel: KernelMode, rows_per_s: float, splits: int, quiet: list[float], splitting: list[float]
 ) -> SplitLag:
-    """Both lists hold lags in milliseconds, the smallest first."""
+    """Return a line of the report. Both lists hold lags in milliseconds, the smallest first."""
     before, during = percentile(quiet, 0.99), percentile(splitting, 0.99)
     return SplitLag(
         kernel.value,

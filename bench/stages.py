@@ -31,7 +31,7 @@ _RESULT = TypeVar("_RESULT")
 
 
 class StageTime(NamedTuple):
-    """What a stage took for a whole log."""
+    """The time that a stage took for a whole log."""
 
     stage: str
     us_per_row: float
@@ -85,7 +85,7 @@ class StagedPartition:
         done.changes.append(changes)
 
     def _followed(self, entries: Sequence[Entry | MalformedEntry]) -> Iterator[Entry]:
-        """What ranges follow; descriptors are learnt on the way."""
+        """Yield the entries that ranges follow; descriptors are learnt on the way."""
         for entry in entries:
             if isinstance(entry, MalformedEntry):
                 raise entry
@@ -111,27 +111,27 @@ class StagedPartition:
 
 
 def batches(log: BenchLog, size: int = BATCH_RECORDS) -> Iterator[list[PartitionRecord]]:
-    """The batches of partition 0."""
+    """Return the batches of partition 0."""
     records = log.partition(0)
     return (records[first : first + size] for first in range(0, len(records), size))
 
 
 def run_stages(log: BenchLog) -> Pass:
-    """All stages over the log, which has one partition, and the whole step beside them."""
+    """Measure all stages over the log, which has one partition, and the whole step beside them."""
     best = min((_one_pass(log) for _ in range(_PASSES)), key=lambda done: sum(done.ns.values()))
     best.ns["whole step"] = min(_whole_step_ns(log) for _ in range(_PASSES))
     return best
 
 
 def stage_times(log: BenchLog, done: Pass) -> list[StageTime]:
-    """The pass as a table."""
+    """Return the pass as a table."""
     return [
         StageTime(stage, ns / log.rows / 1e3, ns / max(done.ops, 1) / 1e3) for stage, ns in done.ns.items()
     ]
 
 
 def leave_the_log_alone() -> None:
-    """A worker does not hold the log: let the garbage collector look at what a step makes, not at that."""
+    """Let the garbage collector look at what a step makes, and not at the log: a worker does not hold it."""
     gc.collect()
     gc.freeze()
 

@@ -109,7 +109,7 @@ class BenchStore:
         ]
 
     def head(self, now_ns: int) -> list[WrittenRecord]:
-        """The begin of the log: the table on every partition, then a snapshot of every range."""
+        """Return the beginning of the log: the table on every partition, then a snapshot of every range."""
         self._advance(now_ns)
         value = encode_entry(self.descriptor)
         key, now_ms = encode_key(RangeId(0)), self._now.wall_ms
@@ -117,7 +117,8 @@ class BenchStore:
         return broadcast + [self._record(self._snapshot(range_)) for range_ in self.ranges]
 
     def rows(self, count: int, now_ns: int) -> Iterator[WrittenRecord]:
-        """Records that begin ``count`` rows, half of them as intents; ``settle`` commits what they leave.
+        """Yield records that begin ``count`` rows, half of them as intents; ``settle`` commits what they
+        leave.
 
         Commands of all ranges alternate at random.
         """
@@ -137,14 +138,14 @@ class BenchStore:
             left -= size
 
     def settle(self, now_ns: int) -> Iterator[WrittenRecord]:
-        """Commands that commit every transaction which is still open."""
+        """Yield commands that commit every transaction which is still open."""
         self._advance(now_ns)
         for range_ in self.ranges:
             while range_.open:
                 yield self._commit(range_)
 
     def split(self, range_: BenchRange, now_ns: int) -> Iterator[WrittenRecord]:
-        """Records that split a range amid its keys, once its open transactions are committed."""
+        """Yield records that split a range amid its keys, once its open transactions are committed."""
         self._advance(now_ns)
         while range_.open:
             yield self._commit(range_)
@@ -172,7 +173,8 @@ class BenchStore:
         return child
 
     def open_intents(self, count: int, now_ns: int) -> Iterator[WrittenRecord]:
-        """Records of ``count`` transactions with one intent each, in commands of eight, that stay open."""
+        """Yield records of ``count`` transactions with one intent each, in commands of eight, that stay
+        open."""
         self._advance(now_ns)
         for first in range(0, count, _OPS_MAX):
             range_ = self.ranges[first // _OPS_MAX % len(self.ranges)]
@@ -180,18 +182,18 @@ class BenchStore:
             yield self._command(range_, [self._intent(self._txn_id(), self._tick()) for _ in range(size)])
 
     def heartbeats(self, now_ns: int) -> list[WrittenRecord]:
-        """A heartbeat of every range, all with the same closed timestamp (``closed``)."""
+        """Return a heartbeat of every range, all with the same closed timestamp (``closed``)."""
         self._advance(now_ns)
         return [self._record(self._heartbeat(range_)) for range_ in self.ranges]
 
     def heartbeat(self, range_: BenchRange, now_ns: int) -> WrittenRecord:
-        """A heartbeat of one range."""
+        """Return a heartbeat of one range."""
         self._advance(now_ns)
         return self._record(self._heartbeat(range_))
 
     @property
     def closed(self) -> ClosedTimestamp:
-        """What is closed at present."""
+        """The timestamp that is closed at present."""
         return ClosedTimestamp(Timestamp(self._now.wall - self._lag_ns))
 
     # ---- ops ----
@@ -222,7 +224,8 @@ class BenchStore:
         return self._command(range_, ops)
 
     def _replace(self, key: bytes, value: bytes) -> bytes | None:
-        """The version that this one replaces: empty for none, ``None`` where the log is not to tell."""
+        """Return the version that this one replaces: empty for none, ``None`` where the log is not to
+        tell."""
         if self._newest is None:
             return None
         previous = self._newest.get(key, b"")
@@ -230,7 +233,7 @@ class BenchStore:
         return previous
 
     def _fresh(self, range_: BenchRange, size: int) -> Iterator[tuple[bytes, bytes]]:
-        """Keys of a range in turn, so that none is written while an intent stands on it."""
+        """Yield keys of a range in turn, so that none is written while an intent stands on it."""
         for _ in range(size):
             order = range_.first + range_.written % range_.keys
             range_.written += 1
@@ -287,7 +290,8 @@ class BenchStore:
 
 
 def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_000) -> Iterator[WrittenRecord]:
-    """A finished log of exactly ``rows`` rows, as written at ``rows_per_s``: everything committed, closed."""
+    """Yield a finished log of exactly ``rows`` rows, as written at ``rows_per_s``: everything committed,
+    closed."""
     now_ns = base_ns
     yield from store.head(now_ns)
     yield from rows_over_time(store, rows, base_ns, rows_per_s)
@@ -297,7 +301,7 @@ def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_00
 
 
 def rows_over_time(store: BenchStore, rows: int, base_ns: int, rows_per_s: int) -> Iterator[WrittenRecord]:
-    """The rows of a log, time moving on between them."""
+    """Yield the rows of a log, time moving on between them."""
     step = rows_per_s // 20
     for done in range(0, rows, step):
         yield from store.rows(min(step, rows - done), base_ns + done * NANOS_PER_SECOND // rows_per_s)

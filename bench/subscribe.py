@@ -1,4 +1,4 @@
-"""What a subscription costs beside a consumer that only takes keys and values.
+"""Measures a subscription beside a consumer that only takes keys and values.
 
 Both read the same topic of rows of 219 bytes, on four partitions, with markers every 2,000 rows. Rows of a
 feed WITH ``diff`` are as large again. Rounds alternate, so what else the machine does meets both; medians
@@ -252,7 +252,7 @@ class _Writer:
 
 
 def bench_row(random: Random, key: int) -> str:
-    """A row of the table, as JSON."""
+    """Return a row of the table, as JSON."""
     row: dict[str, Any] = {
         "amount": random.randrange(1, 10_000_000) / 100,
         "created": f"202{random.randrange(4)}-0{random.randrange(1, 9)}-11T10:26:40Z",

@@ -29,7 +29,8 @@ _RECORDS: Final = 10_000
 
 
 class Written(NamedTuple):
-    """How many rows were written, and when the first and the last of them: seconds by the broker's clock."""
+    """The number of rows that were written, and when the first and the last of them were: seconds by the
+    broker's clock."""
 
     rows: int
     first_s: float
@@ -62,7 +63,7 @@ class BenchTopics:
             sink.flush()
 
     def size(self, topics: Sequence[str]) -> int:
-        """Records in the topics by their offsets, control records included."""
+        """Return the number of records in the topics by their offsets, control records included."""
         return sum(_end(self._watcher, place) for place in self._places(topics))
 
     def wait_until_quiet(
@@ -88,14 +89,15 @@ class BenchTopics:
                 )
 
     def written(self, topics: Sequence[str]) -> Written:
-        """The rows of the topics; markers do not count. Raises ``RetryError`` when there are none."""
+        """Return how many rows the topics have; markers do not count. Raises ``RetryError`` when there are
+        none."""
         times = [message.timestamp()[1] for message in self.messages(topics) if message.key() is not None]
         if not times:
             raise RetryError(f"nothing was written to {', '.join(topics)}")
         return Written(len(times), min(times) / 1e3, max(times) / 1e3)
 
     def messages(self, topics: Sequence[str]) -> Iterator[Any]:
-        """Every committed record of the topics, as the client gives them."""
+        """Yield every committed record of the topics, as the client gives them."""
         consumer = self._consumer()
         try:
             places = self._places(topics)
@@ -109,7 +111,8 @@ class BenchTopics:
             consumer.close()
 
     def follow(self, topics: Sequence[str], ended: threading.Event) -> Iterator[list[Any]]:
-        """What is committed to the topics from their beginning on, as it comes, until ``ended`` is set."""
+        """Yield what is committed to the topics from their beginning on, as it comes, until ``ended`` is
+        set."""
         consumer = self._consumer({"fetch.wait.max.ms": 10})
         try:
             consumer.assign(self._places(topics))
@@ -141,7 +144,7 @@ class BenchTopics:
 
 
 def _end(consumer: Consumer, place: TopicPartition) -> int:
-    """The end of a partition; a topic that was just created may not have a leader yet."""
+    """Return the end of a partition; a topic that was just created may not have a leader yet."""
     deadline = time.monotonic() + _REQUEST_S
     while True:
         try:

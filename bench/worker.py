@@ -53,7 +53,7 @@ class BenchApplication:
             topics.create(output, OUTPUT_PARTITIONS, stamped=True)
 
     def changelog(self, table: StateTable) -> str:
-        """The topic that a table of state is kept in."""
+        """Return the topic that a table of state is kept in."""
         return f"{self.prefix}app-{table.value}-changelog"
 
     def write(self, records: Iterable[WrittenRecord]) -> None:
@@ -82,7 +82,7 @@ class BenchApplication:
         return {"destinations_file": file}
 
     def metrics(self) -> str:
-        """What the running worker says at /metrics."""
+        """Return the running worker's text at /metrics."""
         url = worker_url(self._directory / "data", f"{self.prefix}app")
         with urllib.request.urlopen(f"{url}/metrics", timeout=_REQUEST_S) as answer:  # noqa: S310 - our own
             return str(answer.read().decode())
@@ -106,7 +106,8 @@ class BenchApplication:
             raise RetryError(f"the feed does not run: {view.status.value} {view.current_state}")
 
     def _wait_for_descriptors(self, worker: MeasuredProcess) -> None:
-        """A feed on a table that no partition has heard of fails: wait until all have stored it."""
+        """Wait until all partitions have stored the table: a feed on a table that one has not heard of
+        fails."""
         worker.wait_for("partitions assigned")
         stored = self.changelog(StateTable.DESCRIPTORS)
         deadline = time.monotonic() + _RUNNING_S

@@ -1,4 +1,4 @@
-"""How long a worker takes from its start to its first rows: by Python, and with the kernel, in turns."""
+"""Measures a worker's start up to its first rows: by Python, and with the kernel, in turns."""
 
 from __future__ import annotations
 

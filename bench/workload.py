@@ -49,7 +49,7 @@ class BenchLog:
     head: int
 
     def partition(self, number: int) -> list[PartitionRecord]:
-        """The records of one partition."""
+        """Return the records of one partition."""
         records = (record for record in self.records if record.partition == number)
         return [
             PartitionRecord(offset, record.key, record.value, record.record_time_ms)
@@ -62,14 +62,14 @@ MakeLog = Callable[[int, int, int], BenchLog]
 
 
 def orders_log(rows: int, partitions: int, seed: int) -> BenchLog:
-    """The bench row: 8 columns, half of the rows one-phase, half by intent and commit."""
+    """Return a log of the bench row: 8 columns, half of the rows one-phase, half by intent and commit."""
     store = BenchStore(partitions=partitions, ranges=_RANGES_PER_PARTITION * partitions, seed=seed)
     records = list(whole_log(store, rows, BASE_NS))
     return BenchLog("orders", (store.table,), records, rows, partitions + len(store.ranges))
 
 
 def single_rows_log(rows: int, partitions: int, seed: int) -> BenchLog:
-    """The bench row, each in one phase and in a record of its own."""
+    """Return a log of the bench row, each in one phase and in a record of its own."""
     store = BenchStore(
         partitions=partitions, ranges=_RANGES_PER_PARTITION * partitions, seed=seed, single=True
     )
@@ -78,7 +78,7 @@ def single_rows_log(rows: int, partitions: int, seed: int) -> BenchLog:
 
 
 def updates_log(rows: int, partitions: int, seed: int) -> BenchLog:
-    """The bench row again, most rows updates that carry the row before."""
+    """Return a log of the bench row again, most rows updates that carry the row before."""
     ranges = _RANGES_PER_PARTITION * partitions
     store = BenchStore(
         partitions=partitions, ranges=ranges, seed=seed, keys_per_range=_UPDATED_KEYS, previous=True
@@ -88,7 +88,7 @@ def updates_log(rows: int, partitions: int, seed: int) -> BenchLog:
 
 
 def flights_log(rows: int, partitions: int, seed: int) -> BenchLog:
-    """The simulator's flights: 19 columns, with previous versions in the log, deletions and weather.
+    """Return a log of the simulator's flights: 19 columns, with previous versions, deletions and weather.
 
     Raises what ``fetch_archive`` raises where the data cannot be had.
     """
@@ -111,7 +111,7 @@ def bench_feed(
     bootstrap: str = "127.0.0.1:9092",
     options: FeedOptions = BENCH_OPTIONS,
 ) -> Activate:
-    """A feed on all of ``tables``, to four partitions each; on topics that were made for it before."""
+    """Return a feed on all of ``tables``, to four partitions each; on topics that were made for it before."""
     options = replace(options, topic_prefix=topic_prefix, existing_topics=ExistingTopics.USE)
     if options.resolved_topic:
         options = replace(options, resolved_topic=topic_prefix + options.resolved_topic)

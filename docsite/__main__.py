@@ -47,7 +47,7 @@ def build(checkout: Path, site: Path) -> int:
 
 
 def fetched_from_elsewhere(site: Path) -> Iterator[str]:
-    """Addresses outside the site of files that its pages and styles fetch."""
+    """Yield addresses outside the site of files that its pages and styles fetch."""
     for file in (*site.rglob("*.html"), *site.rglob("*.css")):
         yield from _FETCHED.findall(file.read_text())
 

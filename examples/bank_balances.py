@@ -23,7 +23,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 
 class Balance(NamedTuple):
-    """What all accounts have together at one time, and how many rows have changed up to then."""
+    """The sum of all accounts at one time, and how many rows have changed up to then."""
 
     at: Timestamp
     total: Decimal | int
@@ -31,7 +31,8 @@ class Balance(NamedTuple):
 
 
 def balances(batches: Iterable[SubscriptionBatch]) -> Iterator[Balance]:
-    """The sum after each timestamp of some batches of diffs, whose rows are (mz_timestamp, mz_diff, balance).
+    """Yield the sum after each timestamp of some batches of diffs, whose rows are (mz_timestamp, mz_diff,
+    balance).
 
     A change of a balance is two diffs: one takes the old balance away, the other adds the new one.
     """
@@ -45,7 +46,7 @@ def balances(batches: Iterable[SubscriptionBatch]) -> Iterator[Balance]:
 
 
 def _by_time(rows: Iterable[RowValues]) -> Iterator[tuple[Timestamp, list[RowValues]]]:
-    """Rows in the order of their timestamps, those of one timestamp together."""
+    """Yield rows in the order of their timestamps, those of one timestamp together."""
     at: Any = None
     together: list[RowValues] = []
     for row in rows:
@@ -59,7 +60,8 @@ def _by_time(rows: Iterable[RowValues]) -> Iterator[tuple[Timestamp, list[RowVal
 
 
 def watch(connection: KafkaConnection, table: str, column: str, **feed: Any) -> Iterator[Balance]:
-    """The sum of a column after each timestamp, from the snapshot on; ``feed`` is given to ``subscribe``.
+    """Yield the sum of a column after each timestamp, from the snapshot on; ``feed`` is given to
+    ``subscribe``.
 
     Equal balances of several accounts are one row with a higher diff, so no key is asked for.
     """

@@ -44,7 +44,7 @@ class RowCache:
         self.hits = self.dropped = 0
 
     def get(self, key: Key) -> Any:
-        """The row of a key, from the cache or from the store."""
+        """Return the row of a key, from the cache or from the store."""
         load = object()
         with self._lock:
             if key in self._rows:
@@ -74,7 +74,7 @@ class RowCache:
 
 
 def changed_keys(batch: SubscriptionBatch, key: int) -> set[Key]:
-    """The keys that a batch of ENVELOPE UPSERT has, of so many columns."""
+    """Return the keys that a batch of ENVELOPE UPSERT has, of so many columns."""
     return {row[_OWN : _OWN + key] for row in batch.rows}
 
 

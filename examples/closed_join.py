@@ -22,8 +22,10 @@ from tidegate.spark.warehouse.snapshots import Warehouse
 
 
 def rows_at(session: SparkSession, house: Warehouse, topic: str, at: Timestamp) -> DataFrame:
-    """The rows that a table had at ``at``, the end of a closed bucket: of each key the newest change up to
-    then, unless that is a deletion."""
+    """Return the rows that a table had at ``at``, the end of a closed bucket.
+
+    Each key has its newest change up to then, unless that is a deletion.
+    """
     files = house.files(topic, at)
     if files:
         changes = session.read.option("mergeSchema", "true").parquet(*files)
@@ -38,7 +40,7 @@ def rows_at(session: SparkSession, house: Warehouse, topic: str, at: Timestamp) 
 def closed_join(
     session: SparkSession, root: str, left: str, right: str, on: Sequence[str], at: Timestamp | None = None
 ) -> DataFrame:
-    """Both tables joined as of ``at``, or as of the last closed bucket."""
+    """Return both tables joined as of ``at``, or as of the last closed bucket."""
     house = Warehouse(root)
     at = house.closed if at is None else at
     return rows_at(session, house, left, at).join(rows_at(session, house, right, at), list(on))

@@ -42,7 +42,7 @@ class Tables:
                 table[version.key] = version.record.row
 
     def summary(self, column: str | None) -> str:
-        """The number of rows of each table, and the sum of a column."""
+        """Return the number of rows of each table, and the sum of a column."""
         parts = [f"{topic}: {len(table)} rows" for topic, table in sorted(self.rows.items())]
         if column is not None:
             values = (row.get(column) or 0 for table in self.rows.values() for row in table.values())
@@ -88,7 +88,7 @@ def consume(bootstrap_servers: str, group: str, topics: list[str], column: str |
 
 
 def gate_over(places: Iterable[FeedPartition]) -> RowGate | None:
-    """A gate over these partitions, of feeds in the wrapped envelope; ``None`` for no partitions."""
+    """Return a gate over these partitions, of feeds in the wrapped envelope; ``None`` for no partitions."""
     partitions = list(places)
     decoders = dict.fromkeys((each.topic for each in partitions), JsonDecoder(Envelope.WRAPPED))
     return RowGate(decoders, partitions) if partitions else None

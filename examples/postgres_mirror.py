@@ -121,7 +121,7 @@ def mirror(
 
 
 def _stored(value: Any) -> Any:
-    """A value as psycopg sends it. PostgreSQL reads dates and the like from their texts."""
+    """Return a value as psycopg sends it. PostgreSQL reads dates and the like from their texts."""
     return Jsonb(value) if isinstance(value, dict | list) else value
 
 

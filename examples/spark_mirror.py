@@ -135,7 +135,7 @@ def start(
 
 
 def _options(history: FeedHistory, begin: GateStart) -> dict[str, str]:
-    """How Spark reads the topic: committed records, from the offsets of the begin."""
+    """Return the options by which Spark reads the topic: committed records, from the offsets of the begin."""
     partitions = sorted(place.partition for place in history.rows)
     topic = history.table.target.topic
     offsets = {place.partition: begin.offsets.get(place, 0) for place in history.rows}
@@ -150,7 +150,7 @@ def _options(history: FeedHistory, begin: GateStart) -> dict[str, str]:
 
 
 def _bytes(value: Any) -> bytes | None:
-    """Spark gives binary columns as bytearrays."""
+    """Return a bytearray as bytes: Spark gives binary columns so."""
     return None if value is None else bytes(value)
 
 

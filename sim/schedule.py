@@ -33,7 +33,7 @@ class Schedule:
 
     @property
     def next_ns(self) -> int:
-        """When the next action is due; ``NEVER_NS`` without one."""
+        """The time at which the next action is due; ``NEVER_NS`` without one."""
         return self._entries[0].at_ns if self._entries else NEVER_NS
 
     def postpone(self, ns: int) -> None:

@@ -15,7 +15,7 @@ from tidegate.errors import TidegateError
 
 @click.group()
 def cli() -> None:
-    """What is installed and downloaded: pinned, listed and checked."""
+    """Pin, list and check what is installed and downloaded."""
 
 
 @cli.command()

@@ -35,7 +35,7 @@ def python_package(pin: Pin) -> Component:
 
 
 def jars(pinned: Pinned) -> Iterator[Component]:
-    """Every jar once, with the sets that it is in."""
+    """Yield every jar once, with the sets that it is in."""
     users: dict[Coordinate, list[str]] = {}
     for label, members in pinned.jars.items():
         for coordinate in members:

@@ -1,4 +1,5 @@
-"""What this machine has for the demos and the tests, what it lacks, and what that means: ``make doctor``.
+"""Reports what this machine has for the demos and the tests, what it lacks, and what follows: ``make
+doctor``.
 
 It runs before anything is installed, on the standard library alone. Its exit status is 1 where the demo or a
 test cannot run.
@@ -54,7 +55,7 @@ class MachineFact(NamedTuple):
 
 
 def findings() -> Iterator[MachineFact]:
-    """Everything that is looked for, in the order of the report."""
+    """Yield everything that is looked for, in the order of the report."""
     for check in _CHECKS:
         yield check()
 

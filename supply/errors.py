@@ -1,4 +1,4 @@
-"""What can go wrong with pins and the bill of materials.
+"""The errors of pins and of the bill of materials.
 
 TidegateError
 └── SupplyError  a tool failed, or a file of pins cannot be read

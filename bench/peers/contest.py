@@ -51,7 +51,7 @@ _FLUSH_S: Final = 120.0
 
 
 class PeerSizes(NamedTuple):
-    """How many rows, how many rounds, and how long a contender may write in one."""
+    """The rows and the rounds of a contest, and the seconds for which a contender may write in one."""
 
     rows: int
     rounds: int
@@ -59,7 +59,7 @@ class PeerSizes(NamedTuple):
 
 
 class PeerRound(NamedTuple):
-    """What a contender did in one round."""
+    """The result of a contender in one round."""
 
     rows: int
     rows_per_s: float
@@ -85,7 +85,7 @@ class PeerResult(NamedTuple):
 
 
 class PeerNote(NamedTuple):
-    """What to know of a contender beside its figures."""
+    """A note on a contender, to be read beside its figures."""
 
     contender: str
     state: str
@@ -142,7 +142,7 @@ def _programs(directory: Path) -> tuple[dict[Peer, Program], dict[str, str]]:
 
 
 class _Arena:
-    """What runs a contender on topics of its own."""
+    """The place of a contest: it runs a contender on topics of its own."""
 
     def __init__(
         self, log: BenchLog, expected: Expected, topics: BenchTopics, directory: Path, seconds: float

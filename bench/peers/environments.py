@@ -1,4 +1,5 @@
-"""What peers run in: Python environments and compiled classes, made by the bench outside the checkout.
+"""The environments of peers: Python environments and compiled classes, made by the bench outside the
+checkout.
 
 They are kept in the user's cache, as the servers of `tidegate stack` are. tidegate's own environment gets
 nothing of them.
@@ -33,7 +34,7 @@ _HASHED: Final = ("--require-hashes", "--only-binary", ":all:", "--no-deps")
 
 
 class Program(NamedTuple):
-    """What starts a peer."""
+    """The command that starts a peer."""
 
     executable: Path
     arguments: tuple[str, ...]

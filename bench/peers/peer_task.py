@@ -1,4 +1,4 @@
-"""What a peer is told: the broker, its topics and a directory. It imports the standard library alone."""
+"""The task of a peer: the broker, its topics and a directory. It imports the standard library alone."""
 
 from __future__ import annotations
 

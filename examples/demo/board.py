@@ -1,4 +1,5 @@
-"""What the demo knows while it runs: filled by threads that read, shown by the screen."""
+"""The board of a demo: it has what is known while the demo runs. Threads that read fill it, and the screen
+shows it."""
 
 from __future__ import annotations
 
@@ -26,8 +27,7 @@ _MS_PER_SECOND: Final = 1_000
 
 
 class Sample(NamedTuple):
-    """What the board had ``at_s`` seconds after its first sample: rows so far, and how far markers were
-    behind the clock, seconds."""
+    """The board ``at_s`` seconds after its first sample: rows so far, and the markers' lag in seconds."""
 
     at_s: float
     rows: int
@@ -97,13 +97,14 @@ class Board:
             self._abandoned.pop(noted.txn, None)
 
     def awaited_s(self) -> list[float]:
-        """For how long each abandoned transaction has held markers that still does, the longest first."""
+        """Return for how long each abandoned transaction has held markers that still does, the longest
+        first."""
         now_ns = time.time_ns()
         begun = [noted.at_ns for noted in list(self._abandoned.values())]
         return sorted(((now_ns - at_ns) / NANOS_PER_SECOND for at_ns in begun), reverse=True)
 
     def marks(self) -> list[Mark]:
-        """What happened, on the axis of the samples."""
+        """Return what happened, on the axis of the samples."""
         return [
             Mark(self._at_s(one.at_ns), one.kind, one.text, one.began_ns and self._at_s(one.began_ns))
             for one in self.happened
@@ -137,7 +138,8 @@ class Board:
 
     @property
     def lag_s(self) -> float | None:
-        """How far that is behind the present, seconds; ``None`` before the first marker."""
+        """Return the seconds that the resolved timestamp is behind the present; ``None`` before the first
+        marker."""
         resolved = self.resolved
         return None if resolved == ZERO else time.time() - resolved.wall / NANOS_PER_SECOND
 
@@ -151,7 +153,7 @@ class Board:
             self.samples.append(Sample(at_s, self.rows, self.lag_s))
 
     def rows_per_second(self) -> float:
-        """Over the last seconds, counted from one call to the next."""
+        """Return the rows of a second, over the last seconds, from one call to the next."""
         now = time.monotonic()
         self._counted.append((now, self.rows))
         while now - self._counted[0][0] > _RATE_WINDOW_S:

@@ -53,7 +53,7 @@ class Child:
         return self._process.poll() is None
 
     def require_running(self) -> None:
-        """Raises ``FatalError`` with the end of its log when it has ended."""
+        """Raise ``FatalError`` with the end of its log when it has ended."""
         if not self.running:
             raise FatalError(
                 f"the {self.name} ended early with exit status {self._process.returncode}. The end of "

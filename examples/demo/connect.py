@@ -91,7 +91,7 @@ def _allow(registry: SchemaRegistry, directory: Path) -> None:
 
 
 def _sink(topic: str, postgres: PostgresServer, registry: SchemaRegistry) -> dict[str, str]:
-    """The configuration of examples/connect, with the addresses of this run."""
+    """Return the configuration of examples/connect, with the addresses of this run."""
     lines = (line for line in _CONFIGURATION.read_text().splitlines() if line and not line.startswith("#"))
     settings = dict(line.split("=", 1) for line in lines)
     settings |= {
@@ -135,7 +135,7 @@ def _print_query(dsn: str) -> None:
 
 
 def _differences(dsn: str, history: Path, feed: FeedView) -> int:
-    """How many rows of the table differ from what the store has at the end."""
+    """Return how many rows of the table differ from what the store has at the end."""
     if feed.current_state is None or feed.current_state.start is None:
         raise FatalError("the feed has no start")
     start, codec = feed.current_state.start, TableCodec(flights_table(ZERO))

@@ -1,4 +1,4 @@
-"""What happened to a demo's store and workers, as sentences for people who do not know the simulator.
+"""Tells what happened to a demo's store and workers, to people who do not know the simulator.
 
 Markers stay where they are while a transaction is open. Most are open for milliseconds. Some are abandoned on
 purpose: their coordinator dies before it decides. Markers wait until the feed's engine pushes such a

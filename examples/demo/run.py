@@ -64,7 +64,7 @@ def run_to_exit(work: Callable[[str, Path], int], runs: Path = RUNS) -> NoReturn
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     seconds: float
     rate: float
@@ -87,17 +87,17 @@ class Demo:
     engine: Engine = Engine.WORKERS
 
     def data(self, worker: str) -> Path:
-        """Where a worker keeps its copy of the state."""
+        """Return the directory in which a worker keeps its copy of the state."""
         return self.directory / f"{worker}-data"
 
     def command(self, worker: str) -> list[str]:
-        """The module that runs the feeds, with its arguments."""
+        """Return the module that runs the feeds, with its arguments."""
         if self.engine is Engine.WORKERS:
             return ["faust", "-A", "app.main", "worker"]
         return ["tidegate.cli", "spark", "changefeed", *_SPARK, "--checkpoint", str(self.data(worker))]
 
     def environment(self, worker: str) -> dict[str, str]:
-        """What a worker is told."""
+        """Return the environment that a worker is given."""
         return {
             "TIDEGATE_BOOTSTRAP_SERVERS": self.bootstrap,
             "TIDEGATE_APP_ID": self.name,
@@ -116,7 +116,7 @@ class Demo:
 
     @property
     def history(self) -> Path:
-        """Where the store writes down what it truly committed."""
+        """The directory in which the store writes down what it truly committed."""
         return self.directory / "history"
 
 
@@ -142,7 +142,7 @@ class Workers:
         self._running.pop(name).kill()
 
     def require_running(self) -> None:
-        """Raises ``FatalError`` with the end of its log when one has ended by itself."""
+        """Raise ``FatalError`` with the end of its log when one has ended by itself."""
         for child in self._running.values():
             child.require_running()
 
@@ -159,7 +159,8 @@ class Workers:
 
 
 class Disturbance(NamedTuple):
-    """What happens ``at`` so much of the demo's time, between 0 and 1; ``what`` is said when it does."""
+    """An event that comes ``at`` so much of the demo's time, between 0 and 1; ``what`` is said when it
+    does."""
 
     at: float
     what: str
@@ -167,7 +168,8 @@ class Disturbance(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What was seen. The markers were ``marker_lag_s`` behind when the store was told to stop, seconds."""
+    """The result of a demo. The markers were ``marker_lag_s`` seconds behind when the store was told to
+    stop."""
 
     feed_id: FeedId
     feed: FeedView
@@ -297,7 +299,7 @@ def _catch_up(demo: Demo, board: Board, screen: Screen, store: Child, workers: W
 
 
 def _range_lag(demo: Demo) -> list[tuple[int, float]]:
-    """(range id, resolved lag in seconds) of the ranges that are furthest behind."""
+    """Return the range id and the resolved lag in seconds of the ranges that are furthest behind."""
     found = [item for name in demo.workers for item in _range_lag_of(demo, name)]
     return sorted(found, key=lambda item: -item[1])
 

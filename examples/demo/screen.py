@@ -1,4 +1,4 @@
-"""How the demo shows itself: a live screen in a terminal, plain lines elsewhere."""
+"""The screen of a demo: a live screen in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Screen:
             self._live.__exit__(kind, error, trace)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(Text(text), soft_wrap=True)
 
     def refresh(self, phase: str) -> None:
@@ -123,5 +123,5 @@ class Screen:
 
 
 def lag_text(lag_s: float | None) -> str:
-    """A lag in seconds for people; ``None`` is not known yet."""
+    """Return a lag in seconds for people; ``None`` stands for one that is not known yet."""
     return "-" if lag_s is None else f"{lag_s:.2f} s"

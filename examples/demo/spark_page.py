@@ -1,4 +1,4 @@
-"""What a demo on Spark leaves for people: a plot, and a page around it."""
+"""The page that a demo on Spark leaves for people, with a plot."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write_page(
 
 
 def rates(samples: Sequence[Sample]) -> list[tuple[float, float]]:
-    """Rows a minute, by the seconds at which each pair of samples ends."""
+    """Return rows a minute, by the seconds at which each pair of samples ends."""
     return [
         (later.at_s, (later.rows - earlier.rows) / (later.at_s - earlier.at_s) * _MINUTE_S)
         for earlier, later in pairwise(samples)
@@ -118,7 +118,8 @@ def _mark(axes: Axes, marks: Sequence[Mark]) -> None:
 
 
 def _told(marks: Sequence[Mark]) -> Iterator[str]:
-    """What happened, a sentence each. Splits and merges are many, and have a sentence in common."""
+    """Yield a sentence for each thing that happened. Splits and merges are many, and have a sentence in
+    common."""
     for mark in marks:
         if mark.kind is not Kind.RANGES:
             yield f"{mark.at_s:.0f} s: {mark.text}"

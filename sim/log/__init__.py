@@ -1,1 +1,1 @@
-"""What a simulated store writes: the log and its true history."""
+"""The output of a simulated store: the log and its true history."""

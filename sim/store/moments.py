@@ -24,7 +24,7 @@ class MomentKind(StrEnum):
 
 
 class EndedBy(StrEnum):
-    """Who aborted an abandoned transaction."""
+    """The cause that aborted an abandoned transaction."""
 
     PUSH = "push"  # a feed's engine asked for it
     WRITE = "write"  # another transaction met its intents

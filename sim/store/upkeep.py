@@ -1,4 +1,4 @@
-"""What the store does to its ranges by itself: splits, merges, lease moves, garbage collection, troubles.
+"""The store's own care for its ranges: splits, merges, lease moves, garbage collection, troubles.
 
 Source: CockroachDB's split, merge and GC queues and its load-based splitter (``pkg/kv/kvserver``).
 """

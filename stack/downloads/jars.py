@@ -53,7 +53,7 @@ def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
 
 
 def _digest(wanted: Mapping[Coordinate, str]) -> str:
-    """Part of the name of the set's directory: with another jar or SHA-256 there is another directory."""
+    """Return a part of the name of the set's directory: another jar or SHA-256 makes another directory."""
     lines = sorted(f"{coordinate} {digest}" for coordinate, digest in wanted.items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 

@@ -137,6 +137,7 @@ def _run_statements(programs: Programs, data: Path, statements: str) -> None:
 
 
 def _login(data: Path) -> str:
-    """User and password, as they stand in a URL; the user alone if ``data`` has no file with a password."""
+    """Return user and password, as they stand in a URL; the user alone if ``data`` has no file with a
+    password."""
     file = data / _PASSWORD
     return f"{USER}:{file.read_text()}" if file.exists() else USER
