@@ -74,7 +74,7 @@ class SpilledTxns:
         return None if packed is None else unpack_txn(txn_id, packed)
 
     def remove(self, txns: Iterable[TrackedTxn]) -> None:
-        """Forget transactions. They must be as they were when they came."""
+        """Forget transactions. None of them may have changed since it was added."""
         self._store.write((), self._keys(txns))
 
     def first(self, limit: int, start: tuple[Timestamp, TxnId]) -> list[TrackedTxn]:

@@ -1,4 +1,4 @@
-"""Values as JSON, so that a reader in JavaScript loses nothing of them.
+"""Writes values as JSON from which a reader in JavaScript loses nothing.
 
 | value | JSON |
 |---|---|

@@ -80,7 +80,10 @@ class PlannedTable:
 
 @dataclass(slots=True)
 class _Member:
-    """A statement that is read. ``source`` names the feed and its topic, and has the rows by key."""
+    """One of the statements whose topics are read together.
+
+    ``source`` names the feed and its topic. ``rows`` are the rows by key, if they are on disk.
+    """
 
     planned: PlannedTable
     source: SubscriptionSource

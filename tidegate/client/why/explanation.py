@@ -43,7 +43,7 @@ class Explanation:
 
     @property
     def answer(self) -> Finding:
-        """The finding that would have to change first."""
+        """The finding that has to change first, before the feed can go on."""
         return self.findings[0]
 
     def to_json(self) -> dict[str, Any]:

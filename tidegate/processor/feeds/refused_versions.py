@@ -95,7 +95,7 @@ class RefusedVersions:
             self._put(table_id, RefusedVersion(older.lowest, newest.highest, min(older.since, newest.since)))
 
     def take(self, table_id: int, version: int) -> None:
-        """Take in that a version is known: if it was refused, it is so no longer."""
+        """Note that a version is known now. If it was refused, forget the refusal."""
         known = self._of(table_id, version)
         left = None if known is None else known.without(version)
         if known is not None and left != known:

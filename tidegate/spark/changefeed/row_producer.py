@@ -41,7 +41,7 @@ _log = logging.getLogger("tidegate.spark")
 
 
 class SinkStalled(Exception):
-    """A cluster does not acknowledge rows: which of the rows since the last wait it has is unknown."""
+    """A cluster does not acknowledge rows. It is unknown which rows since the last wait it has."""
 
 
 class FeedRefused(Exception):

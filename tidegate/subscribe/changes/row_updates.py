@@ -36,7 +36,7 @@ class RowBefore(enum.Enum):
 
 
 class RowUpdates:
-    """Makes the updates of one relation; versions come in the order of their timestamps."""
+    """Makes the updates of one relation from its versions, which come in the order of their timestamps."""
 
     __slots__ = ("_as_of", "_before", "_key_rows", "_lines")
 

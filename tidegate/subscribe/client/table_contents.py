@@ -85,7 +85,7 @@ class TableContents:
     def _take(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
         """Apply all rows of a timestamp; returns whether it changed anything.
 
-        Counts are looked at when it is complete: within it an insertion may come before its deletion.
+        Counts are checked behind the last row: an earlier row may delete what a later one inserts.
         """
         before: dict[Hashable, tuple[RowValues, int]] = {}
         for row in rows:

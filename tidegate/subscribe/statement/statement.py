@@ -90,7 +90,7 @@ class BoundClause:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeStatement:
-    """``SUBSCRIBE [TO] subject [output] [WITH (...)] [AS OF ...] [UP TO ...]``."""
+    """A statement ``SUBSCRIBE [TO] subject [output] [WITH (...)] [AS OF ...] [UP TO ...]``."""
 
     subject: NamedRelation | SelectQuery
     output: OutputClause = OutputClause()

@@ -260,7 +260,7 @@ class Outlet:
         return sum(parcel.bytes for parcel in parcels)
 
     def _drop_acknowledged(self) -> bool:
-        """Drop the acknowledged rows before the first that are not. Returns whether some were dropped."""
+        """Drop the parcels before the first that is not acknowledged. Returns whether some were dropped."""
         parcels = len(self._parcels)
         while self._parcels and self._parcels[0].barrier.acknowledged.done():
             self._parcels.popleft()

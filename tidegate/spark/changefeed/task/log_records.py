@@ -25,7 +25,7 @@ class LogEntryRecord(NamedTuple):
 
 
 class RecordReader:
-    """The records of a task, with their partition: each Arrow batch cut where another partition begins.
+    """Gives the records of a task, with their partition. An Arrow batch is cut where a partition begins.
 
     ``clock`` counts the time for reading, and belongs to the partition that is read.
     """
