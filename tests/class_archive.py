@@ -75,7 +75,8 @@ class ClassArchive:
             broker.kill()
 
     def _status(self, broker: Child) -> int | None:
-        """How it ended when asked to; ``None`` if it has not when the file is no longer wanted."""
+        """Return its exit status after it was asked to end; ``None`` if the file is not wanted before it
+        ends."""
         os.kill(broker.pid, signal.SIGTERM)
         while broker.exit_status is None and not self._unwanted.wait(_LOOK_AGAIN_S):
             continue

@@ -104,7 +104,7 @@ def _compile_a_share(config: pytest.Config) -> None:
 
 
 def _kept_together(item: pytest.Item) -> Path | str:
-    """What tests have in common that share servers, or what one of them made for all."""
+    """Return what tests have in common that share servers, or what one of them made for all."""
     together = item.get_closest_marker("together")
     if together is None:
         return item.path

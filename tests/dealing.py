@@ -50,7 +50,7 @@ def _shared_out(files: Iterable[list[T]], processes: int, seconds: Callable[[T],
 
 
 def _sizes(tests: int, processes: int) -> Iterator[int]:
-    """How many tests pytest-xdist gives to each process (``WorkStealingScheduling.check_schedule``)."""
+    """Yield how many tests pytest-xdist gives to each process (``WorkStealingScheduling.check_schedule``)."""
     for left in range(processes, 0, -1):
         yield tests // left
         tests -= tests // left

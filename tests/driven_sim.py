@@ -161,7 +161,7 @@ class DrivenSim:
 
     @property
     def mutations(self) -> Sequence[Mutated]:
-        """What changed outside the op log so far; the list grows."""
+        """The changes outside the op log so far; the list grows."""
         return self.simulation.store.mutations
 
     def mutate_somewhere(self, rng: Random) -> None:

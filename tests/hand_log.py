@@ -174,7 +174,7 @@ class HandLog:
 
     @property
     def partitions(self) -> tuple[tuple[Record, ...], ...]:
-        """What was written so far."""
+        """The records that were written so far, by partition."""
         return tuple(map(tuple, self._logs))
 
     def wait_for(self, timestamp: Timestamp) -> None:
@@ -194,7 +194,7 @@ class HandLog:
             self.write_bytes(number, encode_key(range_id), encode_entry(entry))
 
     def partition_of(self, range_id: RangeId) -> int:
-        """Where the range's entries belong."""
+        """Return where the range's entries belong."""
         return partition_of(range_id, len(self._logs))
 
     def write_bytes(
@@ -312,7 +312,7 @@ class HandRange:
         )
 
     def as_parent(self) -> Parent:
-        """What its children's snapshots say of it."""
+        """Return what its children's snapshots say of it."""
         return Parent(self.id, Generation(self.generation), RaftIndex(self.index))
 
     def scanned(self, scan: Scan, *rows: KeyValue, span: Span | None = None, last: bool = True) -> None:

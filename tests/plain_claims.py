@@ -10,7 +10,7 @@ from tidegate.processor.claimed_part import HELD_MS
 
 
 class Told(NamedTuple):
-    """What a range claims and has resolved; keys are numbers, and a claim sets the limit ``by``."""
+    """The claim of a range, and what it has resolved; keys are numbers, and a claim sets the limit ``by``."""
 
     range_id: int
     generation: int
@@ -32,7 +32,7 @@ Event = Told | Ended
 
 @dataclass
 class _Key:
-    """Who claims a key: the generation of each range, and its limit for lower generations."""
+    """The claims of a key: the generation of each range, and its limit for lower generations."""
 
     claims: dict[int, tuple[int, int]] = field(default_factory=dict)
     taken: list[tuple[int, int]] = field(default_factory=list)

@@ -36,7 +36,8 @@ class PlainFrontier:
         return self.minimum > before
 
     def _near(self, span: Span) -> slice:
-        """Where the entries are that overlap a span, and their neighbours, which may be joined with them."""
+        """Return where the entries are that overlap a span, and their neighbours, which may be joined with
+        them."""
         first = bisect_right(self.entries, span.start, key=_end)
         behind = bisect_left(self.entries, span.end, key=_start)
         return slice(max(first - 1, 0), behind + 1)

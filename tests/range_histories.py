@@ -56,7 +56,7 @@ class _Txn:
 
 
 class _Range:
-    """What the entries so far have made of the range, and the ops that may come next."""
+    """The state of a range after the entries so far, and the ops that may come next."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw

@@ -23,7 +23,7 @@ _SLOW_BYTE_S: Final = 0.02
 
 
 class Mood(enum.Enum):
-    """How the server answers, whatever it is asked."""
+    """The way in which the server answers, whatever it is asked."""
 
     WELL = "as a registry does"
     FAILS = "500"
@@ -134,7 +134,7 @@ class RegistryServer:
             self._called.notify_all()
 
     def answer(self, method: str, path: str, body: Any, authorization: str) -> Reply:
-        """What to say to a request."""
+        """Return what to say to a request."""
         if self.reply is not None:
             return Reply(*self.reply)
         if self.mood in _MOODY_REPLIES:

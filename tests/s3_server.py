@@ -20,7 +20,7 @@ _PROGRAM: Final = "from moto.server import main; main()"
 
 
 class S3Recipe:
-    """How moto's server is started. Its address is a URL."""
+    """The recipe by which moto's server is started. Its address is a URL."""
 
     name = "s3"
 

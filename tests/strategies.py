@@ -28,7 +28,7 @@ BASE_NS: Final = 1_700_000_000 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class SimCase:
-    """What a simulated history is a function of. ``push_every`` transactions, all old ones are pushed."""
+    """The inputs of a simulated history. After each ``push_every`` transactions all old ones are pushed."""
 
     seed: int
     options: StoreOptions

@@ -121,7 +121,7 @@ class AddLabel:
 
 @dataclass(frozen=True, slots=True)
 class RenameLabel:
-    """What is stored for the label has another one."""
+    """A change of a label's name: the label stored under the old name gets the new one."""
 
     type_name: str
     label: str
@@ -133,7 +133,7 @@ Alteration: TypeAlias = RenameColumn | AddColumn | DropColumn | RenameTable | Se
 
 
 def read_ddl(statement: str) -> Alteration | OfType | None:
-    """What the statement changes; ``None`` for what is no table's column. Raises ``NotClaimed``."""
+    """Return what the statement changes; ``None`` for what is no table's column. Raises ``NotClaimed``."""
     statement = statement.strip().removesuffix(";").strip()
     if creates_type(statement) or _OF_NO_COLUMN.fullmatch(statement):
         return None

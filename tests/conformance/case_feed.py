@@ -37,7 +37,7 @@ _CREATED_NS: Final = 1_800_000_000 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class CaseFeed:
-    """What a case says of its feeds, which are all alike: statement, number, partitions of their topics."""
+    """The feeds of a case, which are all alike: statement, number, partitions of their topics."""
 
     options: dict[str, Any]
     statement: str

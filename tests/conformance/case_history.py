@@ -81,7 +81,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What follows is read once in vain."""
+    """A fault: the records behind it are read once in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ class History:
 
     @property
     def versions(self) -> int:
-        """How many versions of rows the feed has to emit."""
+        """The number of versions of rows that the feed has to emit."""
         return sum(timestamp > self.start for timestamp, _ in self.visible())
 
     @property
     def scanned(self) -> int:
-        """How many of them there were when the feed was created."""
+        """The number of those that there were when the feed was created."""
         return sum(timestamp <= self.scan_at for timestamp, _ in self.visible())
 
     @property
@@ -126,7 +126,7 @@ class History:
         return max((timestamp for timestamp, _ in self.visible()), default=ZERO)
 
     def open_intents(self) -> int:
-        """How many intents were neither committed nor aborted."""
+        """Return how many intents were neither committed nor aborted."""
         ops = [step.op for step in self.steps if isinstance(step, Intent)]
         return ops.count(IntentOp.WRITTEN) - ops.count(IntentOp.COMMITTED) - ops.count(IntentOp.ABORTED)
 
@@ -319,7 +319,7 @@ class _Reader:
         return Fault()
 
     def time(self, write: _Write) -> Timestamp:
-        """When the write is; the clock goes on to it."""
+        """Return the time of the write; the clock goes on to it."""
         text = str(write.get("ts", ""))
         if text[:1].isdigit():
             explicit = parse_decimal(text)

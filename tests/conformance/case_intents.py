@@ -24,7 +24,7 @@ class RowVersion(NamedTuple):
 
 
 class IntentOp(Enum):
-    """What an op of the log does to an intent."""
+    """The effect of an op of the log on an intent."""
 
     WRITTEN = auto()
     MOVED = auto()
@@ -34,7 +34,7 @@ class IntentOp(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What happens to a version that a transaction writes as an intent; its other intents are left alone."""
+    """An op on a version that a transaction writes as an intent; its other intents are left alone."""
 
     timestamp: Timestamp
     version: RowVersion

@@ -45,7 +45,7 @@ _BEGINNING: Final = Timestamp(0, 1)
 
 
 class _Shared(NamedTuple):
-    """What all versions of a table have in common."""
+    """The state that all versions of a table share."""
 
     labels: EnumLabels
     rowids: Iterator[int]

@@ -37,7 +37,7 @@ def expanded(case: Case) -> Iterator[_Write]:
 
 
 def workload_options(case: Case) -> Mapping[str, Any]:
-    """What a workload says of its feed, as options of the case: how many partitions its topics have.
+    """Return what a workload says of its feed, as options of the case: how many partitions its topics have.
 
     If nothing is written before the feed, it begins without a scan. A scan would find nothing. Its answer
     would come last in a run, and so would all markers.

@@ -11,7 +11,7 @@ from tidegate.rangefeed.catchup import catch_up
 
 
 def check_catchup(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     setup = case["setup"]
     for number, step in enumerate(case["steps"]):
         if step["op"] != "scan":

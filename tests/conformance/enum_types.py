@@ -109,7 +109,7 @@ def type_name(text: str) -> str:
 
 
 def written_labels(case: Case, table: Mapping[str, Any], type_text: str) -> list[str]:
-    """What the case writes into the table's columns of this type, sorted."""
+    """Return what the case writes into the table's columns of this type, sorted."""
     columns = [column["name"] for column in table["columns"] if str(column["type"]) == type_text]
     found = {
         label

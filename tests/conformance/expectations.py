@@ -26,7 +26,7 @@ _Expectation: TypeAlias = Callable[[Case, FeedRun], str | None]
 
 
 class Outcome(NamedTuple):
-    """What became of a case: why it was refused, or its run."""
+    """The outcome of a case: the reason why it was refused, or its run."""
 
     refusal: str
     run: FeedRun | None

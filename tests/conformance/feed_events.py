@@ -54,7 +54,7 @@ def name_of(txn_id: TxnId) -> str:
 
 
 def request_of(fields: Fields) -> FeedRequest:
-    """What a feed of the case asks for."""
+    """Return what a feed of the case asks for."""
     return FeedRequest(
         span_of(fields["span"]),
         at(fields.get("start")),

@@ -45,7 +45,7 @@ class FeedReader:
         return bool(events)
 
     def forget(self) -> None:
-        """What was received so far was looked at."""
+        """Forget the events so far: they were looked at."""
         self.received.clear()
 
     def _take(self, event: FeedEvent) -> None:

@@ -57,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class FeedOutput:
-    """What one feed wrote: rows, and markers as texts, in the order of each partition."""
+    """The output of one feed: rows, and markers as texts, in the order of each partition."""
 
     activation: Activate
     written: Mapping[OutputPartition, Sequence[Line | str]]
@@ -82,7 +82,7 @@ class FeedOutput:
 
 @dataclass(frozen=True, slots=True)
 class FeedRun:
-    """What a case's feeds did.
+    """The run of a case's feeds.
 
     ``failures`` are why feeds failed, ``retries`` the steps taken twice. ``succeeded`` is whether the feeds
     are a scan only, and it is done. ``duplicates`` is whether exact duplicates may be among what was written.
@@ -173,7 +173,7 @@ def _has_succeeded(engine: ReferenceEngine, feed: Activate) -> bool:
 
 
 def _refusal(log: HandLog, activation: Activate) -> str:
-    """Why a partition that knows the tables does not register the feed; empty when it does."""
+    """Return why a partition that knows the tables does not register the feed; empty when it does."""
     processor = PartitionProcessor(0, _PARTITIONS)
     processor.step(list(takewhile(_is_descriptor, log.partitions[0])))
     registered = processor.control([ControlRecord(Offset(0), Register(activation.definition))])
@@ -187,7 +187,7 @@ def _is_descriptor(record: LogRecord) -> bool:
 def read_output(
     output: Mapping[OutputPartition, Sequence[Emitted]], feed: Activate, schema_text: Callable[[int], str]
 ) -> FeedOutput:
-    """What an engine wrote for one feed; ``schema_text`` gives the schema with an id."""
+    """Return what an engine wrote for one feed; ``schema_text`` gives the schema with an id."""
     written: dict[OutputPartition, list[Line | str]] = {}
     options = feed.definition.options
     read = _Text(schema_text if options.format is Format.AVRO else None)

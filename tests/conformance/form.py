@@ -26,7 +26,7 @@ def same_scale(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How cases of one kind are read, decoded, encoded and compared."""
+    """The functions by which cases of one kind are read, decoded, encoded and compared."""
 
     encode: Encode
     decode: Callable[[bytes], Any]

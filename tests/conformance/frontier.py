@@ -12,7 +12,7 @@ Case = dict[str, Any]
 
 
 def check_frontier(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     setup = case["setup"]
     try:
         frontier = SpanFrontier((_span(keys) for keys in setup["spans"]), Timestamp(*setup["start"]))

@@ -36,7 +36,7 @@ _DECIMAL: Final = re.compile(r"-?\d+")
 
 
 class _About(Enum):
-    """What a number is; ``ANY`` where no name has said it yet."""
+    """The meaning of a number; ``ANY`` where no name has said it yet."""
 
     ANY = auto()
     PARTITION = auto()
@@ -57,7 +57,7 @@ class Example:
     hashes: tuple[int, ...] = ()
 
     def difference(self) -> str | None:
-        """What the partitioner says otherwise, or ``None``."""
+        """Return what the partitioner says otherwise, or ``None``."""
         if self.partition is not None and partition_of(self.key, self.partitions) != self.partition:
             found = partition_of(self.key, self.partitions)
             return f"key {self.key!r}: expected partition {self.partition} of {self.partitions}, got {found}"
@@ -88,7 +88,7 @@ def examples_in(case: Case) -> list[Example]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """What the names above a value have said."""
+    """A reader of values; it knows what the names above a value have said."""
 
     keys: tuple[bytes, ...]
     counts: tuple[int, ...]
@@ -97,7 +97,7 @@ class _Reader:
 
     @classmethod
     def of(cls, case: Case) -> _Reader:
-        """What the case says outside of its expectation."""
+        """Return what the case says outside of its expectation."""
         holders: list[Mapping[str, Any]] = [case.get("options") or {}, case]
         named = next((holder["keys"] for holder in holders if isinstance(holder.get("keys"), list)), ())
         counts = next((holder["partitions"] for holder in holders if "partitions" in holder), ())
@@ -135,7 +135,7 @@ class _Reader:
                 yield from reader._below(name).read(value)
 
     def _below(self, name: str) -> _Reader:
-        """What is known below a member of this name."""
+        """Return what is known below a member of this name."""
         about = _about(name, _About.ANY)
         if about is not _About.ANY:
             match = _PARTITION.fullmatch(name) or _BOTH.fullmatch(name)

@@ -123,7 +123,7 @@ def _items(text: str) -> Iterator[str]:
 
 
 def _closing_quote(text: str, opening: int) -> int:
-    r"""Where the literal ends; ``b'\''`` and ``e'\''`` escape quotes."""
+    r"""Return where the literal ends; ``b'\''`` and ``e'\''`` escape quotes."""
     escapes = _OPENING.search(text, 0, opening) is not None
     position = opening + 1
     while position < len(text) and text[position] != "'":

@@ -68,7 +68,7 @@ _LIFECYCLE: Final = {
 
 
 def check_processor(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     run = _Run(case)
     for number, step in enumerate(case["steps"]):
         failure = run.step(step)
@@ -322,7 +322,7 @@ class _Run:
         return None
 
     def _seen(self, step: Step) -> list[dict[str, Any]]:
-        """What the feed received since the last look, which this one is."""
+        """Return what the feed received since the last look. This look counts as the last one from now on."""
         reader = self._readers[step["reg"]]
         ignored = CheckpointEvent if step.get("ignore_checkpoints") else ()
         events = [event_text(event) for event in reader.received if not isinstance(event, ignored)]

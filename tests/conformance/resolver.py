@@ -26,7 +26,7 @@ Case = dict[str, Any]
 
 
 def check_resolver(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     if case.get("level") == "queue":
         return _check_queue(case)
     resolver = Resolver()

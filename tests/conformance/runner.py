@@ -12,7 +12,7 @@ from tests.conformance.registry import CHECKS
 
 
 class Outcome(Enum):
-    """What became of a case; what the code does not claim is skipped."""
+    """The outcome of a case; a case that the code does not claim is skipped."""
 
     PASSED = "passed"
     FAILED = "failed"

@@ -21,7 +21,7 @@ _DIFFS = ("mz_timestamp", "mz_progressed", "mz_diff")
 
 
 def check_client(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     contents = TableContents()
     calls: list[list[Any]] = []
     codes = _feed(case, lambda batch: calls.extend(_calls(contents, batch)))
@@ -34,7 +34,7 @@ def check_client(case: Case) -> str | None:
 
 
 def check_resume(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     if "input" not in case:
         token = read_token(str(ResumeToken(Frontier(at(case["frontier"])), "f")), "f")
         seen = {"expect_as_of": token.as_of.logical, "expect_snapshot": False}
@@ -49,7 +49,7 @@ def check_resume(case: Case) -> str | None:
 
 
 def check_cohort(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     cohort = Cohort(case["members"])
     releases = []
     for member, kind, *rest in case["input"]:

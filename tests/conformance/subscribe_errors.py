@@ -25,7 +25,7 @@ _PRESENT: Final = Timestamp(1_000)
 
 
 def check_error(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     try:
         statement = parse_subscribe(case["sql"])
         plan = plan_subscribe(statement, relations_of(case), now_ns=0, dialect=Dialect.MATERIALIZE)

@@ -31,7 +31,7 @@ _FRACTIONS: Final = _FLOATS | {"decimal", "numeric"}
 
 
 def check_format(case: Case) -> str | None:
-    """What went wrong in the case, or ``None``."""
+    """Return what went wrong in the case, or ``None``."""
     statement = parse_subscribe(case["sql"])
     if isinstance(statement.subject, SelectQuery):  # the case's columns and updates are those of the query
         statement = replace(statement, subject=statement.subject.source)

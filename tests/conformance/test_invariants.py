@@ -31,7 +31,7 @@ def _run(case_id: str) -> FeedRun:
 
 
 def _after(case_id: str, change: _Change, case: Case | None = None) -> str | None:
-    """What the check says when each partition is changed like this."""
+    """Return what the check says when each partition is changed like this."""
     run = _run(case_id)
     outputs = tuple(
         replace(output, written={place: change(written) for place, written in output.written.items()})

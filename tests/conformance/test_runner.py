@@ -19,7 +19,7 @@ ONE = {"id": "one", "kind": "key.varint.asc", "hex": "89", "value": "1"}
 
 
 class Said(NamedTuple):
-    """How the command ended, and what it printed."""
+    """The exit status of the command, and what it printed."""
 
     returncode: int
     stdout: str

@@ -110,7 +110,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the reference engine made of a case: its records, and how far each feed came."""
+    """The result of a case by the reference engine: its records, and how far each feed came."""
 
     output: Output
     high_waters: Mapping[FeedId, ResolvedTimestamp]

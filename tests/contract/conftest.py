@@ -67,7 +67,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture(scope="session", params=_ENGINES)
 def outputs(request: pytest.FixtureRequest) -> Outputs:
-    """What the engine wrote for a case, by the case's name. An engine runs each group of cases once.
+    """Give the engine's output for a case, by the case's name. An engine runs each group of cases once.
 
     A run that fails is not tried again for the next case of its group: it takes minutes.
     """

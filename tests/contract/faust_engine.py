@@ -48,7 +48,7 @@ class _Working:
         self._home = home
 
     def output(self) -> Output:
-        """What the worker wrote. The log is empty when the feeds begin."""
+        """Return what the worker wrote. The log is empty when the feeds begin."""
         run = self._run
         run.write_jobs()
         with WorkerProcess(self._home, self._settings()) as worker:

@@ -77,7 +77,7 @@ class Past:
         return f"CREATE CHANGEFEED FOR TABLE {table or self.log.tables[0].name} INTO '{sink}' WITH {options}"
 
     def output(self) -> dict[OutputPartition, list[Emitted]]:
-        """What stands on the feed's topics."""
+        """Return what stands on the feed's topics."""
         found: dict[OutputPartition, list[Emitted]] = {}
         topics = [target.topic for target in self.feed.targets]
         for record in OutputTopics.now(self.run.connection, topics).records():

@@ -62,7 +62,7 @@ class World:
             self.ends[cluster] += self._rng.randint(0, 5)
 
     def answer(self) -> str:
-        """Who answers the next request."""
+        """Return who answers the next request."""
         if self._rng.random() < self.restless:
             self.now = "away" if self.now == "home" else "home"
         return self.now
@@ -129,7 +129,7 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 
 def _broken(engine: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What is wrong with the markers of a feed whose sink's address wanders."""
+    """Return what is wrong with the markers of a feed whose sink's address wanders."""
     world, aside = World(seed), MarkersAside("m", _STATE.targets)
     with engine(world, monkeypatch) as ends:
         for number in range(20):

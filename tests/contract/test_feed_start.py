@@ -35,8 +35,8 @@ _SERVERS: Final = "there:9092"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What keeps a feed from being prepared: its sink's client cannot be opened, or gives no answer; or its
-    registry does not let us in."""
+    """A trouble that keeps a feed from being prepared: its sink's client cannot be opened, or gives no
+    answer; or its registry refuses our login."""
 
     opening: RetryError | None = None
     asking: RetryError | None = None
@@ -45,7 +45,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of the feed: whether it waits for another try, and the sentence."""
+    """The outcome for the feed: whether it waits for another try, and the sentence."""
 
     waits: bool
     sentence: str

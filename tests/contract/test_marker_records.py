@@ -109,7 +109,7 @@ def _workers(options: FeedOptions, ends: Sequence[Ends], refusals: int = 0) -> l
 
 
 class _Home:
-    """Where the driver's producer writes progress and markers."""
+    """The home cluster, to which the driver's producer writes progress and markers."""
 
     def __init__(self) -> None:
         self.markers: list[Record] = []
@@ -217,7 +217,7 @@ def _history(seed: int) -> list[Ends]:
 
 
 def _broken(engine: MarkerEngine, seed: int) -> str:
-    """What is wrong with the markers of a history: one names a lower end than one before it."""
+    """Return what is wrong with the markers of a history: one names a lower end than one before it."""
     named: dict[Place, int] = {}
     for done in engine(_ASIDE, _history(seed)):
         for record in done.written:

@@ -42,7 +42,7 @@ _FAULTS_OF_QUERIES = "org.apache.spark.sql.execution.streaming.runtime.MicroBatc
 
 
 class _Heard(StreamingQueryListener):
-    """What a listener was told of the queries with a name."""
+    """A listener that keeps what it is told of the queries with a name."""
 
     def __init__(self, name: str) -> None:
         self.progress: list[StreamingQueryProgress] = []

@@ -44,7 +44,7 @@ def _with_long_polls(options: Any, connection: KafkaConnection, log: str) -> dic
 
 
 def _filled_log(broker: KafkaBroker, prefix: str, partitions: int) -> tuple[KafkaConnection, str]:
-    """How to reach a new topic, and its name; each of its partitions has some records."""
+    """Return how to reach a new topic, and its name; each of its partitions has some records."""
     connection, log = KafkaConnection(broker.bootstrap), f"{prefix}raftlog"
     create_topic(broker.bootstrap, log, partitions)
     producer = connection.open(Producer)

@@ -140,7 +140,7 @@ class Spark(Preparing):
         return self._preparation.prepared(definition, step)
 
     def fault(self, definition: FeedDefinition, bound: str) -> str:
-        """Why the feed cannot be, where an operator has set a bound."""
+        """Return why the feed is refused where an operator has set a bound."""
         namespace, sinks = OutputNamespace.of(bound), QuerySinks(KafkaConnection(self.bootstrap), 10)
         topics = Topics(f"{self.prefix}app", self.prefix)
         with closing(Preparation(topics, self._jobs, sinks, 2, lambda _: True, namespace)) as bounded:

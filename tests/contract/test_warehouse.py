@@ -112,7 +112,7 @@ class StoredFeeds:
         ]
 
     def options(self, directory: Path) -> LoadOptions:
-        """How they are loaded."""
+        """Return the options with which they are loaded."""
         ids = tuple(feed.feed_id for feed in self.feeds)
         return LoadOptions(
             self.connection,

@@ -76,7 +76,7 @@ class ShopFeeds:
         return Activate(view.definition, view.current_state.start, view.current_state.targets)
 
     def listed(self, feed_id: FeedId) -> dict[str, Any]:
-        """What `tidegate feed list` shows of a feed."""
+        """Return what `tidegate feed list` shows of a feed."""
         kafka = ("-b", self.scenario.bootstrap, "--app-id", self.scenario.app_id)
         rows = json.loads(run("feed", "list", "--json", *kafka).stdout)
         (row,) = (row for row in rows if row["job_id"] == feed_id)
@@ -85,7 +85,8 @@ class ShopFeeds:
     # ---- output
 
     def expected(self, feed: Activate) -> Output:
-        """What the reference engine writes for the whole log, without its markers but for the last one."""
+        """Return what the reference engine writes for the whole log, without its markers but for the last
+        one."""
         engine = ReferenceEngine(PARTITIONS, [feed])
         for number, records in enumerate(self.scenario.log.partitions):
             engine.step(number, records)

@@ -78,7 +78,7 @@ def last_marker(scenario: Scenario, feed: ShopFeed, worker: WorkerProcess) -> Ma
 
 
 def _markers(scenario: Scenario, feed: ShopFeed) -> Iterator[tuple[int, Any]]:
-    """What comes on the side topic; (-1, None) while nothing does."""
+    """Yield what comes on the side topic; (-1, None) while nothing does."""
     consumer = Consumer(
         {
             "bootstrap.servers": scenario.bootstrap,

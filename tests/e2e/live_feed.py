@@ -47,7 +47,7 @@ class LiveFeed:
 
     @property
     def topics(self) -> FeedTopics:
-        """What it writes, and where."""
+        """The topics that it writes to, with its tables."""
         return self._topics
 
     @property
@@ -87,7 +87,7 @@ class LiveFeed:
         return report
 
     def audit(self, versions: History, start: Timestamp | None = None) -> AuditReport:
-        """What is there now, against the history of a store that has ended."""
+        """Return what is there now, against the history of a store that has ended."""
         start = start or self._topics.start
         feed, topics = self._topics, OutputTopics.now(self._sink, self._topics.topics)
         expected = expected_versions(

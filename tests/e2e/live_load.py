@@ -103,7 +103,7 @@ class LiveLoad:
 
     @property
     def environment(self) -> dict[str, str]:
-        """How a command of tidegate finds the load's application."""
+        """The environment by which a command of tidegate finds the load's application."""
         return {
             "TIDEGATE_BOOTSTRAP_SERVERS": self._connection.bootstrap_servers,
             "TIDEGATE_APP_ID": self.app_id,
@@ -125,7 +125,7 @@ class LiveLoad:
         self._feed_id = definition.id
 
     def statement(self, options: str) -> str:
-        """What asks for a feed on both tables."""
+        """Return the statement of a feed on both tables."""
         return (
             f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://"
             f"{self._connection.bootstrap_servers}?topic_prefix={self.prefix}' WITH {options}"
@@ -182,7 +182,7 @@ class LiveLoad:
 
     @property
     def log(self) -> list[Entry]:
-        """What the log has now; the entries of one range are in order."""
+        """The entries of the log now; those of one range are in order."""
         return [
             decode_entry(record.key, record.value) for record in self._records_of(f"{self.prefix}raftlog")
         ]

@@ -22,7 +22,7 @@ def log_ends(scenario: Scenario) -> dict[int, int]:
 
 
 def next_offsets(worker: WorkerProcess) -> dict[int, int]:
-    """Where each partition of the worker reads on."""
+    """Return where each partition of the worker reads on."""
     partitions = worker.ask("/status")["partitions"]
     return {partition["partition"]: partition["next_offset"] for partition in partitions}
 

@@ -165,7 +165,7 @@ class Scenario:
 
     @property
     def written(self) -> int:
-        """How many records of each log partition are written, where it has as many."""
+        """The number of records that are written of each log partition, where it has as many."""
         return self._written
 
     def rewind(self) -> None:

@@ -45,7 +45,7 @@ class SmallDisk:
         self._ballast = self.path / "ballast"
 
     def arguments(self, *python: str) -> tuple[str, ...]:
-        """What to give to Python instead of ``python``, so that it runs with the disk in its place."""
+        """Return what to give to Python instead of ``python``, so that it runs with the disk in its place."""
         return ("-m", "tests.e2e.small_disk", str(self._holder.pid), *python)
 
     def fill(self) -> None:

@@ -20,7 +20,7 @@ _LOOK_AGAIN_S: Final = 0.2
 
 
 class Cluster(NamedTuple):
-    """Where a driver finds executors: the master's URL, and the Python that they run."""
+    """The executors of a driver: the master's URL, and the Python that they run."""
 
     master: str
     python: Path
@@ -65,7 +65,7 @@ class SparkCommand:
 
     @property
     def text(self) -> str:
-        """What it has written so far."""
+        """The text that it has written so far."""
         return self._log.read_text(errors="replace")
 
     def kill(self) -> None:

@@ -50,7 +50,7 @@ def registry_client(url: str) -> SchemaRegistryClient:
 
 
 def stack(run_dir: Path, *arguments: str, succeeds: bool = True) -> str:
-    """What ``python -m stack`` prints, or the sentence with which it fails."""
+    """Return what ``python -m stack`` prints, or the sentence with which it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "stack", *arguments],
         cwd=CHECKOUT,

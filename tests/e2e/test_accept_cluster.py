@@ -42,13 +42,13 @@ class FailOver:
         self._arguments = (str(feed.id), "-b", home.bootstrap, "--app-id", load.app_id)
 
     def accept(self, *arguments: str) -> str:
-        """What the command has to say; it succeeds."""
+        """Return what the command has to say; it succeeds."""
         done = run("feed", "accept-cluster", *self._arguments, *arguments)
         assert done.exit_code == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def refusal(self, *arguments: str) -> str:
-        """What it is refused with."""
+        """Return what it is refused with."""
         done = run("feed", "accept-cluster", *self._arguments, *arguments)
         assert done.exit_code == 1, done.stdout + done.stderr
         return done.stderr
@@ -62,7 +62,7 @@ class FailOver:
         return taken.high_water
 
     def said(self) -> str:
-        """What the state of the feed says."""
+        """Return what the state of the feed says."""
         state = self.feed.view.current_state
         return "" if state is None else state.error
 
@@ -104,7 +104,7 @@ def has_marked(feed: LiveFeed) -> bool:
 
 
 def _copied(cluster: KafkaBroker, feed: LiveFeed) -> list[TopicRecord]:
-    """What a mirror has: of each partition all up to some place, not the same in any two."""
+    """Return the records of a mirror: it has each partition up to some place, not the same in any two."""
     records = list(OutputTopics.now(KafkaConnection(cluster.bootstrap), feed.topics.topics).records())
     places = sorted({(record.topic, record.partition) for record in records})
     copied = []

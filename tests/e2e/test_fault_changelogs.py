@@ -53,7 +53,7 @@ class Changelogs:
         return PartitionStore(self._directory / name, _CACHE, TABLES)
 
     def bring_up(self, store: PartitionStore, partition: int = 0) -> int:
-        """What a worker does that opens the partition; returns how many records it took."""
+        """Return what a worker does that opens the partition; returns how many records it took."""
         writer = self.writer(store, partition)
         try:
             return writer.open()

@@ -120,7 +120,8 @@ def _metrics(worker: WorkerProcess) -> str:
 
 
 def _wait_for_report(worker: WorkerProcess, topic: str) -> None:
-    """Of lines that are alike one is written: of whichever partition comes first."""
+    """Wait for one line about the topic. Lines of several partitions are alike, and only the first is
+    written."""
     report = re.compile(rf"{re.escape(topic)}\[\d\] at offset")
     worker.wait_until(lambda: report.search(worker.text) is not None, f"a report of {topic}")
 

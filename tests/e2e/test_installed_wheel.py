@@ -58,13 +58,13 @@ class Installed:
         return inherited | {"HOME": str(self.home)}
 
     def run(self, *command: str, **variables: str) -> str:
-        """What a program of the environment prints, run in the empty directory."""
+        """Return what a program of the environment prints, run in the empty directory."""
         done = self._done(*command, **variables)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     def refusal(self, *command: str) -> str:
-        """What a program prints that does not do what it is asked for."""
+        """Return what a program prints that does not do what it is asked for."""
         done = self._done(*command)
         assert done.returncode == 1, done.stderr
         assert "Traceback" not in done.stderr
@@ -82,7 +82,7 @@ class Installed:
         )
 
     def python(self, code: str) -> str:
-        """What a few lines of Python print."""
+        """Return what a few lines of Python print."""
         return self.run("python", "-c", code).strip()
 
     def start(self, *command: str, log: Path, **variables: str) -> subprocess.Popen[bytes]:

@@ -82,7 +82,7 @@ def jobs(broker: KafkaBroker, topic_prefix: str) -> Jobs:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Where producers wait for the broker."""
+    """Give the threads in which producers wait for the broker."""
     with ThreadPoolExecutor(4) as pool:
         yield pool
 
@@ -160,7 +160,7 @@ class Flow:
 
 
 async def begun(held: FrontierPartition, count: int) -> list[FeedReport]:
-    """What the publishers report, once ``count`` of them have begun."""
+    """Return what the publishers report, once ``count`` of them have begun."""
     while True:
         reports = [report for publisher in held.publishers.values() if (report := publisher.report())]
         if len(reports) == count:

@@ -107,7 +107,7 @@ class MirrorProcess:
 
 
 def _state_of(file: Path, table: str) -> tuple[Timestamp, tuple[str, ...], list[tuple[Any, ...]]] | None:
-    """What a mirror's file has: its token's frontier, its columns and rows, all of one moment."""
+    """Return what a mirror's file has: its token's frontier, its columns and rows, all of one moment."""
     if not file.exists():
         return None
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as database:

@@ -75,11 +75,11 @@ class TwoClusters:
 
     @property
     def kafka(self) -> tuple[str, ...]:
-        """What commands are told."""
+        """The options that commands are given."""
         return ("-b", self.scenario.bootstrap, "--app-id", self.scenario.app_id)
 
     def said(self) -> str:
-        """What the state of the feed says."""
+        """Return what the state of the feed says."""
         state = self.jobs.feed(FeedId("away")).current_state
         return "" if state is None else state.error
 

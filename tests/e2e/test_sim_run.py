@@ -123,7 +123,7 @@ def test_sigterm_ends_a_run_cleanly(broker: KafkaBroker, topic_prefix: str, tmp_
 
 
 def run_until_stopped(bootstrap: str, prefix: str, history: Path) -> None:
-    """What the process of the test above does: says when it runs, and runs until a signal comes."""
+    """Run until a signal comes, and say so when it runs: the process of the test above."""
     options = SimOptions(bootstrap, prefix, BankOptions(accounts=30), _STORE, seed=1, history=history)
     run(options, lambda progress: None if progress.drained else print("running", flush=True))
 

@@ -39,7 +39,7 @@ def session() -> Iterator[SparkSession]:
 
 
 class Target:
-    """What a consumer of batches has: the rows of each table by key, after each batch."""
+    """The target of a consumer of batches: the rows of each table by key, after each batch."""
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[tuple[Any, ...], Row]] = {name: {} for name in _KEYS}

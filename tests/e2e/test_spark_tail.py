@@ -35,7 +35,7 @@ _SPARE_MIB: Final = 64
 
 
 class _Sample(NamedTuple):
-    """What there is at a moment; memory is in MiB, of all Python workers together."""
+    """The figures of one moment; memory is in MiB, of all Python workers together."""
 
     batches: int
     files: int

@@ -46,7 +46,7 @@ class _Two:
         worker.wait_until(lambda: true([row["state"] for row in self.deliveries(worker)]), what, 120)
 
     def deliveries(self, worker: WorkerProcess) -> list[dict[str, Any]]:
-        """What the worker says of that feed."""
+        """Return what the worker says of that feed."""
         return [row for row in worker.ask("/status")["deliveries"] if row["feed"] == self.away.id]
 
     def until_live(self, worker: WorkerProcess) -> None:

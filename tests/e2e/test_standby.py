@@ -22,7 +22,7 @@ def refreshed(worker: WorkerProcess) -> set[str]:
 
 
 def restored(worker: WorkerProcess) -> list[int]:
-    """How many changelog records each opening took."""
+    """Return how many changelog records each opening took."""
     found = re.findall(r"partition restored.*changelog_records=(\d+)", worker.text)
     return [int(records) for records in found]
 

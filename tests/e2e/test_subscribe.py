@@ -54,7 +54,7 @@ class Consumer:
 
     @property
     def frontier(self) -> Timestamp:
-        """What it has stored is complete below it."""
+        """The frontier below which everything is stored."""
         return self.states[-1][0] if self.states else Timestamp(0)
 
     def has_passed(self, time: Timestamp) -> bool:

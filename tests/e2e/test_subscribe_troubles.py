@@ -90,7 +90,8 @@ def wait_until_fetched(reader: FeedReader, feed: HandFeed) -> None:
 
 
 def _fetched_end(consumer: Consumer, place: KafkaPartition) -> int | None:
-    """Where a partition ends by the client's last fetch; ``None`` while it does not know the partition."""
+    """Return where a partition ends by the client's last fetch; ``None`` while it does not know the
+    partition."""
     try:
         _, high = consumer.get_watermark_offsets(TopicPartition(place.topic, place.partition), cached=True)
     except KafkaException as unknown:

@@ -64,7 +64,7 @@ def stuck_in(log: SimulatedLog) -> Stuck:
 
 
 def why(scenario: Scenario, *more: str) -> str:
-    """What the command prints, as an operator calls it beside the worker."""
+    """Return what the command prints, as an operator calls it beside the worker."""
     arguments = ["-m", "tidegate.cli", "why", "bank", "--app-id", scenario.app_id, "-b", scenario.bootstrap]
     arguments += ["--data-dir", str(scenario.directory / "w0"), *more]
     done = subprocess.run(

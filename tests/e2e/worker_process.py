@@ -48,7 +48,7 @@ class WorkerProcess:
 
     @property
     def text(self) -> str:
-        """What it has written so far."""
+        """The text that it has written so far."""
         return self.log.read_text(errors="replace")
 
     @property

@@ -16,7 +16,7 @@ _TURN_S: Final = 0.5
 
 @dataclass(slots=True)
 class Account:
-    """What became of a target: its inputs, the processor's seconds, and the first finding of each kind."""
+    """The account of a target: its inputs, the processor's seconds, and the first finding of each kind."""
 
     target: Target
     chance: Random
@@ -27,7 +27,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long to go on: for seconds of processor time over all targets, or for inputs of each target."""
+    """The length of a campaign: seconds of processor time over all targets, or inputs of each target."""
 
     seconds: float = 0.0
     inputs: int = 0

@@ -87,7 +87,7 @@ def _integer(low: int, high: int) -> Callable[[Random, Any], int]:
 
 
 def _string(chance: Random, now: Any) -> Any:
-    """Of texts and bytes alike: protobuf has one type for both."""
+    """Draw a text, or bytes: protobuf has one type for both."""
     if isinstance(now, str):
         return chance.choice(_TEXTS)
     return damaged(chance, now) if chance.random() < 0.5 else chance.choice(_BYTES)

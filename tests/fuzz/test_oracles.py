@@ -25,7 +25,7 @@ SEED: Final = 16
 
 
 class _Heard(Exception):
-    """What was looked for was found; the inputs behind it need not be tried."""
+    """The end of a search: the finding was found, and the inputs behind it need not be tried."""
 
 
 def _is_found(what: str, name: str, inputs: int) -> bool:

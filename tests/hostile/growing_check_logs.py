@@ -32,7 +32,7 @@ class CheckedLog:
 
     @property
     def size(self) -> int:
-        """How many bytes its records have."""
+        """The number of bytes of its records."""
         return sum(len(each.key or b"") + len(each.value or b"") for each in self.records)
 
     def __call__(self) -> None:

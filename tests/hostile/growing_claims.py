@@ -121,7 +121,7 @@ def pairs(count: int) -> Work:
 
 
 class GrowingClaims(NamedTuple):
-    """What to call checkpoints, what makes the work of n of their ranges, and an n that can be measured."""
+    """Checkpoints by a name: the maker of the work on n of their ranges, and an n that can be measured."""
 
     name: str
     work: Callable[[int], Work]

@@ -80,7 +80,7 @@ _TABLE: Final = TableDescriptor(
 
 
 def growing_inputs() -> Iterator[tuple[str, Callable[[int], Work]]]:
-    """What to call each, and what makes the work on an input of about n bytes."""
+    """Yield what to call each, and what makes the work on an input of about n bytes."""
     yield from _ROWS.items()
     yield from _ENTRIES.items()
     yield from _TEXTS.items()

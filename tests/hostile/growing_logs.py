@@ -202,7 +202,7 @@ def nested_ranges(count: int) -> Step:
 
 
 class GrowingLog(NamedTuple):
-    """What to call a log, what makes the step of n of its records, and an n large enough to be measured."""
+    """A log by a name: the maker of a step over n of its records, and an n large enough to be measured."""
 
     name: str
     step: Callable[[int], Step]

@@ -14,7 +14,7 @@ Work: TypeAlias = Callable[[], object]
 
 
 def growing_records() -> Iterator[tuple[str, Callable[[int], Work]]]:
-    """What to call each, and what makes the work on a record of about n bytes."""
+    """Yield what to call each, and what makes the work on a record of about n bytes."""
     yield from _RECORDS.items()
 
 

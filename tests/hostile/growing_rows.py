@@ -215,13 +215,13 @@ def encoded(row: GrowingRow, size: int) -> tuple[bytes, bytes]:
 
 
 def decoder(row: GrowingRow, size: int) -> Callable[[], object]:
-    """What reads the row, as the processor does."""
+    """Return what reads the row, as the processor does."""
     codec, (key, value) = TableCodec(table_of(row)), encoded(row, size)
     return lambda: codec.decode(key, value)
 
 
 def encoder(row: GrowingRow, options: FeedOptions, size: int) -> Callable[[], object] | None:
-    """What writes the row for a feed; ``None`` where such a feed takes no such column."""
+    """Return what writes the row for a feed; ``None`` where such a feed takes no such column."""
     table = table_of(row)
     try:
         encode = compile_encoder(table, options).encode

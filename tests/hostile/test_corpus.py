@@ -50,7 +50,7 @@ def _driven(case: Hostile, mode: KernelMode) -> Driven:
 
 
 def _written(driven: Driven, feed: FeedId) -> int:
-    """How many rows of the feed there are, framed or not."""
+    """Return how many rows of the feed there are, framed or not."""
     return sum(
         len(result.outputs.get(feed, ())) + len(result.unframed.get(feed, ())) for result in driven.results
     )
@@ -103,7 +103,8 @@ def test_state_behind_such_an_input_can_be_read_again(driven: Driven) -> None:
 
 
 def _shown(driven: Driven) -> object:
-    """What a processor would say of its ranges and feeds; feeds are in order of their names once restored."""
+    """Return what a processor would say of its ranges and feeds; feeds are in order of their names once
+    restored."""
     checkpoint = driven.processor.full_checkpoint()
     return replace(checkpoint, feeds=tuple(sorted(checkpoint.feeds)))
 

@@ -13,7 +13,7 @@ from tests.mutants.tree import ROOT
 
 
 def slips(body: str) -> set[tuple[str, str]]:
-    """What is mutated in the body of a function, and to what."""
+    """Return what is mutated in the body of a function, and to what."""
     return {
         (mutant.before, mutant.after) for mutant in mutants_of("m.py", f"def f():\n    {body}\n".encode())
     }

@@ -23,7 +23,7 @@ _BOUNDED: Final = ("/bin/sh", "-c", 'ulimit -d 8388608; exec "$@"', "bounded")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run of tests ended; ``passed`` is ``None`` when it was stopped at its time limit."""
+    """The end of a run of tests; ``passed`` is ``None`` when it was stopped at its time limit."""
 
     passed: bool | None
     output: str

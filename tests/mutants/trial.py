@@ -50,7 +50,7 @@ STAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a mutant; ``noticed_by`` is the test that failed, or why it counts as noticed."""
+    """The trial of a mutant; ``noticed_by`` is the test that failed, or why it counts as noticed."""
 
     mutant: Mutant
     noticed_by: str | None

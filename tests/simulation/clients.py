@@ -46,7 +46,7 @@ _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than i
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """How the way to the broker is; shares between 0 and 1, times in seconds."""
+    """The way to the broker; shares between 0 and 1, times in seconds."""
 
     usual_s: float = 0.003
     #: Requests that take up to ``slow_s``.
@@ -75,7 +75,7 @@ def stranger_name(sink: str) -> str:
 
 
 class Grown(enum.Enum):
-    """Whose limit a row is above: that of the producer, or that of the broker."""
+    """The owner of the limit that a row is above: the producer, or the broker."""
 
     FOR_US = enum.auto()
     FOR_THE_BROKER = enum.auto()
@@ -103,7 +103,7 @@ class Network:
         self.late_s: dict[str, float] = {}
 
     def delay(self) -> float:
-        """Of one request or answer."""
+        """Return the seconds that one request or answer takes."""
         options, rng = self.options, self._rng
         if self.calm:
             return rng.random() * _CALM_S
@@ -116,7 +116,7 @@ class Network:
         return not self.calm and self._losing.random() < self.options.lost
 
     def away(self, partition: Partition, now: float) -> float:
-        """How long the partition has no leader yet, as far as is known."""
+        """Return how long the partition has no leader yet, as far as is known."""
         away = self._down.get((partition.topic, partition.number), 0.0) - now
         return 0.0 if self.calm else max(0.0, away, self.stands(_sink_of(partition), now))
 
@@ -127,7 +127,7 @@ class Network:
         self._standing[sink] = max(until, self._standing.get(sink, 0.0))
 
     def stands(self, sink: str, now: float) -> float:
-        """How long the sink stands still yet."""
+        """Return how long the sink stands still yet."""
         return 0.0 if self.calm else max(0.0, self._standing.get(sink, 0.0) - now)
 
     def refuse(self, sink: str, until: float) -> None:
@@ -170,7 +170,7 @@ class Network:
         self._when_told[sink] = then
 
     def told(self, sink: str) -> Action | None:
-        """What to call soon: it tells it now."""
+        """Return the action to call soon, which tells of the sink's address now; ``None`` for none."""
         return self._when_told.pop(sink, None)
 
     def fail_over(self, sink: str) -> None:
@@ -192,7 +192,7 @@ class Network:
         return self.happens(self.options.refused) or (refusing and self.happens(_REFUSED))
 
     def answer_delay(self, partition: Partition) -> float:
-        """Of the answer to a request with records."""
+        """Return the seconds that the answer to a request with records takes."""
         late_s = 0.0 if self.calm else self.late_s.get(_sink_of(partition), 0.0)
         return self.delay() + late_s
 
@@ -205,15 +205,17 @@ class Network:
         return not self.calm and share > 0 and self._rng.random() < share
 
     def fetch_size(self) -> int:
-        """How many records a reader gets this time."""
+        """Return how many records a reader gets this time."""
         return self._rng.randint(1, self.options.fetch_records)
 
     def request_size(self) -> int:
-        """How many records a producer sends at once. In the end all sinks follow, whatever a scan gives."""
+        """Return how many records a producer sends at once. In the end all sinks follow, whatever a scan
+        gives."""
         return _CALM_RECORDS if self.calm else self.fetch_size()
 
     def queue_size(self) -> int:
-        """How many records a producer keeps; in the end as many as it sends at once, for the same reason."""
+        """Return how many records a producer keeps; in the end as many as it sends at once, for the same
+        reason."""
         return max(_CALM_RECORDS, self.options.queue_records) if self.calm else self.options.queue_records
 
 
@@ -258,7 +260,8 @@ _Delivered = Callable[[KafkaError | None, Message], None]
 
 
 class _Heard:
-    """What a client has heard of its cluster: librdkafka logs it where that is another one than before."""
+    """The news that a client hears of its cluster: librdkafka logs it where that is another one than
+    before."""
 
     def __init__(self) -> None:
         self._known = ""  # the cluster's id, as it was heard last
@@ -752,7 +755,7 @@ class _Thread:
         self._ended = False
 
     def do(self, work: Callable[[], None]) -> None:
-        """What it is for."""
+        """Do the work of the thread, and end."""
         try:
             work()
         finally:
@@ -766,7 +769,7 @@ class _Thread:
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """Where state is kept: names only."""
+    """A directory of state: names only."""
 
     home: Path
 
@@ -806,7 +809,7 @@ class SimMachine:
 
     @property
     def cluster_id(self) -> str:
-        """Of that."""
+        """The id of the cluster that its address means now."""
         return stranger_name(self.sink) if self._is_strange else cluster_name(self.sink)
 
     @property
@@ -883,6 +886,7 @@ def _fenced_error() -> KafkaError:
 
 
 def _unknown_error() -> KafkaError:
-    """What a cluster answers that has given the producer no epoch: its transaction has to be aborted."""
+    """Return what a cluster answers that has given the producer no epoch: its transaction has to be
+    aborted."""
     code = KafkaError.INVALID_PRODUCER_ID_MAPPING
     return KafkaError(code, "a producer that nobody here knows", False, False, True)

@@ -94,7 +94,7 @@ class CommitsApart(PartitionsApart):
         self._inboxes[number][:] = [each for each in self._topic[number] if each.offset >= position]
 
     def _advance(self, checkpoint: PartitionCheckpoint) -> None:
-        """What is said of a former epoch counts no more."""
+        """Take a checkpoint; what it says of a former epoch counts no more."""
         feeds = tuple(
             active
             for active in checkpoint.feeds
@@ -167,7 +167,8 @@ class CommitsApart(PartitionsApart):
             self._stand_still(driven, feed_id)
 
     def _stand_still(self, driven: Driven, feed_id: FeedId) -> None:
-        """Of the rows that are not committed the first ones arrive; or all are kept, with those to come."""
+        """Detach the feed. Of the rows that are not committed the first ones arrive; or all are kept, with
+        those to come."""
         number, processor = driven.processor.partition, driven.processor
         result = processor.detach(feed_id, self._uncommitted[number])
         rows = self._withdrawn(number, feed_id)
@@ -180,7 +181,7 @@ class CommitsApart(PartitionsApart):
             self._take(driven, processor.stall(feed_id))
 
     def _go_on(self, driven: Driven, feed_id: FeedId) -> None:
-        """What was spooled goes out or is thrown away; or the feed catches up."""
+        """Attach the feed: what was spooled goes out or is thrown away. Or let the feed catch up."""
         number, processor = driven.processor.partition, driven.processor
         if processor.is_spooling(feed_id) and (number, feed_id) in self._spools and self.rng.random() < 0.4:
             self._commit(number, _ALL)

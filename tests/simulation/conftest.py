@@ -11,7 +11,7 @@ from tests.simulation.forked import Simulations
 
 @pytest.fixture(scope="session")
 def simulations() -> Iterator[Simulations]:
-    """What runs ``python -m tests.simulation``."""
+    """Give the processes that run ``python -m tests.simulation``."""
     started = Simulations()
     yield started
     started.close()

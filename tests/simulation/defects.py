@@ -112,7 +112,7 @@ def state_before_rows() -> Iterator[None]:
 
 @contextmanager
 def unfrozen_state() -> Iterator[None]:
-    """What a batch changed is looked up when it is committed: with the changes of the next one in it."""
+    """A batch's changes are looked up when it is committed: with the changes of the next one in it."""
     run, write = Stepper._run, PartitionWriter.commit
     shared: WeakKeyDictionary[Stepper, list[StateChange]] = WeakKeyDictionary()
 
@@ -294,7 +294,7 @@ def refused_row_as_delivered() -> Iterator[None]:
 
 @contextmanager
 def ended_producer_forgotten() -> Iterator[None]:
-    """What a producer that came to its end had not delivered is not given to the next one."""
+    """Rows that a producer had not delivered at its end are not given to the next one."""
 
     def begin_again(self: Outlet) -> None:
         self._writer = self._open_writer()
@@ -332,7 +332,7 @@ def rows_without_comparison() -> Iterator[None]:
 
 @contextmanager
 def mutations_unread() -> Iterator[None]:
-    """What commands and snapshots tell of data that changed outside the op log is passed over."""
+    """Commands and snapshots tell of data that changed outside the op log, and nobody takes that."""
 
     def note(self: Mutations, *_: Any) -> None:
         """Nothing is noted."""
@@ -397,7 +397,7 @@ def left_out_as_deleted() -> Iterator[None]:
 
 @contextmanager
 def limit_by_the_process() -> Iterator[None]:
-    """How large a row may be is what the process that writes it takes, and that differs among processes."""
+    """A row may be as large as the process that writes it takes, and that differs among processes."""
     activated, opened = PartitionFeed.activate, count()
 
     def activate(self: PartitionFeed, message: Activate) -> None:
@@ -412,7 +412,7 @@ def limit_by_the_process() -> Iterator[None]:
 
 @contextmanager
 def last_refusal_unheard() -> Iterator[None]:
-    """Where a sink's address may mean another cluster, the refusal that ends a producer never counts."""
+    """The refusal that ends a producer never counts if the sink's address may mean another cluster."""
 
     def compare_last(self: SharedRowProducer, watch: ClusterWatch) -> None:
         """Nobody is asked."""
@@ -445,7 +445,7 @@ def ends_without_comparison() -> Iterator[None]:
 
 @contextmanager
 def lost_answer_as_an_end() -> Iterator[None]:
-    """Where a topic ends is what librdkafka says, of a question whose connection was lost as well."""
+    """The end of a topic is what librdkafka says, also when the connection of the question was lost."""
 
     def known(place: Any, offset: int) -> int:
         return offset
@@ -518,7 +518,7 @@ def position_behind_the_batch() -> Iterator[None]:
 
 @contextmanager
 def rest_of_a_batch_lost() -> Iterator[None]:
-    """What a step has not taken of its batch is not put back."""
+    """The part of a batch that a step has not taken is not put back."""
 
     def put_back(_: CommitLoop, rest: Sequence[LogRecord], end: int) -> int:
         return rest[0].offset if rest else end

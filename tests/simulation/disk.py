@@ -22,14 +22,14 @@ class _Content:
 
 
 class Disk:
-    """What one machine keeps over restarts of its processes."""
+    """The disk of one machine: it keeps files over restarts of the machine's processes."""
 
     def __init__(self) -> None:
         self._content: dict[Path, _Content] = {}
         self._older: dict[Path, _Content] = {}
 
     def content(self, path: Path) -> _Content:
-        """What is kept at ``path``."""
+        """Return what is kept at ``path``."""
         return self._content.setdefault(path, _Content())
 
     def lose(self) -> None:
@@ -38,11 +38,11 @@ class Disk:
         self._older.clear()
 
     def sync(self) -> None:
-        """What is kept now survives a power failure."""
+        """Make sure that the present content survives a power failure."""
         self._older = {path: content.copy() for path, content in self._content.items()}
 
     def fail_power(self) -> None:
-        """What was written since the last sync is gone."""
+        """Lose what was written since the last sync."""
         self._content = {path: content.copy() for path, content in self._older.items()}
 
 

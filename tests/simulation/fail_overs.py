@@ -22,7 +22,7 @@ from tidegate.hlc import ZERO, Timestamp
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What the operator has asked for; ``mirrors``: what is at or below that was there already."""
+    """The operator's request. ``mirrors``: what is at or below its timestamp was there already."""
 
     definition: FeedDefinition
     mirrors: bool

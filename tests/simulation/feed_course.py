@@ -158,7 +158,7 @@ class FeedCourse:
         return partition in self._removed
 
     def judge_of(self, partition: int) -> FeedJudge:
-        """Who judges what a partition says of the feed now."""
+        """Return who judges what a partition says of the feed now."""
         if self.judge is None or partition in self._removed:
             raise BrokenPromise(f"partition {partition} emits {self.id}, which is not active there")
         return self.judge

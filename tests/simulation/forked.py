@@ -21,7 +21,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class Simulated(NamedTuple):
-    """How ``python -m tests.simulation`` ended, and all that it printed."""
+    """The exit status of ``python -m tests.simulation``, and all that it printed."""
 
     status: int
     output: str

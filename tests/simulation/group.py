@@ -185,7 +185,7 @@ class Member:
 
 
 class Group:
-    """Who has which partitions. ``together`` are topics whose equal numbers go to one member."""
+    """The group: who has which partitions. ``together`` are topics whose equal numbers go to one member."""
 
     def __init__(
         self, scheduler: Scheduler, broker: Broker, seed: int, session_s: float, patience_s: float

@@ -38,9 +38,7 @@ COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
 
 @dataclass(frozen=True, slots=True)
 class FeedTroubles:
-    """What may end a feed: what its sink refuses it for, that it is dropped, that data changes outside the op
-    log.
-    """
+    """The things that may end a feed: its sink's refusal, a drop, a change of data outside the op log."""
 
     refusal: Refusal | None
     dropped: bool
@@ -49,7 +47,7 @@ class FeedTroubles:
 
 @dataclass(frozen=True, slots=True)
 class FeedOutput:
-    """What one feed has written, and what reads it."""
+    """The output of one feed, and what reads it."""
 
     feed: FeedView
     records: tuple[TopicRecord, ...]
@@ -62,7 +60,7 @@ class FeedOutput:
         return self.feed.definition.options
 
     def decode(self, record: TopicRecord) -> MarkerRecord | RowRecord:
-        """What a record says; raises ``MalformedRecord``."""
+        """Return what a record says; raises ``MalformedRecord``."""
         if record.topic == self.options.resolved_topic:
             return OffsetMarkerDecoder().decode(record.key, record.value)
         return self.decoder.decode(record.key, record.value, record.headers)
@@ -228,7 +226,7 @@ def violations(
 
 
 def _ends(broker: Broker, output: FeedOutput) -> dict[TopicPartition, int]:
-    """Where the topics of a feed end that has its markers aside."""
+    """Return where the topics of a feed end that has its markers aside."""
     topics = output.topics if output.options.resolved_topic else {}
     return {
         TopicPartition(topic, number): broker.partition(topic, number).end

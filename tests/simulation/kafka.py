@@ -21,7 +21,7 @@ TRANSACTION_TIMEOUT_S: Final = 300.0
 
 
 class Verdict(enum.Enum):
-    """What became of a transaction."""
+    """The state of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -60,7 +60,7 @@ class Transaction:
 
 
 class Entry(NamedTuple):
-    """What stands at one offset; a control record has no ``record``."""
+    """The entry at one offset; a control record has no ``record``."""
 
     offset: int
     record: SentRecord | None
@@ -97,7 +97,7 @@ class Partition:
 
     @property
     def stable_end(self) -> int:
-        """Where a reader of what is committed has to stop."""
+        """The offset at which a committed reader has to stop."""
         return min((offset for _, offset in self._open.values()), default=self.end)
 
     def append(self, records: Sequence[SentRecord], now_ms: int, transaction: Transaction | None) -> int:
@@ -145,7 +145,7 @@ class Topic:
 
 @dataclass(slots=True)
 class _Owner:
-    """What the coordinator knows of one transactional id."""
+    """The coordinator's record of one transactional id."""
 
     epoch: int = -1
     transaction: Transaction | None = None
@@ -219,13 +219,13 @@ class Broker:
     # ---- producers
 
     def append(self, partition: Partition, records: Sequence[SentRecord]) -> int:
-        """Of a producer without transactions."""
+        """Append records of a producer without transactions."""
         return partition.append(records, self.now_ms, None)
 
     def append_in_transaction(
         self, owner_id: str, epoch: int, partition: Partition, records: Sequence[SentRecord]
     ) -> int:
-        """Of a producer with transactions. Raises ``Fenced``, and ``UnknownProducer``."""
+        """Append records of a producer with transactions. Raises ``Fenced``, and ``UnknownProducer``."""
         owner = self._owner(owner_id, epoch)
         if owner.transaction is None:
             owner.transaction = Transaction()

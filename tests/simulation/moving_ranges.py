@@ -78,7 +78,8 @@ _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_ta
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """How likely each thing is at each turn; ``feeds`` come besides the one that is there from the start.
+    """The probability of each trouble at each turn; ``feeds`` come besides the one that is there from the
+    start.
 
     ``spoil_chunk``: a piece of an answer has a row that it cannot have. ``collect_ms``: versions that were
     replaced so long ago are collected; 0 is never. ``stand_still``: a sink does; 0 is also that results are
@@ -340,7 +341,7 @@ class MovingRanges:
                     log.append(arriving._replace(offset=len(log)))
 
     def _arriving(self, record: Record) -> Record:
-        """What becomes of a record on its way."""
+        """Return what becomes of a record on its way."""
         rng, troubles = self.rng, self.troubles
         if troubles.old_source and (_mutates(record) or _is_snapshot(record)):
             return _untold(record)

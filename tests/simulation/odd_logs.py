@@ -72,7 +72,7 @@ class HastyRange:
         self._has_begun = False
 
     def records(self, now_ms: int) -> Iterator[Record]:
-        """What it writes in a burst at ``now_ms``; whoever takes the records numbers them."""
+        """Yield what it writes in a burst at ``now_ms``; whoever takes the records numbers them."""
         closed = ClosedTimestamp(Timestamp((now_ms + _AHEAD_MS - _CLOSED_LAG_MS) * NANOS_PER_MS))
         generation, index = Generation(1), RaftIndex(10)
         if not self._has_begun:

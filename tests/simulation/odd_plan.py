@@ -18,8 +18,9 @@ _UNREADABLE: Final = b"\xff\xff"
 
 @dataclass(frozen=True, slots=True)
 class OddPlan:
-    """What is odd about the log of a run. Shares of records: ``wrong_time`` begins a few that are stamped
-    wrongly, ``lose_end`` of RangeEnds that do not arrive, ``lose_snapshot`` of Snapshots that do not, or that
+    """The oddities of the log of a run.
+
+    Shares of records: ``wrong_time`` begins a few that are stamped
     nobody can read. ``hide_end``: the share of the ranges whose end nothing tells, neither a RangeEnd nor
     another range's Snapshot. At ``mutations`` data changes outside the op log, at ``pauses`` the source
     sleeps for longer than anything is waited for. ``breaking``: the share of offsets whose commands break
@@ -75,7 +76,7 @@ class OddLog:
         self.calm = plan == PLAIN
 
     def arriving(self, partition: int, record: Record) -> Record | None:
-        """What arrives of a record; ``None`` for nothing."""
+        """Return what arrives of a record; ``None`` for nothing."""
         if self.calm:
             return record
         plan, rng = self._plan, self._rng

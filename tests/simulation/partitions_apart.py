@@ -149,7 +149,7 @@ class PartitionsApart:
             self._read(rng.choice(self.partitions), rng.choice([1, 3, 50]))
 
     def _write(self) -> None:
-        """What the store does next."""
+        """Do the store's next act."""
         range_, what = self.rng.choice(self.ranges), self.rng.randrange(self._sides)
         acts: dict[int, Callable[[HandRange], None]] = {
             1: self._corrupt,

@@ -34,7 +34,7 @@ _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How much may go wrong. Counts are the most of each kind of fault in one run.
+    """The troubles that a run may have. Counts are the most of each kind of fault in one run.
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that

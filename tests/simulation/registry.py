@@ -135,14 +135,15 @@ class Registry:
         return self._ids[schema]
 
     def schema_text(self, schema_id: int) -> str:
-        """What was registered. Raises ``MalformedRecord`` for an id that nobody was given."""
+        """Return what was registered. Raises ``MalformedRecord`` for an id that nobody was given."""
         try:
             return self._texts[schema_id]
         except KeyError:
             raise MalformedRecord(f"the registry never gave the id {schema_id}") from None
 
     def ask(self, act: Callable[[], ResultT]) -> ResultT:
-        """What a request comes to that does ``act`` there. Blocks; raises ``RegistryAway``."""
+        """Do ``act`` there and return its result, after the time that a request takes. Blocks; raises
+        ``RegistryAway``."""
         self._scheduler.block(self._way())
         if not self.calm and self._scheduler.now < self._away_until:
             self._scheduler.block(_TIMEOUT_S if self._silent else 0.0)

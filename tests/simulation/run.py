@@ -94,7 +94,7 @@ _UNTOLD: Final = "no log partition has a descriptor"
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a run. ``faults`` are sentences, none for a run that was as it should be."""
+    """The outcome of a run. ``faults`` are sentences, none for a run that was as it should be."""
 
     seed: int
     faults: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Outcome:
 
 
 class _Lines(logging.Handler):
-    """What is said by a logger of the standard library."""
+    """A handler for the lines of a logger of the standard library."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__()
@@ -344,7 +344,8 @@ class Run:
                 self.scheduler.after(at, then)
 
     def _make_strange(self, number: int, seconds: float) -> None:
-        """For a while the address of a feed's sink means another cluster, with topics of the same names."""
+        """Let the address of a feed's sink mean another cluster for a while, with topics of the same
+        names."""
         if self._has_a_stranger(number):
             self._say(sink_name(number), f"is another cluster for {seconds:.2f} s")
             self.network.make_strange(sink_name(number), self.scheduler.now + seconds)
@@ -543,7 +544,8 @@ class Run:
                 host.process.kill()
 
     def _plan_absence(self, absence: Absence) -> None:
-        """Of the registry, and perhaps of all sinks as well, while partitions change hands."""
+        """Plan the absence of the registry, and perhaps of all sinks as well, while partitions change
+        hands."""
         begins = self.scheduler.now + absence.at
         ends = begins + absence.seconds
 
@@ -607,7 +609,7 @@ class Run:
             self.group.rebalance()
 
     def _topics(self) -> dict[str, Topic]:
-        """Of all clusters; no two of them have topics of one name."""
+        """Return the topics of all clusters by their names; no two clusters have topics of one name."""
         return {name: topic for broker in self._brokers for name, topic in broker.topics.items()}
 
     @property
@@ -615,7 +617,7 @@ class Run:
         return [self.broker, *(broker for _, broker in self._others.values())]
 
     def _broker_of(self, feed: FeedView) -> Broker:
-        """Where it writes."""
+        """Return the broker to which it writes."""
         assert feed.definition is not None
         servers = feed.definition.sink_uri.removeprefix("kafka://")
         broker = self._others[servers][1] if servers in self._others else self.broker
@@ -676,7 +678,7 @@ class Run:
         )
 
     def _troubles_of(self, feed: FeedView) -> FeedTroubles:
-        """What may end a feed."""
+        """Return the troubles that may end the feed."""
         assert feed.definition is not None
         number = int(feed.definition.id.removeprefix("feed"))
         return FeedTroubles(
@@ -771,7 +773,7 @@ class Run:
                 yield f"marker {marker} is on {place} of the former cluster, above {taken.silent_to}"
 
     def _digest(self) -> str:
-        """Of everything that stands in the cluster: two runs of one seed have the same."""
+        """Return a digest of everything that stands in the cluster: two runs of one seed have the same."""
         digest = hashlib.sha256(str(self.scheduler.actions).encode())
         for name, topic in sorted(self._topics().items()):
             for place in topic.partitions:

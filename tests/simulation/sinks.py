@@ -29,14 +29,14 @@ _PATIENT_MS: Final = 1_000
 
 
 class TroubleKind(enum.Enum):
-    """What a sink does for a while."""
+    """The behaviour of a sink for a while."""
 
     STANDS = "stands still"
     REFUSES = "breaks sequences"
 
 
 class Refusal(enum.Enum):
-    """Why rows of a sink cannot be delivered any more, so that its feed has to fail."""
+    """The reason why rows of a sink cannot be delivered any more, so that its feed has to fail."""
 
     DELETED = "its topics are deleted"
     TOO_LARGE_FOR_US = "a row is above our limit"
@@ -44,7 +44,7 @@ class Refusal(enum.Enum):
 
     @property
     def words(self) -> str:
-        """What the feed's error must say."""
+        """The words that the feed's error must have."""
         match self:
             case Refusal.DELETED:
                 return "it was deleted"
@@ -63,7 +63,7 @@ class Trouble(NamedTuple):
 
 
 class Origin(enum.Enum):
-    """What the operator chooses."""
+    """The timestamp that the operator chooses."""
 
     THERE = "the lowest of the last markers there"
     MARKER = "the last marker before"
@@ -89,7 +89,8 @@ def draw_fail_over(rng: Random, seconds: float) -> FailOver:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSink:
-    """Of one feed. ``late_s``: what acknowledgements take longer. Its ``refusal`` comes at ``refuses_at``.
+    """The plan for one feed's sink. ``late_s``: so much longer acknowledgements take. Its ``refusal`` comes
+    at ``refuses_at``.
 
     ``max_row_bytes``: the feed leaves out rows above that, of which the producer or the broker would refuse
     each one (``limit_of``). 0: no row is too large by itself.
@@ -109,7 +110,7 @@ class PlannedSink:
     limit_of: Grown = Grown.FOR_US
 
     def servers(self, number: int) -> str:
-        """Of the sink of feed ``number``."""
+        """Return the servers of the sink of feed ``number``."""
         return f"10.0.0.{number}:9092" if self.elsewhere else OWN
 
 
@@ -290,5 +291,5 @@ def limit_rows(plan: SinkPlan, network: Network) -> None:
 
 
 def sink_name(number: int) -> str:
-    """What the network knows the sink of feed ``number`` by: its topics begin with it."""
+    """Return what the network knows the sink of feed ``number`` by: its topics begin with it."""
     return f"f{number}"

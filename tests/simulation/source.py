@@ -43,7 +43,7 @@ class _LogTopic:
             self._broker.append(place, [sent])
 
     def flush(self) -> None:
-        """What is appended is durable."""
+        """Do nothing: what is appended is durable."""
 
 
 class Source:
@@ -123,7 +123,7 @@ class Source:
 
     @property
     def mutations(self) -> Sequence[Mutated]:
-        """What was changed so."""
+        """The changes outside the op log so far."""
         return self.simulation.store.mutations
 
     def _tick(self) -> None:

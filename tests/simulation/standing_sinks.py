@@ -31,7 +31,7 @@ REFUSED: Final = "a row is above a limit"
 
 
 class Mode(enum.Enum):
-    """What the partition does with the rows of a feed; see ``tidegate.worker.output.outlet.OutletState``."""
+    """The treatment of a feed's rows in the partition; see ``tidegate.worker.output.outlet.OutletState``."""
 
     LIVE = enum.auto()
     SPOOLING = enum.auto()
@@ -53,7 +53,7 @@ class Flight:
 
 @dataclass(slots=True)
 class Sink:
-    """Where the rows of a feed go; ``rows`` are not acknowledged, in order, and stand with their flights."""
+    """A sink of a feed; ``rows`` are not acknowledged, in order, and stand with their flights."""
 
     standing: bool = False
     mode: Mode = Mode.LIVE
@@ -270,7 +270,7 @@ class Window:
     # ---- commits
 
     def _ready(self) -> int:
-        """How many results lack no rows, and have with them what they belong to."""
+        """Return the number of results that lack no rows, together with those that they belong to."""
         ready = needed = 0
         for count, flight in enumerate(self._flights, 1):
             if any(flight.waits.values()):

@@ -18,7 +18,7 @@ _SOON_S: Final = 0.5
 
 
 class Amid(enum.Enum):
-    """When a worker is told."""
+    """The moment at which a worker is told to stop."""
 
     ANYTHING = "at any moment"
     RELEASE = "soon after a rebalance began: while partitions are released, or handed out"

@@ -73,8 +73,8 @@ def test_every_feed_is_given_everything_wherever_it_goes_on_for_very_many_fresh_
 
 
 def _left_out_answers_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a parent said for a Snapshot that was left out counts at the next one, for all feeds: a range that
-    is asked for rows of an earlier epoch asks its parents again."""
+    """An answer that a parent gave for a Snapshot that was left out counts at the next one, for all feeds: a
+    range that is asked for rows of an earlier epoch asks its parents again."""
 
     def counting(hand_offs: Mapping[Claim, HandOff], _: frozenset[Claim]) -> dict[Claim, HandOff]:
         return dict(hand_offs)
@@ -113,7 +113,7 @@ def _who_was_let_go_on_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def _parents_speak_of_keys_that_they_had_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a parent in a hole is complete up to counts for all keys of the child."""
+    """The timestamp up to which a parent in a hole is complete counts for all keys of the child."""
     original = waiting.complete_before
 
     def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:

@@ -132,7 +132,7 @@ def _noted_while_applied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _told_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a snapshot tells of the last change is not looked at."""
+    """Nobody looks at what a snapshot tells of the last change."""
     monkeypatch.setattr(Mutations, "judge", lambda *_: None)
 
 

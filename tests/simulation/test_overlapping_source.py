@@ -31,7 +31,7 @@ _FEED = activation([_TABLE.descriptor], feed_id="bank")
 
 
 class _Feed:
-    """What a publisher does but for its writing."""
+    """A publisher that does all but its writing."""
 
     def __init__(self, feed: Activate) -> None:
         self.definition = feed.definition
@@ -72,7 +72,7 @@ class _Worker:
         return self.feed.high_water
 
     def why(self) -> Explanation:
-        """What ``tidegate why`` says, by what this worker shows at ``/status``."""
+        """Return what ``tidegate why`` says, by what this worker shows at ``/status``."""
         overlaps = tuple(map(overlap_report, self._routes.claims.overlaps))
         report = WorkerReport("app", None, "raftlog", _COUNT, 1, overlaps=overlaps)
         told = read_workers(FeedId("bank"), {"http://w": json.loads(json.dumps(report.as_json()))})

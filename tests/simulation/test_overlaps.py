@@ -42,7 +42,7 @@ class _Witnessed(MovingRanges):
 
 @cache
 def _history(seed: int, troubles: str) -> tuple[tuple[PartitionProgress, ...], ...]:
-    """What each partition tells, through the bytes of its records."""
+    """Return what each partition tells, through the bytes of its records."""
     run = _Witnessed(seed, _TROUBLES[troubles])
     run.run(_TURNS)
     return tuple(tuple(map(_read, told)) for told in run.told)
@@ -112,7 +112,7 @@ def _rows(report: PartitionProgress) -> Iterator[tuple[RangeId, Generation, Span
 
 
 def _beginnings(told: Sequence[Sequence[PartitionProgress]]) -> list[tuple[int, int]]:
-    """Where (partition, place) a range or its generation is told for the first time."""
+    """Return where (partition, place) a range or its generation is told for the first time."""
     found: dict[tuple[RangeId, Generation], tuple[int, int]] = {}
     for number, reports in enumerate(told):
         for place, report in enumerate(reports):

@@ -96,7 +96,7 @@ class _Course:
     def commits(
         self, committed: Sequence[CommittedVersion], table: TableDescriptor, relation: Relation
     ) -> list[Commit]:
-        """What the store committed, as the rows that a subscription has to show."""
+        """Return what the store committed, as the rows that a subscription has to show."""
         catalog, found = Catalog(), []
         catalog.add(table)
         for version in expected_versions(committed, catalog, self.options, {table.id: table.name}):

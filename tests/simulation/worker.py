@@ -42,7 +42,7 @@ class SimShell:
         self.begun = False
 
     async def stop(self) -> None:
-        """What SIGTERM brings about, up to the end of the process."""
+        """Stop as at SIGTERM, up to the end of the process."""
         if not self.begun:
             leave_process("the worker stops before it began; nothing was read")
         await stop_in_order(self, self._leave_group)

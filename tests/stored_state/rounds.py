@@ -47,7 +47,7 @@ _KEY_BYTES: Final = 8  # of a range id, before the request
 
 
 class DriverDied(Exception):
-    """What the driver had in memory is gone."""
+    """The death of the driver: what it had in memory is gone."""
 
 
 class QueryOverLog:

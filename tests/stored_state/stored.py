@@ -79,7 +79,7 @@ class Stored:
 
     @property
     def seconds(self) -> float:
-        """How long the run had lasted when the worker was stopped."""
+        """The seconds that the run had lasted when the worker was stopped."""
         seconds: float = self._lines["clock"][0]["seconds"]
         return seconds
 
@@ -96,7 +96,7 @@ class Stored:
 
     @cached_property
     def ends(self) -> Mapping[Place, int]:
-        """Where each partition ended when the worker was stopped."""
+        """The offset at which each partition ended when the worker was stopped."""
         ends: dict[Place, int] = {}
         for line in self._lines["end"]:
             ends.setdefault(_place(line), line["offset"])
@@ -104,7 +104,7 @@ class Stored:
 
     @property
     def later(self) -> list[list[Record]]:
-        """What the store wrote after the worker was stopped, by log partition."""
+        """The records that the store wrote after the worker was stopped, by log partition."""
         later = _by_place(self._lines["later"])
         return [_as_log(later[Place(HOME, TOPICS.log, number)]) for number in range(PARTITIONS)]
 
@@ -116,17 +116,17 @@ class Stored:
 
     @property
     def group(self) -> dict[tuple[str, int], int]:
-        """What the group of the workers has committed, by topic and partition."""
+        """The offsets that the group of the workers has committed, by topic and partition."""
         return {(line["topic"], line["partition"]): line["offset"] for line in self._lines["group"]}
 
     @property
     def schemas(self) -> dict[SubjectSchema, int]:
-        """What the registry knows, in the order of the ids."""
+        """The schemas that the registry knows, in the order of the ids."""
         return {SubjectSchema(line["subject"], line["text"]): line["id"] for line in self._lines["schema"]}
 
     @property
     def history(self) -> History:
-        """What truly happened, to the end of the log."""
+        """The true history, to the end of the log."""
         return History(
             HistoryVersion(
                 line["table"],
@@ -152,7 +152,7 @@ class Stored:
         return list(dict.fromkeys(entry for entry in found if isinstance(entry, DescriptorUpdate)))
 
     def said(self, partition: int) -> dict[str, Any]:
-        """What the earlier version said of a log partition when it restored this state itself."""
+        """Return what the earlier version said of a log partition when it restored this state itself."""
         (line,) = (line for line in self._lines["restored"] if line["partition"] == partition)
         return {name: value for name, value in line.items() if name not in ("kind", "partition")}
 
@@ -204,7 +204,7 @@ def _as_log(records: list[StoredRecord]) -> list[Record]:
 
 
 class StoredQuery:
-    """What a Spark query had stored when it was killed in the midst of a batch.
+    """The records that a Spark query had stored when it was killed in the midst of a batch.
 
     ``archive`` has its state. ``batch`` is the number of that batch, and ``parts`` are its records in each
     log partition. ``left_behind`` are the feeds whose sink did not take rows any more; all feeds were

@@ -94,7 +94,7 @@ def plan(seed: int = _SEED) -> RunPlan:
 
 
 class Stored:
-    """What one run has stored when its worker is stopped, line by line."""
+    """The records that one run has stored when its worker is stopped, line by line."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -121,7 +121,8 @@ class Stored:
         self._log_ends = [partition.end for partition in self._log()]
 
     def take_rest(self) -> None:
-        """What the store wrote afterwards, what truly happened, and the ranges that there are in the end."""
+        """Take what the store wrote afterwards, what truly happened, and the ranges that there are in the
+        end."""
         for partition, end in zip(self._log(), self._log_ends, strict=True):
             self.lines += _records("", partition, end, kind="later")
         for version in self._run.source.history:
@@ -163,7 +164,7 @@ def _records(
 
 
 def restored(run: Run) -> Iterator[dict[str, Any]]:
-    """What this code says of the stored state when it restores it, by log partition."""
+    """Yield what this code says of the stored state when it restores it, by log partition."""
     topics = Topics.of(run.settings).changelogs()
     for number in range(_PARTITIONS):
         rows: dict[Any, bytes | None] = {}
@@ -176,7 +177,7 @@ def restored(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def facts_of(processor: PartitionProcessor) -> dict[str, Any]:
-    """Where a processor is, and what it is amid."""
+    """Return where a processor is, and what it is amid."""
     status, again = processor.status(), processor.to_read_again
     return {
         "offsets": [processor.next_offset, processor.next_control_offset, processor.next_hand_off],

@@ -42,7 +42,7 @@ LIBRARY: Final = CORE | {f"tidegate.{name}" for name in ("access", "kernel", "re
 
 
 class Layer(NamedTuple):
-    """What a package may import beside the foundation, the standard library and itself."""
+    """The packages that a package may import beside the foundation, the standard library and itself."""
 
     ours: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
@@ -237,7 +237,7 @@ def modules() -> frozenset[str]:
 
 @cache
 def arrows() -> frozenset[tuple[str, str]]:
-    """Which module imports which, of ours."""
+    """Return which module imports which, of ours."""
     found = set[tuple[str, str]]()
     for name in modules():
         path = ROOT / name.replace(".", "/")

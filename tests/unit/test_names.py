@@ -29,7 +29,8 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 def stem(name: str) -> str:
-    """What is left of a module's name without the endings of its words: ``feed_sinks`` is ``feed_sink``."""
+    """Return what is left of a module's name without the endings of its words: ``feed_sinks`` is
+    ``feed_sink``."""
     return "_".join(_ENDINGS.sub("", word) or word for word in name.split("_"))
 
 

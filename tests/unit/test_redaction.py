@@ -190,7 +190,7 @@ def test_secrets_come_and_go_in_several_threads_while_others_are_looked_for() ->
 
 
 def _held_and_found(thread: int) -> list[str]:
-    """What was not found."""
+    """Return the secrets that were not found."""
     missed = []
     for number in range(300):
         secret = f"{thread} holds {number:04}"

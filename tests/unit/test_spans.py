@@ -29,7 +29,7 @@ steps = st.lists(
 
 
 class _KeyByKey:
-    """What the frontier means: one timestamp per tracked key."""
+    """A plain model of the frontier: one timestamp per tracked key."""
 
     def __init__(self) -> None:
         self.timestamps: dict[bytes, Timestamp] = {}

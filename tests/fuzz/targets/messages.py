@@ -121,7 +121,7 @@ def _json_drawn(seeds: Sequence[_Stored]) -> Callable[[Random], bytes]:
 
 
 def _message_drawn(kind: type[Message], seeds: Sequence[_Stored]) -> Callable[[Random], bytes]:
-    """Of messages behind a byte that tells their version."""
+    """Return a drawer of messages behind a byte that tells their version."""
 
     def change(chance: Random, value: bytes) -> bytes:
         if chance.random() < 0.5:

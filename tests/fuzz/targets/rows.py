@@ -84,7 +84,7 @@ def _encoders(number: int) -> list[RecordEncoder]:
 
 
 def _encoders_of(table: TableDescriptor) -> Iterator[RecordEncoder]:
-    """Of each kind of feed that takes the table."""
+    """Yield an encoder for each kind of feed that takes the table."""
     for options in _FEEDS:
         try:
             yield compile_encoder(table, options)

@@ -142,7 +142,7 @@ def _options(number: int) -> FeedOptions:
 
 @cache
 def _expected(number: int, count: int) -> list[OutputRecord]:
-    """What the healthy feed is given where nothing stands between its records."""
+    """Return what the healthy feed is given where nothing stands between its records."""
     return list(_rows(_driven(number, [None] * count).results))
 
 
@@ -171,7 +171,7 @@ def _require_sound(driven: Driven) -> None:
 
 
 def _write_messages(result: StepResult) -> None:
-    """What a step tells others has a form in bytes."""
+    """Encode what a step tells others: all of it has a form in bytes."""
     if result.checkpoint is not None:
         for part in split_checkpoint(result.checkpoint):
             encode_checkpoint(part)
@@ -184,7 +184,8 @@ def _write_messages(result: StepResult) -> None:
 
 
 def _shown(driven: Driven) -> object:
-    """What a processor would say of its ranges and feeds; feeds are in order of their names once restored."""
+    """Return what a processor would say of its ranges and feeds; feeds are in order of their names once
+    restored."""
     checkpoint = driven.processor.full_checkpoint()
     return replace(checkpoint, feeds=tuple(sorted(checkpoint.feeds)))
 

@@ -130,7 +130,7 @@ def _take(data: bytes) -> None:
 
 
 def _object(answer: bytes) -> dict[str, Any]:
-    """What the client makes of an answer before it reads it."""
+    """Return what the client makes of an answer before it reads it."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):

@@ -20,7 +20,7 @@ _TUPLE: Final = b"\x0a"
 
 
 class Ends(enum.Enum):
-    """How an input may end."""
+    """The ways in which an input may end."""
 
     WRITTEN = "its row is written"
     FAILED = "the feed of its table fails"

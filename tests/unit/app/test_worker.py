@@ -12,7 +12,8 @@ _FAUST_WAITS_S: Final = 1.0
 
 
 def _last_of(worker: BatchWorker, cancelled_ends_after_s: float | None) -> tuple[float, bool]:
-    """How long the last step of the loop takes, and whether a task that is cancelled before has ended."""
+    """Return how long the last step of the loop takes, and whether a task that is cancelled before has
+    ended."""
     ended = cancelled_ends_after_s is None
 
     async def release() -> None:

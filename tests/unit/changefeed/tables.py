@@ -68,7 +68,8 @@ FOO = table("foo", {"a": INT, "b": STRING}, key=("a",))
 
 
 def shown_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...] | None:
-    """What a record shows of the row before: in the debezium envelope a deletion of nothing shows its key."""
+    """Return what a record shows of the row before: in the debezium envelope a deletion of nothing shows its
+    key."""
     previous = row.previous
     assert not isinstance(previous, Unreadable)
     if previous != () or row.values is not None or options.envelope is not Envelope.DEBEZIUM:

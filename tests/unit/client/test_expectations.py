@@ -27,7 +27,7 @@ from tidegate.verify import (
 
 
 def output(feed: Activate) -> list[TopicRecord]:
-    """What the reference engine writes for the log."""
+    """Return what the reference engine writes for the log."""
     engine = ReferenceEngine(len(log().partitions), [feed])
     for number, records in enumerate(log().partitions):
         engine.step(number, records)

@@ -16,7 +16,7 @@ def arguments(instruction: str) -> list[list[str]]:
 
 
 def copied() -> list[str]:
-    """What is copied out of the checkout."""
+    """Return what is copied out of the checkout."""
     return [path for words in arguments("COPY") if "--from=build" not in words for path in words[:-1]]
 
 

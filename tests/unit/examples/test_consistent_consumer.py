@@ -23,7 +23,7 @@ PLACES = [FeedPartition("accounts", 0), FeedPartition("accounts", 1)]
 
 
 class Message(NamedTuple):
-    """What a consumer gives."""
+    """A message as a consumer gives it."""
 
     record: TopicRecord
 
@@ -153,7 +153,7 @@ def interleaved(stream: Stream, seed: int) -> list[TopicRecord]:
 
 
 def snapshot(stream: Stream, moment: Timestamp) -> dict[tuple[str, bytes], bytes | None]:
-    """What the source's tables held at a moment."""
+    """Return what the source's tables held at a moment."""
     rows: dict[tuple[str, bytes], bytes | None] = {}
     for version in stream.history:
         if version.timestamp <= moment:

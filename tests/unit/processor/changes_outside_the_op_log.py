@@ -15,7 +15,7 @@ _LOW_KEYS, HIGH_KEYS = PLAIN.split(100)
 
 
 def mutated_in(driven: Driven, range_id: int) -> tuple[MutatedKeys, ...]:
-    """What is stored of a range."""
+    """Return what is stored of a range."""
     key = encode_key(RangeId(range_id))
     return read_range(key, driven.state[StateTable.RANGES, key]).state.mutated
 

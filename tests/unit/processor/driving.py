@@ -118,7 +118,7 @@ class Driven:
 
     @property
     def causes(self) -> list[str]:
-        """What an operator would have read."""
+        """The causes that an operator would have read."""
         return [incident.cause for result in self.results for incident in result.incidents]
 
     @property

@@ -84,7 +84,7 @@ class Late:
         return list(map(timestamp_of, rows))
 
     def named(self) -> Iterator[bool]:
-        """For each checkpoint, whether it names the late feed."""
+        """Yield, for each checkpoint, whether it names the late feed."""
         for result in self.driven.results:
             if result.checkpoint is not None:
                 yield LATE in {feed.feed_id for feed in result.checkpoint.feeds}

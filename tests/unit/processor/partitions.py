@@ -87,7 +87,7 @@ class Partitions:
         return {number: list(map(timestamp_of, driven.rows)) for number, driven in enumerate(self.driven)}
 
     def causes(self) -> list[str]:
-        """What operators would have read."""
+        """Return what operators would have read."""
         return [cause for driven in self.driven for cause in driven.causes]
 
     def resolved(self, range_id: int) -> Timestamp | None:

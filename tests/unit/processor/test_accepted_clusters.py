@@ -45,7 +45,7 @@ def _split() -> HandLog:
 
 
 def _named(results: list[StepResult]) -> list[RangeCheckpoint]:
-    """What a checkpoint of these results says of ranges, for a feed that it names."""
+    """Return what a checkpoint of these results says of ranges, for a feed that it names."""
     return [
         item
         for result in results

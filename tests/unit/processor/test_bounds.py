@@ -64,7 +64,7 @@ def _restored(state: StoredState, partitions: int = 2) -> Driven:
 
 
 def _records(result: StepResult) -> Iterator[tuple[str, bytes, bytes]]:
-    """What an engine writes of a result but the feeds' rows: (kind, key, value)."""
+    """Yield what an engine writes of a result but the feeds' rows: (kind, key, value)."""
     for table, key, value in result.changes:
         yield table.value, key, value or b""
     for message in result.exchanges:

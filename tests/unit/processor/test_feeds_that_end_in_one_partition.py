@@ -49,7 +49,7 @@ def merged(feed: Activate) -> tuple[Partitions, int, int]:
 
 
 def high_water(run: Partitions, feed: Activate) -> Timestamp:
-    """What a frontier makes of all checkpoints that name the feed."""
+    """Return what a frontier makes of all checkpoints that name the feed."""
     options = feed.definition.options
     spans = [span for target in feed.targets for span in target.spans]
     frontier, claims = FeedFrontier(spans, feed.start, 0, scan=options.initial_scan), RangeClaims()

@@ -66,7 +66,7 @@ def _by_a_file_of_that_time(plain: HandRange) -> None:
 
 
 def _by_a_file_of_the_past(plain: HandRange) -> None:
-    """Whose versions stand below the high-water, as do all that the command may have changed."""
+    """Add a file whose versions stand below the high-water, as do all that the command may have changed."""
     _command(plain, Trigger.ADD_SSTABLE, 4)
 
 

@@ -202,11 +202,11 @@ class _Hidden:
         self.run.exchange(0)
 
     def status(self) -> RangeStatus:
-        """What range 2 is good for."""
+        """Return what range 2 is good for."""
         return self.run.driven[0].processor._state.ranges.table.states[RangeId(2)].status
 
     def heirs(self) -> list[RangeId]:
-        """Whose claims range 2 remembers."""
+        """Return whose claims range 2 remembers."""
         state = self.run.driven[0].processor._state.ranges.table.states[RangeId(2)]
         return [claim.child for claim in state.heirs]
 

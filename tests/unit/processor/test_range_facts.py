@@ -27,7 +27,7 @@ _LOW, _HIGH = PLAIN.split(100)
 
 
 def facts(driven: Driven, range_id: int = 1) -> RangeFacts:
-    """What is known of a range, after a way through JSON."""
+    """Return what is known of a range, after a way through JSON."""
     found = driven.processor.ranges_in(EVERYTHING)
     read = RangesIn.from_json(json.loads(json.dumps(found.to_json())))
     assert read == found

@@ -63,7 +63,7 @@ class _Late:
         self.driven.step(())
 
     def beats(self, seconds: int, *ranges: HandRange, batch: int = 50) -> None:
-        """For so long, only these ranges say that time passes."""
+        """Let only these ranges say that time passes, for so long."""
         for _ in range(0, seconds, _BEAT_S):
             self.second += _BEAT_S
             self.log.wait_for(at(self.second))

@@ -332,7 +332,7 @@ def test_rows_beyond_what_a_kernel_gives_are_pythons(
 
 
 def _widths() -> RowReckoning:
-    """Of a partition without feeds."""
+    """Return the reckoning of a partition without feeds."""
     return RowReckoning(PartitionRows(), PartitionFeeds(0))
 
 

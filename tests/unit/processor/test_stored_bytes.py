@@ -94,7 +94,7 @@ def _messages() -> Iterator[Line]:
 
 
 def stored() -> Iterator[Line]:
-    """What the code writes now."""
+    """Yield what the code writes now."""
     amid, end = amid_a_snapshot(), stepped(len(LOG))
     yield from _state("held", held())
     yield from _state("amid", amid)

@@ -30,14 +30,14 @@ _MOVING = replace(_QUIET, split_every_ms=150, merge_every_ms=200, move_lease_eve
 
 
 class Taken(NamedTuple):
-    """What came of a record: committed versions, and how far its range is resolved; ``None`` for no word."""
+    """The result of a record: committed versions, and how far its range is resolved; ``None`` for no word."""
 
     values: list[tuple[bytes, Timestamp, bytes, bytes | None]]
     resolved: Timestamp | None
 
 
 def both(options: StoreOptions, seed: int) -> Iterator[tuple[RangeId, Taken, Taken]]:
-    """Of each record of a simulated log that is about a range: what either kind makes of it."""
+    """Yield, for each record of a simulated log that is about a range, what either kind makes of it."""
     bank = Bank(BankOptions(accounts=20, ranges=4, outcomes=EVENTFUL_MIX), seed=seed)
     feeds = LogFeeds(FeedRequest(EVERYTHING, with_diff=True))
     states: dict[RangeId, RangeState] = {}

@@ -35,7 +35,7 @@ def _kept(told: Iterable[Floor]) -> list[Floor]:
 
 
 def _plain(told: Sequence[Floor], key: bytes) -> Timestamp:
-    """What all floors together say of a key."""
+    """Return what all floors together say of a key."""
     return max((floor.resolved for floor in told if floor.span.contains(key)), default=ZERO_RESOLVED)
 
 

@@ -23,7 +23,7 @@ def queue_of(count: int, *, frozen: bool = True) -> IntentQueue:
 
 
 def settled(spill: PartitionSpill, *queues: IntentQueue) -> list[int]:
-    """What the queues have in memory once they are settled as ranges 1, 2, 3, ..."""
+    """Return what the queues have in memory once they are settled as ranges 1, 2, 3, ..."""
     spill.settle((RangeId(number), queue) for number, queue in enumerate(queues, 1))
     return [queue.in_memory for queue in queues]
 

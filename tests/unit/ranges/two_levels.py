@@ -81,7 +81,7 @@ class Run:
         return moved
 
     def seen(self) -> dict[str, object]:
-        """What can be asked of the queue."""
+        """Return what can be asked of the queue."""
         queue = self.queue
         times = [Timestamp(wall, logical) for wall in (2, 4, 6) for logical in (0, 1)] + [MAX]
         return {

@@ -40,7 +40,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def waiting(answers: SharedAnswers[str, int], key: str) -> int:
-    """How many wait for an answer."""
+    """Return the number of those that wait for an answer."""
     question = answers._open.get(key)
     return 0 if question is None else len(question._condition._waiters)  # type: ignore[attr-defined]
 

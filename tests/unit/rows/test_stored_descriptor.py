@@ -86,7 +86,8 @@ def test_a_virtual_column_comes_back_and_older_descriptors_have_none() -> None:
 
 
 def _refusal(stored: bytes) -> str:
-    """Why the bytes are refused; the sentence is a source's author's, and names the page that they follow."""
+    """Return why the bytes are refused; the sentence is a source's author's, and names the page that they
+    follow."""
     with pytest.raises(EncodingError) as refused:
         decode_descriptor(stored)
     assert str(refused.value).endswith("(docs/log-contract.md#table-descriptors)")

@@ -30,7 +30,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 class _Seen(FeedCatalog):
-    """What look number ``number`` has found."""
+    """The findings of look number ``number``."""
 
     def __init__(self, number: int) -> None:
         self.number = number

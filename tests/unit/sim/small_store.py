@@ -82,11 +82,11 @@ class SmallStore:
         return txn.write_timestamp
 
     def entries(self, range_: Range) -> list[Entry]:
-        """What the range has written so far."""
+        """Return what the range has written so far."""
         return self.entries_of(range_.id)
 
     def entries_of(self, range_id: RangeId) -> list[Entry]:
-        """What the range of that id has written so far, whether or not it is there any more."""
+        """Return what the range of that id has written so far, whether or not it is there any more."""
         entries = (decode_entry(record.key, record.value) for record in self.sink.records)
         return [entry for entry in entries if getattr(entry, "range_id", None) == range_id]
 
@@ -104,5 +104,5 @@ class SmallStore:
         return [entry for entry in self.entries(range_) if isinstance(entry, ScanChunk)]
 
     def breaches(self) -> list[Breach]:
-        """What is wrong with the log so far."""
+        """Return what is wrong with the log so far."""
         return check_log(self.sink.records, OPTIONS.partitions)

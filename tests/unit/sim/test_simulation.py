@@ -67,7 +67,7 @@ def test_the_same_seed_time_and_pushes_give_the_same_bytes(case: SimCase) -> Non
 
 
 def digest_of_a_run() -> str:
-    """What a run wrote, in short."""
+    """Return what a run wrote, in short."""
     simulation, sink = _simulation()
     simulation.run(100)
     simulation.finish()

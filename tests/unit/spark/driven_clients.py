@@ -82,11 +82,11 @@ class DrivenClients:
         return probability > 0 and self._rng.random() < probability
 
     def some(self, rows: int) -> int:
-        """Of these any number."""
+        """Return any number of these rows."""
         return self._rng.randint(0, rows)
 
     def count(self, rows: int) -> int:
-        """How many of these the cluster at ``away`` takes now."""
+        """Return how many of these the cluster at ``away`` takes now."""
         if self.room is None:
             return rows
         count = min(rows, self.room)
@@ -94,7 +94,7 @@ class DrivenClients:
         return count
 
     def cluster(self, *, is_away: bool) -> str:
-        """What is at an address now."""
+        """Return what is at an address now."""
         if not is_away:
             return STORED
         if self.happens(self.wanders if self.is_there == STORED else _COMES_BACK * bool(self.wanders)):
@@ -108,7 +108,7 @@ class DrivenClients:
             self._see(row)
 
     def refusal(self, row: OutputRecord, cluster: str) -> KafkaError | None:
-        """Why the cluster does not take the row, however often it is sent."""
+        """Return why the cluster does not take the row, however often it is sent."""
         if cluster == STRANGER:
             return _NOT_THERE if self.happens(0.1) else _TOO_LARGE if self.happens(0.1) else None
         if row.topic in self.gone:

@@ -416,7 +416,7 @@ class _Feeds:
                     self._run.hand_offs += isinstance(message, HandOff) and bool(message.lags)
 
     def publish(self) -> None:
-        """What markers may say from now on is judged."""
+        """Judge what markers may say from now on."""
         self._run.die_at_times()
         told, self._checkpoints = self._checkpoints, []
         for checkpoint in map(decode_checkpoint, told):
@@ -454,7 +454,7 @@ class _Feeds:
 
     @property
     def _whole(self) -> list[FeedJudge]:
-        """Of the feeds that have neither failed nor ended."""
+        """The judges of the feeds that have neither failed nor ended."""
         over = self.ended | self.failed.keys()
         return [judge for feed_id, judge in self._judges.items() if feed_id not in over]
 

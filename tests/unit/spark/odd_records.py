@@ -19,7 +19,7 @@ _UNREADABLE: Final = b"\xff\xff"
 
 @dataclass(frozen=True, slots=True)
 class Oddities:
-    """How likely each thing is: for each record, where no other is named.
+    """The probability of each oddity: for each record, where no other is named.
 
     ``corrupt``: it cannot be read. ``lose_snapshot`` and ``lose_end``: of those. ``wrong_time``: a few are
     stamped wrongly. ``mutate``: in a batch data changes outside the op log, once more maybe; ``hide``: the
@@ -52,7 +52,7 @@ class OddRecords:
         self.changed = 0
 
     def arriving(self, partition: int, records: Sequence[Record]) -> list[Record]:
-        """What comes of these."""
+        """Return what arrives of these records."""
         came = []
         for record in records:
             arrived = self._arriving(record)

@@ -50,7 +50,7 @@ DECODERS = dict.fromkeys(TOPICS, _WRAPPED)
 
 @dataclass(slots=True)
 class Target:
-    """What a consumer has stored: all of it changes in one transaction."""
+    """The target of a consumer: all of it changes in one transaction."""
 
     contents: TableContents
     token: str = ""

@@ -44,7 +44,7 @@ TOPIC_OF = {"a": "accounts", "b": "more", "c": "more"}
 
 @dataclass(slots=True)
 class JointTarget:
-    """What was stored: all of it changes in one transaction."""
+    """The target of a joint subscription: all of it changes in one transaction."""
 
     contents: dict[str, TableContents]
     key_rows: dict[str, MemoryKeyRows]
@@ -63,7 +63,7 @@ def members_of(history: TopicHistory) -> list[str]:
 
 
 def part_of(history: TopicHistory, name: str) -> TopicHistory:
-    """What a history has of one member's topic."""
+    """Return what a history has of one member's topic."""
     places = history.partitions
     return replace(
         history,

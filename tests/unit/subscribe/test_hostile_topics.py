@@ -60,7 +60,8 @@ seeds = st.integers(0, 2**32)
 def read(
     history: TopicHistory, statement: str, as_of: Timestamp, tells_before: bool, **more: Any
 ) -> Target | SubscribeError:
-    """What a consumer has stored at the end, or the error that ended it; another kind of error is raised."""
+    """Return what a consumer has stored at the end, or the error that ended it; another kind of error is
+    raised."""
     plan = plan_of(f"{statement} WITH (PROGRESS) AS OF {as_of}")
     error: SubscribeError | None = None
     try:

@@ -41,7 +41,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TopicHistory:
-    """What was committed, and the records of it in the order in which a consumer happens to read them."""
+    """The commits of a topic, and their records in the order in which a consumer happens to read them."""
 
     commits: tuple[Commit, ...]
     partitions: tuple[FeedPartition, ...]
@@ -158,8 +158,8 @@ def _row_text(row: tuple[Any, ...] | None) -> str:
 def reread(
     history: TopicHistory, until: int, offsets: dict[FeedPartition, int]
 ) -> Iterator[tuple[FeedPartition, FeedRecord]]:
-    """What a consumer reads that begins again at ``offsets``: partition by partition what it had read, then
-    the rest."""
+    """Yield what a consumer reads that begins again at ``offsets``: partition by partition what it had read,
+    then the rest."""
     again = [pair for pair in history.records[:until] if pair[1].offset >= offsets.get(pair[0], 0)]
     yield from sorted(again, key=lambda pair: history.partitions.index(pair[0]))
     yield from history.records[until:]

@@ -20,7 +20,7 @@ _PIN = Pin("six", "1.17.0")
 
 
 class _Metadata(Message):
-    """What an installed package says of itself."""
+    """The metadata of an installed package."""
 
     def __init__(self, said: dict[str, str], classifiers: tuple[str, ...] = ()) -> None:
         super().__init__()

@@ -67,7 +67,7 @@ def numbered(records: Iterable[TopicRecord]) -> list[TopicRecord]:
 
 @dataclass(slots=True)
 class Stream:
-    """What a correct feed wrote, and what its source had committed."""
+    """The output of a correct feed, and what its source had committed."""
 
     topics: dict[str, int]
     records: list[TopicRecord] = field(default_factory=list)
@@ -129,7 +129,7 @@ _STEPS = st.lists(
 def correct_stream(
     first_count: int, second_count: int, commits: Sequence[Commit], steps: Sequence[Step]
 ) -> Stream:
-    """What a correct feed of two topics writes for these commits, when it takes these steps.
+    """Return what a correct feed of two topics writes for these commits, when it takes these steps.
 
     A commit is (topic, key, milliseconds since the last one, logical part). All rows are emitted in the
     end, and a last marker covers them.

@@ -14,7 +14,7 @@ from tests.unit.worker.ended_process import Ended
 
 @pytest.fixture
 def reasons(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """Why the process would have ended."""
+    """Give the reasons why the process would have ended."""
     told: list[BaseException] = []
 
     def end(error: BaseException) -> None:

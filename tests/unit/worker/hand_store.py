@@ -38,12 +38,12 @@ class HandSink:
 
     @property
     def topics(self) -> list[str]:
-        """Where rows went, in order."""
+        """The topics of the rows, in order."""
         return [row.topic for row in self.rows]
 
 
 class HandStore:
-    """What is durable of the partition."""
+    """The durable state of the partition."""
 
     def __init__(self) -> None:
         self.results: list[StepResult] = []
@@ -61,7 +61,7 @@ class HandStore:
 
     @property
     def acks(self) -> list[Ack]:
-        """What was answered."""
+        """The control answers of all results."""
         return [ack for result in self.results for ack in result.acks]
 
 

@@ -54,7 +54,7 @@ def view(records: Sequence[JobRecord]) -> FeedView:
 
 @dataclass
 class World:
-    """What is durable: the jobs topic, and who may write as the feed's producer."""
+    """The durable world: the jobs topic, and who may write as the feed's producer."""
 
     definition: FeedDefinition
     jobs: list[JobRecord] = field(default_factory=list)

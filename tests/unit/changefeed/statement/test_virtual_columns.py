@@ -86,7 +86,7 @@ def test_the_deletion_of_nothing_in_the_debezium_envelope_has_the_key_and_no_dat
 
 
 def avro_record(options: FeedOptions, change: Row) -> tuple[RowRecord, Any]:
-    """What a reader gets, and the value's schema."""
+    """Return what a reader gets, and the value's schema."""
     encoder = compile_encoder(CC, replace(options, format=Format.AVRO))
     assert encoder.schemas is not None
     texts = {1: encoder.schemas.key.text, 2: encoder.schemas.value.text}

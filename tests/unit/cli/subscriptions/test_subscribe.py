@@ -37,7 +37,7 @@ def feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
 
 
 def subscribed(feed: HandFeed, *arguments: str) -> Result:
-    """What the command prints for the feed."""
+    """Return what the command prints for the feed."""
     kafka = ("-b", feed.connection.bootstrap_servers, "--app-id", feed.app_id, "--topic-prefix", feed.prefix)
     return run("subscribe", *arguments, *kafka)
 

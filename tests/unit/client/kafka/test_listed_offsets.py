@@ -40,7 +40,7 @@ _UNTIL_ANSWERED: Final = Retrying(
 
 
 class Ends(Protocol):
-    """What asks where topics end for markers, and for Spark's reading of topics."""
+    """An object that asks where topics end, for markers and for Spark's reading of topics."""
 
     def ends(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]: ...
 

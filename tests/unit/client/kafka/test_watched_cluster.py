@@ -165,7 +165,7 @@ _TRUTH: Final = dict(zip(_PLACES, (Timestamp(2_300 * 10**9), Timestamp(2_450 * 1
 def _found(
     monkeypatch: pytest.MonkeyPatch, network: Network
 ) -> tuple[str, Mapping[TopicPartition, Timestamp | None]]:
-    """Which cluster is found at the address, and its last markers."""
+    """Return which cluster is found at the address, and its last markers."""
     monkeypatch.setattr("tidegate.client.kafka.reader.Consumer", lambda config: FakeConsumer(network, config))
     monkeypatch.setattr("tidegate.client.last_markers._FIRST_LOOK", 1)
     with closing(WatchedCluster(KafkaConnection(timeout_s=1), _TOPIC)) as cluster:

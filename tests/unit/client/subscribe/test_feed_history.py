@@ -28,7 +28,7 @@ _BEGIN = Timestamp(_START.wall + 50)
 
 
 def history(accepted: AcceptedCluster | None = None, low: int = 0) -> FeedHistory:
-    """Of a feed that began with a scan, and goes on where ``accepted`` says."""
+    """Return the history of a feed that began with a scan, and goes on where ``accepted`` says."""
     defined = definition(initial_scan="yes")
     if accepted is not None:
         stored = replace(defined, epoch=accepted.epoch, accepted=accepted).to_json()

@@ -128,7 +128,7 @@ def explain(found: Evidence) -> Explanation:
 
 
 def text(explanation: Explanation) -> str:
-    """What ``tidegate why`` prints; no part of it is a Python value that nobody meant to show."""
+    """Return what ``tidegate why`` prints; no part of it is a Python value that nobody meant to show."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         print_explanation(explanation)
@@ -196,7 +196,7 @@ def lagging(partition: int, complete_to: Timestamp | None, **more: Any) -> Laggi
 
 
 def delivery(partition: int, state: str, **more: Any) -> DeliveryEvidence:
-    """How the feed's rows leave a partition: 2 KiB wait in memory, 3 MiB on disk."""
+    """Return how the feed's rows leave a partition: 2 KiB wait in memory, 3 MiB on disk."""
     return replace(DeliveryEvidence(partition, state, URL, 2 << 10, 3 << 20), **more)
 
 

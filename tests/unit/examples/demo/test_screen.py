@@ -64,7 +64,7 @@ def _ago(seconds: float) -> int:
 
 
 def _in_terminal(board: Board, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a terminal shows of the board in the end, and the lines above it."""
+    """Return what a terminal shows of the board in the end, and the lines above it."""
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=160, height=40, color_system=None)
     monkeypatch.setattr("examples.demo.screen.Console", lambda: console)

@@ -119,7 +119,7 @@ class _Restless:
 
     @property
     def scan(self) -> Scan:
-        """What the range last asked for."""
+        """The scan that the range asked for last."""
         return [scan for scan in scans_in(self.broken.driven) if scan.range_id == RangeId(1)][-1]
 
     @property

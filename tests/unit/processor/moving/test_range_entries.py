@@ -199,7 +199,8 @@ class _History:
 
 
 def _told(result: StepResult) -> tuple[object, ...]:
-    """What a step tells others. Only the order of ranges in one checkpoint, or at one offset, is left out."""
+    """Return what a step tells others. Only the order of ranges in one checkpoint, or at one offset, is left
+    out."""
     checkpoint = result.checkpoint
     if checkpoint is not None:
         checkpoint = replace(

@@ -28,7 +28,7 @@ def rows_after(changes: list[StateChange]) -> _Rows:
 
 
 def digests_of(rows: _Rows) -> TableDigests:
-    """Of rows that are read one after the other."""
+    """Return the digests of rows that are read one after the other."""
     digests = RowDigests()
     digests.take(StateChange(table, key, value) for (table, key), value in rows.items())
     return digests.digests(0)

@@ -24,7 +24,7 @@ directions = pytest.mark.parametrize("descending", [False, True], ids=["asc", "d
 
 
 def rank(sql_type: SqlType, datum: Any) -> Any:
-    """What datums of a type sort by in SQL, as a Python value."""
+    """Return what datums of a type sort by in SQL, as a Python value."""
     if datum is None:
         return (0,)
     if sql_type.kind is Kind.ARRAY:

@@ -35,7 +35,7 @@ class Served:
         return self.front.address[1]
 
     def parameters(self, **others: Any) -> dict[str, Any]:
-        """What psycopg connects with."""
+        """Return what psycopg connects with."""
         return {
             "host": "127.0.0.1",
             "port": self.port,
@@ -109,7 +109,7 @@ def frame(kind: bytes, payload: bytes) -> bytes:
 
 
 def startup_message(parameters: dict[str, str]) -> bytes:
-    """What a client begins with."""
+    """Return what a client begins with."""
     return StartupMessage(params=parameters).to_wire()
 
 

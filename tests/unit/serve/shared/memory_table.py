@@ -211,7 +211,7 @@ async def memory_table(
 
 
 class Follower:
-    """What a client of a stream with PROGRESS holds, and the table at each frontier that it was told."""
+    """A client of a stream with PROGRESS: what it holds, and the table at each frontier that it was told."""
 
     def __init__(self, stream: SharedStream, *, resumed: bool = False) -> None:
         shape = stream._plan.shape

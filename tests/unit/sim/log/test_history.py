@@ -68,7 +68,7 @@ def test_the_format_of_the_file(tmp_path: Path) -> None:
 
 
 def _cut(path: Path, size: int) -> str:
-    """What a reader says of the file when it has only so many bytes."""
+    """Return what a reader says of the file when it has only so many bytes."""
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(StateError) as refused:
         History.load(path)

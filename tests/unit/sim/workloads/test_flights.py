@@ -46,7 +46,7 @@ def _plans(archive: Path, **options: Any) -> list[TransactionPlan]:
 
 
 def _rows(plans: list[TransactionPlan], flight: int) -> list[dict[str, Any] | None]:
-    """What was written of one flight number, in order; ``None`` for a deletion."""
+    """Return what was written of one flight number, in order; ``None`` for a deletion."""
     rows: list[dict[str, Any] | None] = []
     for write in (write for plan in plans for write in plan.writes):
         assert isinstance(write.value, bytes)

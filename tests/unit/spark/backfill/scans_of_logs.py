@@ -40,7 +40,7 @@ class AnyLog(Protocol):
 
 
 def complete_to(log: AnyLog, partitions: Any, base: Timestamp = ZERO) -> Timestamp:
-    """How far a survey of these partitions comes that begins at ``base``."""
+    """Return how far a survey of these partitions comes that begins at ``base``."""
     feed = activation(log.tables, replace(SCAN, resolved_interval_ns=None))
     tables = [KnownTable(target.table, target.table_id) for target in feed.targets]
     watched = watching(feed.definition, tables, rows_by(descriptors_of(log)), base)
@@ -71,7 +71,7 @@ def descriptors_of(log: AnyLog) -> set[DescriptorUpdate]:
 
 
 def rows_of_scan(scan: ScanAt, log: AnyLog) -> list[OutputRecord]:
-    """What the tasks do, and Spark between them."""
+    """Return what the tasks do, and Spark between them."""
     newest: dict[bytes, tuple[int, int, bytes]] = {}
     for key, *version in _found(scan, log.partitions):
         newest[key] = max(newest.get(key, (0, 0, b"")), tuple(version))
@@ -84,7 +84,7 @@ def rows_of_scan(scan: ScanAt, log: AnyLog) -> list[OutputRecord]:
 
 
 def faults_of_scan(scan: ScanAt, log: AnyLog) -> list[str]:
-    """Why there can be none, of what Spark leaves of each key."""
+    """Return why there can be none, of what Spark leaves of each key."""
     newest: dict[bytes, tuple[int, str]] = {}
     for number, records in enumerate(log.partitions):
         for found in find_versions(scan, [batch_of(number, records)]):

@@ -84,7 +84,7 @@ class ShortenedLog:
 
     @property
     def told(self) -> list[Timestamp]:
-        """When data changed, as snapshots that are left tell of the tables' keys."""
+        """The times at which data changed, as snapshots that are left tell of the tables' keys."""
         entries = [
             entry
             for number, records in enumerate(self.partitions)
@@ -95,7 +95,7 @@ class ShortenedLog:
 
     @property
     def scanned(self) -> list[ScannedKeys]:
-        """What the log tells of keys that were scanned since all partitions begin (see `scanned_keys`)."""
+        """The keys that the log tells were scanned since all partitions begin (see `scanned_keys`)."""
         shorter = [
             records
             for records, whole in zip(self.partitions, self.whole, strict=True)
@@ -112,7 +112,7 @@ class ShortenedLog:
         ]
 
     def complete_above(self, base: Timestamp) -> Timestamp:
-        """How far a survey comes that begins at ``base``."""
+        """Return how far a survey comes that begins at ``base``."""
         return complete_to(self, self.partitions, base)
 
     def scan(self, start: Timestamp, base: Timestamp) -> ScanAt:

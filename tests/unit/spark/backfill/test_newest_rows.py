@@ -230,7 +230,8 @@ def _scan_to(address: str, cluster: str) -> tuple[ScanAt, SimulatedLog]:
 
 
 def _written(scan: ScanAt, log: SimulatedLog) -> tuple[int, TidegateError | None]:
-    """What a task answers that writes all versions of a log: how many rows, and why there are not more."""
+    """Return what a task answers that writes all versions of a log: how many rows, and why there are not
+    more."""
     found = [
         batch
         for number, records in enumerate(log.partitions)

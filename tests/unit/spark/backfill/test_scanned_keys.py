@@ -54,7 +54,7 @@ def _owed(log: ShortenedLog, scan: ScanAt) -> set[tuple[str, bytes, bytes | None
 
 
 def _looked_at(seed: int) -> int:
-    """How many scans of the log of a seed were held to the store's history."""
+    """Return how many scans of the log of a seed were held to the store's history."""
     log = ShortenedLog(seed)
     highest = base_of(log.scanned, log.keys, MAX)
     complete = log.complete_above(highest) if highest > ZERO else ZERO
@@ -101,7 +101,7 @@ class HandScan:
         return [Timestamp(row["wall"], row["logical"]) for row in self._found(entries)]
 
     def faults(self, *entries: Entry) -> list[str]:
-        """Why there can be no scan, of what Spark leaves of each key."""
+        """Return why there can be no scan, of what Spark leaves of each key."""
         newest: dict[bytes, dict[str, Any]] = {}
         for row in self._found(entries):
             newest[row["key"]] = max(newest.get(row["key"], row), row, key=lambda row: row["wall"])

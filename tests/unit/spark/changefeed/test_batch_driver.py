@@ -219,7 +219,7 @@ def test_what_no_waiting_mends_ends_the_query_with_its_own_words(tmp_path: Path)
 
 
 def _ended_by(root: Path, error: Exception) -> Exception:
-    """What is said of a query whose rounds raise that."""
+    """Return what is said of a query whose rounds raise that."""
 
     def tasks(*_: object) -> list[Answer]:
         raise error

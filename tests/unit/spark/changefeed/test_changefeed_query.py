@@ -40,7 +40,7 @@ def options(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> QueryOpti
 
 
 def _refused(options: QueryOptions, **changed: str) -> str:
-    """What the command says."""
+    """Return what the command says."""
     names = {"app_id": options.app_id, "topic_prefix": options.topic_prefix, **changed}
     result = run(
         *("spark", "changefeed", "--checkpoint", options.checkpoint),

@@ -22,7 +22,7 @@ _IDS = MarkerIds("before", "now")
 
 
 class Cluster:
-    """What has been committed there, and whether it answers."""
+    """A cluster: what has been committed there, and whether it answers."""
 
     def __init__(self) -> None:
         self.answers = threading.Event()

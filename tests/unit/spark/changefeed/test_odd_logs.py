@@ -72,7 +72,7 @@ def test_it_is_so_for_many(world: str, seed: int, tmp_path: Path, monkeypatch: p
 
 
 def _hidden_changes_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """What a Snapshot tells of entries that nobody could read fails no feed."""
+    """No feed fails for what a Snapshot tells of entries that nobody could read."""
     patch.setattr(Mutations, "take_hidden", lambda _: [])
 
 
@@ -93,7 +93,7 @@ def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lags_of_parents_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """Of keys that were handed off a detached feed has everything up to the hand-off's time."""
+    """A detached feed has everything of keys that were handed off, up to the hand-off's time."""
     patch.setattr(journal, "told_of", lambda *_: ())
 
 

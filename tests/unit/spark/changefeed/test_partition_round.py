@@ -184,7 +184,7 @@ def test_a_state_that_is_gone_is_an_answer(tmp_path: Path, records: list[Record]
 
 
 class _PassingTime:
-    """What `time` says where only pauses take any: a busy machine is no slower by it."""
+    """A `time` in which only pauses take any: a busy machine is no slower by it."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

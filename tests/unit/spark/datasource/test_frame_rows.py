@@ -61,7 +61,7 @@ def chunk_of(versions: VersionReader, *records: tuple[bytes, bytes | None]) -> R
 
 
 def shown(read: Any, chunk: RowChunk) -> Any:
-    """What is read, or the error."""
+    """Return what is read, or the error."""
     try:
         rows: FrameRows = read(chunk)
     except TidegateError as error:

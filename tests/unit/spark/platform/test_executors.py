@@ -86,7 +86,7 @@ def test_an_executor_whose_code_does_not_know_the_question_is_another_version(tm
 
 
 def _answer_of(place: Path) -> _Answer:
-    """What a task answers that imports tidegate from there. As Spark does, it is sent as a value."""
+    """Return what a task answers that imports tidegate from there. As Spark does, it is sent as a value."""
     task = cloudpickle.dumps(_look_for("json", "", StoreAccess()))  # type: ignore[no-untyped-call]
     code = (
         "import json, pickle, sys\n"

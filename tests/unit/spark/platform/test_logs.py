@@ -24,7 +24,7 @@ _KAFKA = logging.getLogger("tidegate.kafka")
 
 @contextmanager
 def written(level: str, *, as_json: bool = True) -> Iterator[io.StringIO]:
-    """What comes to standard error; the logs of the test run are as before afterwards."""
+    """Give what comes to standard error; the logs of the test run are as before afterwards."""
     root, before = logging.getLogger(), structlog.get_config()
     handlers, level_before, of_kafka = root.handlers[:], root.level, _KAFKA.level
     root.handlers.clear()  # or they would be closed

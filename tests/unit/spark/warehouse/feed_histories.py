@@ -44,7 +44,7 @@ class Version(NamedTuple):
 
     @property
     def place(self) -> TopicPartition:
-        """Where its record stands."""
+        """The place of its record."""
         return TopicPartition(self.topic, crc32(str(self.id).encode()) % TOPICS[self.topic])
 
     @property

@@ -75,7 +75,8 @@ def table(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> TableDes
 def loaded(
     descriptor: TableDescriptor, options: FeedOptions, datum: Any, as_text: tuple[str, ...] = ()
 ) -> list[Any]:
-    """What the second column of a table holds of a row and of its deletion, the way a feed writes them."""
+    """Return what the second column of a table holds of a row and of its deletion, the way a feed writes
+    them."""
     columns = columns_of([descriptor], options, as_text)
     encoder, texts = compile_encoder(descriptor, options), dict[int, str]()
     rows = []

@@ -23,7 +23,7 @@ SET = JarSet("demo", (DEMO,))
 
 
 def pinned(**contents: str) -> Pinned:
-    """What may come of the set: the jars of these names, with these contents."""
+    """Return what may come of the set: the jars of these names, with these contents."""
     jars = {each: hashlib.sha256(contents[each.artifact].encode()).hexdigest() for each in (DEMO, DEPENDENCY)}
     return Pinned({"demo-1.2": jars}, {})
 

@@ -80,7 +80,8 @@ class _Reader:
 def openings(
     history: TopicHistory, crashes: list[int], budget_bytes: int | None = None
 ) -> Iterator[GateOpening]:
-    """What the gate lets through, with a resume from its offsets after each of these numbers of records.
+    """Yield what the gate lets through, with a resume from its offsets after each of these numbers of
+    records.
 
     Rows beyond the budget wait outside of memory.
     """

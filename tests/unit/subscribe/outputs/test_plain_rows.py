@@ -30,7 +30,7 @@ _VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from
 
 @st.composite
 def _times(draw: st.DrawFn) -> list[list[tuple[Any, Any]]]:
-    """For each timestamp the changes of some keys: the row before and the row after."""
+    """Draw, for each timestamp, the changes of some keys: the row before and the row after."""
     times = []
     for keys in draw(st.lists(_KEYS.filter(bool), min_size=1, max_size=4)):
         changes = []

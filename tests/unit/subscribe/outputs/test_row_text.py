@@ -45,7 +45,7 @@ def test_json_may_be_nested_as_deep_as_it_can_be_read() -> None:
 
 
 def _read_back(value: Any) -> Any:
-    """What JSON makes of a value: a whole ``Decimal`` without a point or an exponent is an ``int``."""
+    """Return what JSON makes of a value: a whole ``Decimal`` without a point or an exponent is an ``int``."""
     if isinstance(value, list):
         return [_read_back(each) for each in value]
     return {name: _read_back(each) for name, each in value.items()} if isinstance(value, dict) else value

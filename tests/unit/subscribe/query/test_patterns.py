@@ -19,7 +19,7 @@ _ODD = (
 
 
 def matches(text: str, pattern: str, *, fold: bool) -> bool:
-    """What ``re`` says of the whole pattern."""
+    """Return what ``re`` says of the whole pattern."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     form = "".join(
         {"%": ".*", "_": "."}.get(each, re.escape(each[-1] if len(each) > 1 else each)) for each in parts

@@ -28,7 +28,7 @@ def either(condition: str) -> str:
 
 
 class Share:
-    """What a query takes of its process: it counts pauses, and ends at one of them."""
+    """A query's share of its process: it counts pauses, and ends at one of them."""
 
     def __init__(self, ends_at: int = 1 << 40) -> None:
         self.pauses = 0

@@ -117,7 +117,7 @@ def test_the_window_is_that_of_all_rows_after_each_timestamp(
 def plainly(
     entries: dict[object, list[RowValues]], order: Sequence[object], limit: int | None, offset: int
 ) -> dict[object, tuple[int, str]]:
-    """How often each row is in the window, and the text in which it is shown."""
+    """Return how often each row is in the window, and the text in which it is shown."""
     rows = [identity for identity in order for _ in entries[identity]]
     counts = Counter(rows[offset:] if limit is None else rows[offset : offset + limit])
     return {identity: (count, min(map(repr, entries[identity]))) for identity, count in counts.items()}

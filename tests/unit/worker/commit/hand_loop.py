@@ -114,7 +114,7 @@ class Driven:
 
     @property
     def next_offset(self) -> int:
-        """How far the processor has come."""
+        """The offset up to which the processor has come."""
         return self.processor.next_offset or 0
 
     @property

@@ -276,7 +276,7 @@ class Sink:
 
 
 class Kafka:
-    """What is durable, and the judgement of every transaction."""
+    """The durable records, and the judgement of every transaction."""
 
     def __init__(self, *feeds: FeedId) -> None:
         self.sinks = {feed_id: Sink(is_up=False) for feed_id in feeds}
@@ -303,7 +303,7 @@ class Kafka:
         return int(value) if value else None
 
     def named(self, feed_id: FeedId) -> int:
-        """How far a marker of the feed may go."""
+        """Return how far a marker of the feed may go."""
         checkpoints = (one.checkpoint for group in self.transactions for one in group if one.checkpoint)
         named = (
             int(checkpoint.offset)
@@ -313,7 +313,7 @@ class Kafka:
         return max(named, default=-1)
 
     def sink_of(self, feed_id: FeedId) -> RowWriter:
-        """Where the rows of the feed go now."""
+        """Return where the rows of the feed go now."""
         return self.sinks[feed_id]
 
     def _judge(self, results: Sequence[StepResult]) -> None:
@@ -448,7 +448,7 @@ async def detached(directory: Path, *, spool_bytes: int = 1 << 20) -> Owner:
 
 
 def in_a_loop(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
-    """What ends the process ends the test."""
+    """Run the scenario in a loop; the end of the process ends the test."""
     ended: list[BaseException] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tidegate.worker.commit.commit_loop, "end_process", ended.append)

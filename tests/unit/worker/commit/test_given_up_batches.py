@@ -79,7 +79,7 @@ class _Owner:
         await self._settle()
 
     def successor(self) -> PartitionProcessor:
-        """Who opens the partition next; what is stored can be read."""
+        """Return who opens the partition next; what is stored can be read."""
         rows = ((table, key, value) for (table, key), value in self.store.state.items())
         return PartitionProcessor.restore(0, 1, _CONFIG, rows)
 

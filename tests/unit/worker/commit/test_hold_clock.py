@@ -29,7 +29,7 @@ class _Held:
         self.clock = HoldClock(60.0, lambda: self.now)
 
     def due(self, seconds: float, *feeds: FeedId) -> float:
-        """When it is due after these feeds held it ``seconds`` later."""
+        """Return when it is due after these feeds held it ``seconds`` later."""
         self.now += seconds
         self.clock.look(frozenset(feeds))
         return self.clock.due

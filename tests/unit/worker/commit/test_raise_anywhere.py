@@ -35,7 +35,7 @@ _SETTLED: Final = 60  # turns of the loop: far more than three batches take
 
 
 class _Trouble(Exception):
-    """What is thrown."""
+    """The error that is thrown."""
 
 
 class _Points:
@@ -87,7 +87,7 @@ class _Valve:
 
 
 class _Kafka:
-    """What is durable: rows that are acknowledged, and the state of commits."""
+    """The durable records: rows that are acknowledged, and the state of commits."""
 
     is_over = False
 
@@ -130,7 +130,7 @@ class _Kafka:
                     self.state[table, key] = value
 
     def completed(self, flight: InFlight) -> None:
-        """What may be committed to the group must be in the state."""
+        """Check that an offset which may be committed to the group is in the state."""
         assert flight.end is None or flight.end <= self.position + 1
 
 

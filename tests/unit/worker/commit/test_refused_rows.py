@@ -39,7 +39,8 @@ _FATAL: Final = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "fatal")
 
 
 class How(enum.Enum):
-    """How a row is refused: at the call, by the broker, which ends the producer, or for want of its topic."""
+    """The way in which a row is refused: at the call, by the broker, which ends the producer, or for want of
+    its topic."""
 
     AT_THE_CALL = "at the call"
     BY_THE_BROKER = "by the broker"
@@ -52,7 +53,7 @@ def _refusal(row: OutputRecord, error: KafkaError, limit: RecordLimit | None = N
 
 @dataclass
 class _Producer:
-    """Of all feeds of the cluster. It has its rows by topic, in order."""
+    """A producer for all feeds of the cluster. It has its rows by topic, in order."""
 
     cluster: _Cluster
     is_over: bool = False

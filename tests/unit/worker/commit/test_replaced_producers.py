@@ -37,7 +37,7 @@ _Lane = tuple[str, bytes]
 
 @dataclass
 class _Producer:
-    """Of all feeds of the cluster; it has its rows by topic and key, in order."""
+    """A producer for all feeds of the cluster. It has its rows by topic and key, in order."""
 
     cluster: _Cluster
     is_over: bool = False

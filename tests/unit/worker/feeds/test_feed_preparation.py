@@ -74,8 +74,8 @@ class _Cluster:
 def _prepared(
     cluster: _Cluster, topic: str = "t", max_row_bytes: int = 0, *, moved: bool = False
 ) -> StateRecord:
-    """What comes of a feed with that topic, of three partitions, that was accepted on the cluster ``c2``; or
-    that was on it before, and is ``moved``. It leaves out rows above ``max_row_bytes``."""
+    """Return what comes of a feed with that topic, of three partitions, that was accepted on the cluster
+    ``c2``; or that was on it before, and is ``moved``. It leaves out rows above ``max_row_bytes``."""
     options = FeedOptions(updated=True, resolved_interval_ns=0)
     if max_row_bytes:
         options = replace(options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=max_row_bytes)

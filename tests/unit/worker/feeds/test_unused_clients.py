@@ -16,7 +16,7 @@ from tidegate.worker.feeds.unused_clients import UnusedClients
 
 
 class _Sinks:
-    """What is live at each look."""
+    """Sinks that keep what is live at each look."""
 
     def __init__(self) -> None:
         self.live: list[Collection[tuple[FeedId, SinkUri]]] = []

@@ -53,7 +53,8 @@ def _checked(raw: bytearray) -> bytes:
 def _read(
     raw: bytes, start: int, most: int, aborted: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, bytes]]:
-    """What a worker's consumer gives of these bytes: offsets and values, in fetches of ``most`` records."""
+    """Return what a worker's consumer gives of these bytes: offsets and values, in fetches of ``most``
+    records."""
 
     async def run() -> list[tuple[int, bytes]]:
         subscriptions = SubscriptionState()

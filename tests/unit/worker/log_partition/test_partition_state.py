@@ -16,7 +16,7 @@ class _Opened(Exception):
 
 
 class _Stores:
-    """Where nothing may be opened."""
+    """Stores of which none may be opened."""
 
     def __init__(self, state: list[PartitionState] | None = None) -> None:
         self._state = state

@@ -97,7 +97,7 @@ class Publishing:
         producer.close()
 
     def persisted(self, wall: int) -> None:
-        """What a former owner left."""
+        """Write what a former owner left."""
         at = ResolvedTimestamp(Timestamp(wall))
         self.tell(ProgressRecord(FEED.feed_id, FEED.definition.epoch, at, {}))
 

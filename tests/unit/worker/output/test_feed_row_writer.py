@@ -31,7 +31,7 @@ _ROWS = [OutputRecord("topic", 0, b"key", b"value", 1, [])]
 
 
 class Taken:
-    """What the producers of clusters were given, by their servers."""
+    """The rows that the producers of clusters were given, by their servers."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.by: list[str] = []

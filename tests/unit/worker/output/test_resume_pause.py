@@ -9,7 +9,7 @@ _PAUSES_S = [number * _STALL_S for number in range(30)]
 
 
 def _stalled(pause: ResumePause, now: float) -> float:
-    """How long the pause is that begins now."""
+    """Return how long the pause is that begins now."""
     pause.stalled(now)
     pause_s = next(pause_s for pause_s in _PAUSES_S if pause.is_over(now + pause_s))
     assert not pause_s or not pause.is_over(now + pause_s - 1e-3)

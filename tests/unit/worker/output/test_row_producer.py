@@ -115,7 +115,7 @@ _MESSAGE = SimpleNamespace(
 
 
 class World:
-    """What is at the address now, and the rows that clusters have. It stands where
+    """The cluster that is at the address now, and the rows that clusters have. It stands where
     ``tidegate.worker.process.machine`` does."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Watched:
         return self.sink.send_to("home", rows, barrier, first)
 
     def turn(self) -> None:
-        """What the sink's thread does again and again, and then the loop."""
+        """Do what the sink's thread does again and again, and then what the loop does."""
         if not self.sink.is_over:  # then its thread has ended
             self._take_turn(self.sink)
         self._loop.run_until_complete(asyncio.sleep(0))
@@ -192,7 +192,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
 
 
 def _ends() -> float:
-    """How many producers have come to their end, by the metric."""
+    """Return how many producers have come to their end, by the metric."""
     return float(SINK_ENDS.labels(Settings().bootstrap_servers)._value.get())
 
 

@@ -51,7 +51,7 @@ def _read_by_fastavro(schema: Any, body: bytes) -> Any:
 
 
 def _outcome(read: Any) -> Any:
-    """What comes, as text: a Decimal equals others of other digits."""
+    """Return what comes, as text: a Decimal equals others of other digits."""
     try:
         return repr(read())
     except (ValueError, ArithmeticError):

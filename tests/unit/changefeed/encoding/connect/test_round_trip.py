@@ -59,7 +59,7 @@ def _timetz(text: str) -> TimeTz:
 
 
 def _days(text: str) -> int:
-    """Of ``-0044-03-15``, whose year counts from zero."""
+    """Return the day of a date such as ``-0044-03-15``, whose year counts from zero."""
     year, month, day = re.fullmatch(r"([+-]?\d+)-(\d\d)-(\d\d)", text).groups()  # type: ignore[union-attr]
     eras, year_of_era = divmod(int(year) - 2000, _ERA_YEARS)
     return (datetime(2000 + year_of_era, int(month), int(day)) - _EPOCH).days + eras * _ERA_DAYS + _EPOCH_DAYS

@@ -115,7 +115,7 @@ def _operands(text: str) -> list[TsOperand]:
 
 
 def _cut_to_text(datum: Datum) -> Datum:
-    """What the text keeps: an interval's nanoseconds are cut to microseconds."""
+    """Return what the text keeps: an interval's nanoseconds are cut to microseconds."""
     if isinstance(datum, Interval):
         return datum._replace(nanos=math.trunc(Decimal(datum.nanos) / 1000) * 1000)
     return datum

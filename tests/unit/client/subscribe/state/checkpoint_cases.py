@@ -20,7 +20,8 @@ TokenOf: TypeAlias = Callable[[int], str]
 
 
 class Use(NamedTuple):
-    """How the store's users commit a token, and how they ask whether they may write a chunk."""
+    """The calls of a store's users: how they commit a token, and how they ask whether they may write a
+    chunk."""
 
     commit: Callable[[HeldCheckpoint, str], None]
     require_held: Callable[[HeldCheckpoint], None]

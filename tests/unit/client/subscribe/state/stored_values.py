@@ -37,7 +37,7 @@ ROWS: Final = st.lists(VALUES, max_size=6).map(tuple)
 
 
 def form_of(value: Any) -> Any:
-    """What makes a value itself: its type, and what equality passes over."""
+    """Return what makes a value itself: its type, and what equality passes over."""
     if isinstance(value, list | tuple):
         return type(value), [form_of(each) for each in value]
     if isinstance(value, dict):

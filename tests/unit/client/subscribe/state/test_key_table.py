@@ -98,7 +98,7 @@ def test_it_is_a_table_in_memory_that_survives(
 
 
 def crashed(path: Path, wall: int, rows: Rows) -> None:
-    """What another process finds if this one ended now."""
+    """Give what another process finds if this one ended now."""
     copy = path.with_name("copy")
     shutil.copytree(path, copy)
     with opened(copy) as table:
@@ -146,7 +146,7 @@ while True:
 
 
 def written_by(numbers: int) -> Rows:
-    """What that process has written after so many openings."""
+    """Return what that process has written after so many openings."""
     return {
         b"%d" % (number * at % 101): (number, "x" * at)
         for number in range(1, numbers + 1)

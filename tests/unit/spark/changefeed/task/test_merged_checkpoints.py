@@ -122,7 +122,7 @@ class _Store:
 
 
 class _Driver:
-    """What a driver makes of checkpoints."""
+    """A driver that takes checkpoints."""
 
     def __init__(self) -> None:
         self.claims = RangeClaims()
