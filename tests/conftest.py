@@ -1,4 +1,4 @@
-"""What all tests share: one real broker, names that never collide, Hypothesis profiles.
+"""The fixtures of all tests: one real broker, names that never collide, Hypothesis profiles.
 
 ``TIDEGATE_HYPOTHESIS=many`` runs every property test on twenty times as many examples, as `make soak` does,
 ``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` on two hundred times as many, and

@@ -1,4 +1,4 @@
-"""How many examples a property test takes whose examples take long.
+"""The number of examples of a property test whose examples take long.
 
 Where the profile of `tests/conftest.py` has others take a hundred times as many, it does so too.
 """

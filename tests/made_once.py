@@ -1,4 +1,4 @@
-"""What several test processes need and one of them makes: the others read it from a file."""
+"""Things that several test processes need and one of them makes: the others read them from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the claims of ranges mean, as plainly as it can be said: key by key, without a bound."""
+"""The meaning of ranges' claims, as plainly as it can be said: key by key, without a bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a span frontier means, as plainly as it can be said: a sorted list of entries that are joined."""
+"""The meaning of a span frontier, as plainly as it can be said: a sorted list of entries that are joined."""
 
 from __future__ import annotations
 

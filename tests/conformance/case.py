@@ -1,4 +1,4 @@
-"""What a case is, and what a check of one kind of case is."""
+"""A case, and the check of one kind of case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a changefeed case writes, as the history that a store would have: commits at rising timestamps.
+"""The history that a store would have of a changefeed case's writes: commits at rising timestamps.
 
 Times. A write has the time that the case gives it: explicit (``1.0000000002``), or by a name (``T1``) which
 expectations repeat as ``<T1>``; a write without one comes a second after the last.

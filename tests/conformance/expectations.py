@@ -1,4 +1,4 @@
-"""What changefeed cases expect of a run, and whether it is met.
+"""The expectations that changefeed cases have of a run, and the check of them.
 
 An expectation that nobody here knows is a failure, and so is a case without any: no case passes because
 nothing was compared.

@@ -1,4 +1,4 @@
-"""What changefeed cases expect of a whole run's records: none of these, so many keys, on these topics."""
+"""The expectations of a whole run's records: none of these, so many keys, on these topics."""
 
 from __future__ import annotations
 

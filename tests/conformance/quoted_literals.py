@@ -1,4 +1,4 @@
-r"""What SQL's quotes hold: ``'it''s'``, ``e'\n'``, ``b'\xff'``, ``x'00ff'``, ``B'010'``, and ``'{1,NULL}'``.
+r"""Reads SQL's quotes: ``'it''s'``, ``e'\n'``, ``b'\xff'``, ``x'00ff'``, ``B'010'``, and ``'{1,NULL}'``.
 
 Source: CockroachDB ``pkg/sql/scanner`` and ``pkg/sql/sem/tree/parse_array.go``. The prefix's case counts:
 ``b`` is for bytes, ``B`` for bits.

@@ -1,4 +1,4 @@
-"""Which function checks which kind of case. A kind that is not here is skipped, and says so."""
+"""The functions that check each kind of case. A kind that is not here is skipped, and says so."""
 
 from __future__ import annotations
 

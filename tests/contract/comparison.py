@@ -1,4 +1,4 @@
-"""What two engines' outputs have in common, and what each must keep by itself."""
+"""Compares two engines' outputs: what they have in common, and what each must keep by itself."""
 
 from __future__ import annotations
 

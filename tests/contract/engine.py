@@ -1,4 +1,4 @@
-"""What the contract asks of an engine, and the reference engine as the first that keeps it.
+"""The interface that the contract asks of an engine, and the reference engine as the first that keeps it.
 
 A third engine is one more class with ``run``, and one more parameter of the fixture ``outputs``.
 """

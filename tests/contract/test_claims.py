@@ -1,4 +1,4 @@
-"""What the cases are there for, said outright: literal records that every engine writes."""
+"""The claims of the cases, said outright: literal records that every engine writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told to do about a checkpoint directory that is lost: to begin on a new one."""
+"""Tests the advice about a checkpoint directory that is lost: to begin on a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark tells its listeners and pages of a query, and other queries beside it in one session."""
+"""Tests what Spark tells its listeners and pages of a query, and other queries beside it in one session."""
 
 from __future__ import annotations
 

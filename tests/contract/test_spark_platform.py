@@ -1,4 +1,4 @@
-"""What tidegate relies on in Spark: how its Kafka source reads, and how much its driver takes."""
+"""Tests what tidegate relies on in Spark: how its Kafka source reads, and how much its driver takes."""
 
 from __future__ import annotations
 

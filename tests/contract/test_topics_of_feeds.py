@@ -255,7 +255,7 @@ def test_a_feed_that_is_moved_keeps_its_topics_and_fails_on_one_that_was_made_an
 
 
 def test_a_query_knows_the_operators_bound(broker: KafkaBroker, topic_prefix: str) -> None:
-    """Of a worker tells ``tests/e2e/test_jobs.py``."""
+    """``tests/e2e/test_jobs.py`` has the case of a worker."""
     with closing(Spark(broker, topic_prefix)) as spark:
         feed = spark.define("1")
         assert spark.fault(feed, f"{topic_prefix}*") == ""

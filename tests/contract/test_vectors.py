@@ -1,4 +1,4 @@
-"""What the changefeed vectors list is what every engine writes."""
+"""Every engine writes what the changefeed vectors list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions workers hold, and the wait until they have all of them between them."""
+"""The partitions that workers hold, and the wait until they have all of them between them."""
 
 from __future__ import annotations
 

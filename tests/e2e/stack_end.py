@@ -1,4 +1,4 @@
-"""What is left of a server of the stack when it has ended: nothing."""
+"""Checks that nothing is left of a server of the stack when it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a Spark query that meets what it cannot read, or must not read on."""
+"""Tests Spark queries that meet what they cannot read, or must not read on."""
 
 from __future__ import annotations
 

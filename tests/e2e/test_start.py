@@ -1,4 +1,4 @@
-"""What a worker checks before it reads the first record, and what it says when it refuses."""
+"""Tests what a worker checks before it reads the first record, and what it says when it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to topics and brokers under a subscription: it goes on, or ends with a typed error."""
+"""Troubles of topics and brokers under a subscription: it goes on, or ends with a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table of a store was at any time, for whoever has read it through a feed."""
+"""The true states of a store's table at any time, for whoever has read it through a feed."""
 
 from __future__ import annotations
 

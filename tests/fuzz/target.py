@@ -1,4 +1,4 @@
-"""What is fuzzed, and what may come of an input."""
+"""A target of fuzzing, and what may come of an input."""
 
 from __future__ import annotations
 

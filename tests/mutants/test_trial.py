@@ -1,4 +1,4 @@
-"""What is said of a mutant, by the example of a small project."""
+"""Tests the report of a mutant, by the example of a small project."""
 
 from __future__ import annotations
 

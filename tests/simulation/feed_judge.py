@@ -1,4 +1,4 @@
-"""What one feed was given, held against the true history: every row when it comes, and every checkpoint."""
+"""Judges what one feed is given by the true history: every row when it comes, and every checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the output topics of a run must be, whatever went wrong on the way."""
+"""Judges the output topics of a run: they have to be right, whatever went wrong on the way."""
 
 from __future__ import annotations
 

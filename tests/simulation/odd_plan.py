@@ -1,4 +1,4 @@
-"""What is odd about the log of a run of whole workers, and the records of such a log on their way."""
+"""The oddities of the log of a run of whole workers, and the records of such a log on their way."""
 
 from __future__ import annotations
 

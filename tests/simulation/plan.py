@@ -1,4 +1,4 @@
-"""What one run is: everything that is drawn from its seed before it begins."""
+"""The plan of one run: everything that is drawn from its seed before it begins."""
 
 from __future__ import annotations
 

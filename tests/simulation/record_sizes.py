@@ -1,4 +1,4 @@
-"""What a simulated partition commits is looked at for its size, and for whom it names."""
+"""Checks the records that a simulated partition commits: their size, and the feeds that they name."""
 
 from __future__ import annotations
 

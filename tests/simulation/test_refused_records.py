@@ -1,4 +1,4 @@
-"""What breaks steps of workers in a simulation is found in their directory afterwards, as the log has it."""
+"""A record that breaks a worker's step in a simulation is in its directory afterwards, as the log has it."""
 
 from __future__ import annotations
 

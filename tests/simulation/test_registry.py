@@ -1,4 +1,5 @@
-"""What is drawn of schema registries, and that runs have them; `test_worker.py` has them among all faults."""
+"""Tests what is drawn of schema registries, and that runs have them; `test_worker.py` has them among all
+faults."""
 
 from __future__ import annotations
 

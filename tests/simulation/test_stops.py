@@ -1,4 +1,4 @@
-"""What is drawn of workers that stop, and how they end; `test_worker.py` has them among all faults."""
+"""Tests what is drawn of workers that stop, and how they end; `test_worker.py` has them among all faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers of one run start with."""
+"""Tests what brokers of one run start with."""
 
 from __future__ import annotations
 

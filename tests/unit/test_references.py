@@ -1,4 +1,4 @@
-"""What documents, comments and docstrings point to is there."""
+"""The targets that documents, comments and docstrings point to exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where markers stand: on a topic of their own."""
+"""Cases of markers on a topic of their own."""
 
 from __future__ import annotations
 

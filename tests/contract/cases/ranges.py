@@ -1,4 +1,4 @@
-"""What happens to ranges: holes of every kind, idleness, starts in the middle, what comes twice."""
+"""Cases of ranges: holes of every kind, idleness, starts in the middle, records that come twice."""
 
 from __future__ import annotations
 

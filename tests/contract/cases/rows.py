@@ -1,4 +1,4 @@
-"""What a row looks like: types, updates, deletions, envelopes, descriptor versions."""
+"""Cases of rows: types, updates, deletions, envelopes, descriptor versions."""
 
 from __future__ import annotations
 

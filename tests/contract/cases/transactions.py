@@ -1,4 +1,5 @@
-"""How rows become committed: in one phase, by intents in any order, in later epochs, or not at all."""
+"""Cases of transactions: rows are committed in one phase, by intents in any order, in later epochs, or not at
+all."""
 
 from __future__ import annotations
 

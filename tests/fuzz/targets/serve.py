@@ -1,4 +1,4 @@
-"""What clients of the server of subscriptions send: PostgreSQL's messages, logins, commands."""
+"""Inputs from clients of the server of subscriptions: PostgreSQL's messages, logins, commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers say of themselves: `tidegate why` and the page of feeds explain it, whatever it is."""
+"""Answers of workers: `tidegate why` and the page of feeds explain them, whatever they are."""
 
 from __future__ import annotations
 

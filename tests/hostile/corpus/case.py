@@ -1,4 +1,4 @@
-"""What the corpus is made of, and the log that each of its entries and rows is written into."""
+"""The cases of the corpus, and the log that each of its entries and rows is written into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How delays of batches are counted."""
+"""Tests how delays of batches are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is timed of feeds that catch up: they are given all that they lack, live ones all that is written."""
+"""Tests what is timed of feeds that catch up: they are given all that they miss, live ones all that is
+written."""
 
 from __future__ import annotations
 

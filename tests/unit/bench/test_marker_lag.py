@@ -1,4 +1,4 @@
-"""How marker lag is counted."""
+"""Tests how marker lag is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is timed of a range's feeds is what it says: all events come out, and what is excluded does not."""
+"""The figures of a range's feeds are what they say: all events come out, and what is excluded does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of Spark: ratios of one pass, where the time of a batch goes, a log of a row a record."""
+"""Tests the figures of Spark: ratios of one pass, where the time of a batch goes, a log of a row a record."""
 
 from __future__ import annotations
 

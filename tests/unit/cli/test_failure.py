@@ -1,4 +1,4 @@
-"""What a person sees when a command cannot do its work: a sentence, and an exit status."""
+"""A person sees a sentence and an exit status when a command cannot do its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands log in to Kafka."""
+"""Tests how commands log in to Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What README and pages tell people to type: the command line takes it, and each statement is a feed."""
+"""The command line takes what README and pages tell people to type, and each statement is a feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print, on a terminal and in a pipe."""
+"""Tests what commands print, on a terminal and in a pipe."""
 
 from __future__ import annotations
 

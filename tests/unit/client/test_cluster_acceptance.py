@@ -1,4 +1,4 @@
-"""What an operator is told of a feed whose sink's address means another cluster, and what is refused.
+"""Tests what an operator is told of a feed whose sink's address means another cluster, and what is refused.
 
 The feed's sink is the test's own broker; that its topics were on another one stands in its state.
 """

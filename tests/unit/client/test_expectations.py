@@ -1,4 +1,4 @@
-"""What a feed owes for a history: held against what the reference engine writes."""
+"""Tests what a feed owes for a history, by what the reference engine writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the jobs agent makes of an exception at a step about one feed."""
+"""Tests what the jobs agent makes of an exception at a step about one feed."""
 
 from __future__ import annotations
 

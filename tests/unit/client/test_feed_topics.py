@@ -1,4 +1,4 @@
-"""Where the topics of a feed are."""
+"""Tests where the topics of a feed are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the topics of a feed are followed once it has ended."""
+"""Tests how long the topics of a feed are followed once it has ended."""
 
 from __future__ import annotations
 

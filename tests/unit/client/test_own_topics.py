@@ -1,4 +1,4 @@
-"""Which topics an application may take for its own."""
+"""Tests which topics an application may take for its own."""
 
 from __future__ import annotations
 

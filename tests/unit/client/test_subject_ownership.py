@@ -1,4 +1,4 @@
-"""Which subjects of a schema registry a feed may have."""
+"""Tests which subjects of a schema registry a feed may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an output topic may be, and which sinks this version can write to."""
+"""Tests what an output topic may be, and which sinks this version can write to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Avro feed has written, with a registry that wants a login."""
+"""The output of an Avro feed, with a registry that wants a login."""
 
 from __future__ import annotations
 

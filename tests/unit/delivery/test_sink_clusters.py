@@ -1,4 +1,4 @@
-"""Which cluster a sink is: ids decide it, and addresses only before there is one."""
+"""Tests which cluster a sink is: ids decide it, and addresses only before there is one."""
 
 from __future__ import annotations
 

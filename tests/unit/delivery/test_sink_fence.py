@@ -1,4 +1,4 @@
-"""Who wrote markers of a feed that has ended is shut out on the cluster of its topics, and on no other."""
+"""The former writers of an ended feed's markers are fenced on the cluster of its topics, and on no other."""
 
 from __future__ import annotations
 

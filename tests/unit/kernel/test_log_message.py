@@ -1,4 +1,4 @@
-"""What the kernel reads of log records is what Python reads; it never reads what Python refuses."""
+"""The kernel reads log records as Python does; it never reads what Python refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What children have taken over of a range, compared with a plain list of it."""
+"""Compares what children have taken over of a range with a plain list of it."""
 
 from __future__ import annotations
 

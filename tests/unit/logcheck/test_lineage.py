@@ -1,4 +1,4 @@
-"""What ranges leave is remembered up to bounds; a child of what was forgotten is not accused, and counted."""
+"""Ranges that ended are remembered up to bounds; a child of a forgotten one is not accused, and counted."""
 
 from __future__ import annotations
 

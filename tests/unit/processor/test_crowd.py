@@ -1,4 +1,4 @@
-"""Where more ranges claim a key than are compared, it is held, and it goes on when few are left.
+"""A key that more ranges claim than are compared is held, and goes on when few are left.
 
 The claims are compared with those of ``tests/plain_claims.py``, which have no bound: no marker may be above
 what these allow, and up to the bounds both allow the same.

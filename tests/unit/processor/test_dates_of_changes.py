@@ -1,5 +1,4 @@
-"""When data changed outside the op log: the time that a change is given
-(docs/protocols/history-mutations.md)."""
+"""Tests the time that a change outside the op log is given (docs/protocols/history-mutations.md)."""
 
 from __future__ import annotations
 

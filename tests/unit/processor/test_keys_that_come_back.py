@@ -1,4 +1,4 @@
-"""What one range notes of its changes says nothing of keys that another range had meanwhile.
+"""The notes of a range's changes say nothing of keys that another range had meanwhile.
 
 ``docs/protocols/history-mutations.md``, X4: an index that is accounted for counts for the keys that the range
 has had without a break.

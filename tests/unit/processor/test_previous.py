@@ -1,4 +1,4 @@
-"""What a row replaced, from the log to the record: asked for, not held, and read by the row's own version."""
+"""The row before, from the log to the record: asked for, not held, and read by its own version."""
 
 from __future__ import annotations
 

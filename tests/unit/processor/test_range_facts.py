@@ -1,4 +1,4 @@
-"""What an operator can ask about ranges: each condition, with what there is to know in it."""
+"""Tests what an operator can ask about ranges: each condition, with what there is to know in it."""
 
 from __future__ import annotations
 

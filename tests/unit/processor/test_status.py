@@ -1,4 +1,4 @@
-"""What an operator sees of a partition."""
+"""Tests what an operator sees of a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step does for a record does not grow with ranges and feeds that the record does not concern.
+"""A step's work for a record does not grow with ranges and feeds that the record does not concern.
 
 Steps are counted and not timed: each call of a function, Python's or the interpreter's, is one.
 """

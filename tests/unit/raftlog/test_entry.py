@@ -1,4 +1,4 @@
-"""What a command says of the data that it changed outside the op log."""
+"""Tests what a command says of the data that it changed outside the op log."""
 
 from __future__ import annotations
 

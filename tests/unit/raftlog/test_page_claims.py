@@ -1,4 +1,4 @@
-"""What the page of the log contract says of records that come again, and of bytes, as the reader has it."""
+"""The reader does what the page of the log contract says of records that come again, and of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a feed missed, against the rule written down as directly as possible."""
+"""Compares what a feed missed with the rule, which is written down as directly as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of changes outside the op log never says less than what happened."""
+"""The record of changes outside the op log never says less than what happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a range takes of its Snapshots."""
+"""Tests what a range takes of its Snapshots."""
 
 from __future__ import annotations
 

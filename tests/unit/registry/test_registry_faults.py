@@ -1,4 +1,4 @@
-"""What a registry said, in a few words, whatever it said."""
+"""Tests the few words for what a registry said, whatever it said."""
 
 from __future__ import annotations
 

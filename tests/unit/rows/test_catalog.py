@@ -1,4 +1,4 @@
-"""Which descriptor version governs a row."""
+"""Tests which descriptor version governs a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscription keeps by itself counts with what others keep, in each form."""
+"""The rows that a subscription keeps by itself count with what others keep, in each form."""
 
 from __future__ import annotations
 

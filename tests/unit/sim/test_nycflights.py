@@ -1,4 +1,4 @@
-"""Where the flight data comes from, and what happens when it does not come."""
+"""Tests where the flight data comes from, and what happens when it does not come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a log on its way to a query, and what befalls the query's feeds and its store meanwhile."""
+"""Oddities of a log on its way to a query, and of the query's feeds and its store meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement means for given tables, and where it may begin."""
+"""Tests what a statement means for given tables, and where it may begin."""
 
 from __future__ import annotations
 

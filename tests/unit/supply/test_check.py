@@ -1,4 +1,4 @@
-"""What `make supply` finds."""
+"""Tests what `make supply` finds."""
 
 from __future__ import annotations
 

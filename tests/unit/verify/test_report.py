@@ -1,4 +1,4 @@
-"""What a person and a program read of an audit."""
+"""Tests what a person and a program read of an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the auditor cannot know, and that it says so."""
+"""Tests what the auditor cannot know, and that it says so."""
 
 from __future__ import annotations
 

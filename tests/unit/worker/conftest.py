@@ -1,4 +1,4 @@
-"""Why the process would have ended, for tests of what ends it; and a cluster besides the shared broker's."""
+"""Fixtures for tests of what ends the process, and a cluster besides the shared broker's."""
 
 from __future__ import annotations
 

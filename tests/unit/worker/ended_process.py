@@ -1,4 +1,4 @@
-"""What stands for the end of the process, which tests would not outlive."""
+"""A stand-in for the end of the process, which tests would not outlive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is behind a pipeline in tests: a sink that acknowledges by hand, and what is durable."""
+"""The durable side of a commit loop in tests, and a sink that acknowledges by hand."""
 
 from __future__ import annotations
 

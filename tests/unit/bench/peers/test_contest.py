@@ -1,4 +1,4 @@
-"""How the figures of a round and of all rounds are made."""
+"""Tests the figures of a round and of all rounds."""
 
 from __future__ import annotations
 

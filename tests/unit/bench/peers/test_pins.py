@@ -1,4 +1,4 @@
-"""What peers are installed from: hashes for everything, no index, and none of it in tidegate's own pins."""
+"""Peers are installed with hashes for everything, from no index, and not from tidegate's own pins."""
 
 from __future__ import annotations
 

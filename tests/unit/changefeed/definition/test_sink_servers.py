@@ -1,4 +1,4 @@
-"""Which cluster a sink is."""
+"""Tests which cluster a sink is."""
 
 from __future__ import annotations
 

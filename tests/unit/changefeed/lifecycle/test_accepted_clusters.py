@@ -1,4 +1,4 @@
-"""What a feed that continues on another Kafka cluster takes over, and what not
+"""Tests what a feed that continues on another Kafka cluster takes over, and what not
 (docs/protocols/accept-cluster.md)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a feed's markers are decided: the minimum over all that it watches."""
+"""Tests how a feed's markers are decided: by the minimum over all that it watches."""
 
 from __future__ import annotations
 

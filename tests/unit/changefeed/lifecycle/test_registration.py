@@ -1,4 +1,4 @@
-"""How a feed starts: one start timestamp, whatever is lost, repeated, reordered or restarted."""
+"""A feed starts at one timestamp, whatever is lost, repeated, reordered or restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of spans above the high-water: little, and never more than is true."""
+"""The stored progress of spans above the high-water is small, and never says more than is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who uses an option, by the table, by the page, and by the code that reads it."""
+"""Tests who uses an option, by the table, by the page, and by the code that reads it."""
 
 from __future__ import annotations
 

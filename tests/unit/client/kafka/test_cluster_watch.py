@@ -1,4 +1,4 @@
-"""What a client tells several threads of its cluster is of one moment."""
+"""A client tells several threads the state of its cluster at one moment."""
 
 from __future__ import annotations
 

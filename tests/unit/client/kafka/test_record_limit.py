@@ -1,4 +1,4 @@
-"""Which rows an engine's producers cannot take, and what the sentence tells a person to do."""
+"""Tests which rows an engine's producers cannot take, and what the sentence tells a person to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a row that is refused: it holds for the engine and the options of any feed."""
+"""The sentence about a refused row holds for the engine and the options of any feed."""
 
 from __future__ import annotations
 

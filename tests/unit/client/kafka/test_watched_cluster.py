@@ -1,4 +1,4 @@
-"""What is read of a cluster counts only if its address has meant that one all the time."""
+"""An answer about a cluster counts only if the address has meant that cluster all the time."""
 
 from __future__ import annotations
 

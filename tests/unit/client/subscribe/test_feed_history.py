@@ -1,4 +1,4 @@
-"""What the topics of a feed can answer, by what is known of the feed and of its topics' bounds."""
+"""Tests what the topics of a feed can answer, by what is known of the feed and of its topics' bounds."""
 
 from __future__ import annotations
 

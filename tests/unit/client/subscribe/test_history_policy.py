@@ -1,4 +1,4 @@
-"""What a subscription does about lost history: plans that go on, and what is said of it."""
+"""Tests what a subscription does about lost history: plans that go on, and what is said of it."""
 
 from __future__ import annotations
 

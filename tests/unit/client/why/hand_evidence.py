@@ -1,4 +1,4 @@
-"""What workers and topics tell of one feed, made by hand, and the explanation as people read it."""
+"""Evidence about one feed that is made by hand, and its explanation as people read it."""
 
 from __future__ import annotations
 

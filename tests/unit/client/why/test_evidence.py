@@ -1,4 +1,4 @@
-"""What is taken from the answers of workers."""
+"""Tests what is taken from the answers of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a feed's resolved timestamp stands still: each cause is told from the others, with its place."""
+"""Tests why a feed's resolved timestamp stands still: each cause is told from the others, with its place."""
 
 from __future__ import annotations
 

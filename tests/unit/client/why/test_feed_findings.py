@@ -1,4 +1,4 @@
-"""What ``tidegate why`` says of a feed itself: its end, markers and frontier, and silent workers."""
+"""Tests what ``tidegate why`` says of a feed itself: its end, markers and frontier, and silent workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures are said."""
+"""Tests how figures are said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``tidegate why`` says of records that a feed may wait for, and that are not ours."""
+"""Tests what ``tidegate why`` says of records that a feed may wait for, and that are not ours."""
 
 from __future__ import annotations
 

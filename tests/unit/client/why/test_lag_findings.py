@@ -1,4 +1,4 @@
-"""What ``tidegate why`` says of feeds that catch up, and of sinks that do not follow."""
+"""Tests what ``tidegate why`` says of feeds that catch up, and of sinks that do not follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``tidegate why`` says of the log partitions that hold a feed back."""
+"""Tests what ``tidegate why`` says of the log partitions that hold a feed back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command is told at the address of a worker, where anything may answer."""
+"""Tests what a command is told at the address of a worker, where anything may answer."""
 
 from __future__ import annotations
 

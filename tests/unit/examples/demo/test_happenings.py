@@ -1,4 +1,4 @@
-"""What the demos say of the store's moments, in words."""
+"""Tests what the demos say of the store's moments, in words."""
 
 from __future__ import annotations
 

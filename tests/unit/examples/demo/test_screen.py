@@ -1,4 +1,4 @@
-"""What the demo shows, in a terminal and where there is none."""
+"""Tests what the demo shows, in a terminal and where there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message to a partition makes of a feed there, and whether it is active from then on."""
+"""Tests what a message to a partition makes of a feed there, and whether it is active from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a partition takes feeds up and lets go of them, and what ends a feed."""
+"""Tests how a partition takes feeds up and lets go of them, and what ends a feed."""
 
 from __future__ import annotations
 

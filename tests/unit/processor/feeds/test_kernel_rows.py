@@ -1,4 +1,5 @@
-"""What a kernel refuses stands in its place, and a feed stops at the row at which Python would stop it."""
+"""Rows that a kernel refuses stand in their places, and a feed stops at the row at which Python would stop
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a range tells others: its row says the same, names feeds once, and is never larger than it may be."""
+"""A range's row of what it tells others says the same, names feeds once, and is never larger than it may
+be."""
 
 from __future__ import annotations
 

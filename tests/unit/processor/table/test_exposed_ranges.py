@@ -1,4 +1,4 @@
-"""Which ranges a record that names no range concerns: those that were touched since they had such a hole."""
+"""A record that names no range concerns the ranges that were touched since they had such a hole."""
 
 from __future__ import annotations
 

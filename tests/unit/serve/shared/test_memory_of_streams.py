@@ -1,4 +1,5 @@
-"""What streams of a shared table keep by themselves has one bound; who needs little goes on."""
+"""The memory that streams of a shared table keep by themselves has one bound; a stream that needs little goes
+on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask."""
+"""Tests who may ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store writes to its ranges' logs, request by request."""
+"""Tests what the store writes to its ranges' logs, request by request."""
 
 from __future__ import annotations
 

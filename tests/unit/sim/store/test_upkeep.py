@@ -1,4 +1,4 @@
-"""What the store does to its ranges by itself, and what it does not do unless it is told to."""
+"""Tests what the store does to its ranges by itself, and what it does not do unless it is told to."""
 
 from __future__ import annotations
 

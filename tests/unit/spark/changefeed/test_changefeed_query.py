@@ -1,4 +1,4 @@
-"""What refuses a query before Spark starts, on a real broker, with a sentence."""
+"""Tests the sentences that refuse a query before Spark starts, on a real broker."""
 
 from __future__ import annotations
 

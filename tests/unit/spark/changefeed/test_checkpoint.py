@@ -1,4 +1,4 @@
-"""Whose a checkpoint directory is, and whether it is whole: decided before Spark starts."""
+"""The owner of a checkpoint directory, and whether it is whole, are known before Spark starts."""
 
 from __future__ import annotations
 

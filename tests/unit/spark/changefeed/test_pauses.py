@@ -1,4 +1,4 @@
-"""How long feeds pause whose sinks are tried in vain."""
+"""Tests how long feeds pause whose sinks are tried in vain."""
 
 from __future__ import annotations
 

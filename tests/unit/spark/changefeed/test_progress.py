@@ -1,4 +1,4 @@
-"""What a query says of itself: the lines and the metrics agree with what rounds answered."""
+"""The lines and the metrics that a query writes about itself agree with what rounds answered."""
 
 from __future__ import annotations
 

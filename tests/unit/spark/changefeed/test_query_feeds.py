@@ -1,4 +1,4 @@
-"""What a query knows of the feeds of the jobs topic."""
+"""Tests what a query knows of the feeds of the jobs topic."""
 
 from __future__ import annotations
 

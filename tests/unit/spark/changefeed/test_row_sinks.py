@@ -1,4 +1,4 @@
-"""Which clusters a task waits for, and for how long."""
+"""Tests which clusters a task waits for, and for how long."""
 
 from __future__ import annotations
 

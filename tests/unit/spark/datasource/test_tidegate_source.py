@@ -1,4 +1,4 @@
-"""What a stream says of a batch that was planned by an earlier run of the query."""
+"""Tests what a stream says of a batch that was planned by an earlier run of the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task looks at on an executor, and what is said of a task that could not begin."""
+"""Tests what a task looks at on an executor, and what is said of a task that could not begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java Spark is started with, and what is said of one that will not do."""
+"""Tests which Java Spark is started with, and what is said of one that will not do."""
 
 from __future__ import annotations
 

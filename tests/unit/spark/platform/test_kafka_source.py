@@ -1,4 +1,4 @@
-"""How Kafka's Java client is told what librdkafka is told."""
+"""Tests how Kafka's Java client is told what librdkafka is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's properties and the environment say of stores."""
+"""Tests what Spark's properties and the environment say of stores."""
 
 from __future__ import annotations
 

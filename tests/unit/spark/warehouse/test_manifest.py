@@ -1,4 +1,4 @@
-"""What a loaded directory says of itself: the exact text, and what is said when it is not whole."""
+"""Tests what a loaded directory says of itself: the exact text, and what is said when it is not whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Ivy is run: none that a downloaded POM can make read files of this machine (CVE-2022-46751)."""
+"""Tests which Ivy is run: none that a downloaded POM can make read files of this machine (CVE-2022-46751)."""
 
 from __future__ import annotations
 

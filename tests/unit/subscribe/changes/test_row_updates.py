@@ -1,4 +1,4 @@
-"""What a version of a row means, wherever the row before comes from."""
+"""Tests what a version of a row means, wherever the row before comes from."""
 
 from __future__ import annotations
 

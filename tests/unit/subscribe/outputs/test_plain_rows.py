@@ -1,4 +1,4 @@
-"""What plain rows show is what the outputs stage shows, whatever the keys and values are."""
+"""Plain rows show what the outputs stage shows, whatever the keys and values are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query makes of the table's rows has bounds: a text, a row, what comes at once, and what is kept."""
+"""The output of a query has bounds: a text, a row, what comes at once, and what is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement is, and the sentence for what is none."""
+"""Tests what a statement is, and the sentence for what is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a partition that is held gives up."""
+"""Tests when a partition that is held gives up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a producer that comes to its end leaves to the next one: step R6 of docs/protocols/refused-rows.md.
+"""Tests what a producer that comes to its end leaves to the next one: step R6 of
+docs/protocols/refused-rows.md.
 
 Each key has a partition of its own, which answers at its own pace, so batches are acknowledged in any order.
 A commit is judged by what a crash would leave at that moment.

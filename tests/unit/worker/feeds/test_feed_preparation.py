@@ -1,4 +1,4 @@
-"""What a feed needs before it starts."""
+"""Tests what a feed needs before it starts."""
 
 from __future__ import annotations
 

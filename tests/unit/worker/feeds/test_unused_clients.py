@@ -1,4 +1,4 @@
-"""Which sinks and registries are needed: those of feeds of workers that have not ended."""
+"""Tests which sinks and registries are needed: those of feeds of workers that have not ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who had this worker's place in the group before: named until the group has forgotten it."""
+"""The worker that had this one's place in the group before is named until the group has forgotten it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker makes of a broker's refusals and of topics that another worker creates meanwhile."""
+"""Tests what the worker makes of a broker's refusals and of topics that another worker creates meanwhile."""
 
 from __future__ import annotations
 

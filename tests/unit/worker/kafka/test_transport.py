@@ -1,4 +1,4 @@
-"""What the transport asks of aiokafka's inner parts."""
+"""Tests what the transport asks of aiokafka's inner parts."""
 
 from __future__ import annotations
 

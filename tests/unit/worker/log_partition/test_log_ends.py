@@ -1,4 +1,4 @@
-"""Where the log ends: told by fetches, and by the broker while there are none."""
+"""The end of the log is told by fetches, and by the broker while there are none."""
 
 from __future__ import annotations
 

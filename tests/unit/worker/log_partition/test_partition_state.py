@@ -1,4 +1,4 @@
-"""When the state of a log partition is not opened."""
+"""Tests when the state of a log partition is not opened."""
 
 from __future__ import annotations
 

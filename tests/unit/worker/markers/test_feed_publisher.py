@@ -1,4 +1,4 @@
-"""What a feed's publisher does while markers have to wait: everything else."""
+"""A feed's publisher does everything else while markers have to wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a marker needs besides its timestamp: ids of schemas, or ends of topics."""
+"""Tests what a marker needs besides its timestamp: ids of schemas, or ends of topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a barrier makes of what row writers tell it, whatever kind of sink they write to."""
+"""Tests what a barrier makes of what row writers tell it, whatever kind of sink they write to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an outlet lets batches wait for a sink that flapped, and how soon that is over."""
+"""Tests how long an outlet lets batches wait for a sink that flapped, and how soon that is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs beside everything else may not fail in silence."""
+"""Tests that nothing which runs beside everything else fails in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For any table and row: what fastavro's own reader reads is the row."""
+"""fastavro's own reader reads the row back, for any table and row."""
 
 from __future__ import annotations
 

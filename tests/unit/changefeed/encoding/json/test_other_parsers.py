@@ -1,4 +1,4 @@
-"""What two parsers read out of a record is the row: our decoder, and one written in another language."""
+"""Two parsers read the row out of a record: our decoder, and one written in another language."""
 
 from __future__ import annotations
 

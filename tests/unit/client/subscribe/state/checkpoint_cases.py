@@ -1,4 +1,4 @@
-"""What every store of checkpoints does, as cases that the tests of each of them run."""
+"""The behaviour of every store of checkpoints, as cases that the tests of each of them run."""
 
 from __future__ import annotations
 

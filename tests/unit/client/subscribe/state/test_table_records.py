@@ -1,4 +1,4 @@
-"""What a key table stores is what was written, or it is refused: never misread."""
+"""A key table gives back what was written, or refuses it: it never misreads."""
 
 from __future__ import annotations
 
