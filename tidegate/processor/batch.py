@@ -108,7 +108,7 @@ class UnframedRecord(NamedTuple):
 
 
 class RangeCheckpoint(NamedTuple):
-    """The promise of a range that its span is complete up to ``resolved``.
+    """The checkpoint of a range: its span is complete up to ``resolved``.
 
     No row of the span at or below it follows that was not emitted before. ``span`` has no tenant prefix, like
     the spans that feeds watch.

@@ -44,7 +44,7 @@ class SSTableEvent(NamedTuple):
 
 
 class CheckpointEvent(NamedTuple):
-    """The promise that the feed has received every value of ``span`` at or below ``resolved``.
+    """A checkpoint: the feed has received every value of ``span`` at or below ``resolved``.
 
     A feed's first checkpoint, which may be at zero, says that its catch-up is over: it is in the steady
     state.

@@ -47,8 +47,8 @@ class HandOff(NamedTuple):
     it had resolved. A hand-off that is not ``complete`` comes out of a hole: rows of ``span`` above
     ``resolved`` may be missing, and all rows of other keys. The child has to scan for them.
 
-    ``lags`` has the gaps of feeds there, also of feeds that have failed there. A feed that can lag and is not
-    named was not active there. ``None`` means that nobody knows the gaps.
+    ``lags`` has the gaps of feeds there, also of feeds that have failed there. A feed that can miss versions
+    and is not named was not active there. ``None`` means that nobody knows the gaps.
     """
 
     claim: Claim

@@ -29,7 +29,7 @@ _PROMISES_MAX: Final = 64  # claims come soon after a split; without its promise
 #: its partition for a day.
 PROMISE_KEPT_NS: Final = 24 * 3_600 * NANOS_PER_SECOND
 
-#: Returns the told names of the feeds that can lag and watch keys of a span.
+#: Returns the told names of the feeds that can miss versions and watch keys of a span.
 FeedsServing: TypeAlias = Callable[[Span | None], Sequence[str]]
 
 

@@ -1,4 +1,4 @@
-"""Limits for pipelines whose sinks always follow."""
+"""Limits for commit loops whose sinks always follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resolved marker: the record which says that no unseen row at or below a timestamp will follow.
+"""A marker: the record which says that no unseen row at or below a resolved timestamp will follow.
 
 A marker has no key. It goes to every partition of every topic of its feed, unless the feed has a topic for
 markers (``resolved_topic``). Another printer writes it than rows (Go's standard one), so its text has no

@@ -51,7 +51,7 @@ class RowRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarkerRecord:
-    """A resolved marker.
+    """A marker as it is read from a topic.
 
     In a marker on a topic of its own, ``offsets`` has for each topic the offset, in the marker's partition,
     below which the rows stand that the marker covers. It is empty for a marker among rows, which covers the

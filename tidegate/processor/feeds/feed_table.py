@@ -53,8 +53,9 @@ class PartitionFeeds:
             for feed in self._feeds.values()
             if feed.status is FeedStatus.REGISTERED and not feed.can_lag
         )
-        #: The feeds that hold the partition until it knows their starts. A feed that can lag does not: scans
-        #: bring what passes meanwhile. It is a plain attribute, so that another thread may read it.
+        #: The feeds that hold the partition until it knows their starts. A feed that can miss versions does
+        #: not: scans bring what passes meanwhile. It is a plain attribute, so that another thread may read
+        #: it.
         self.registered: frozenset[FeedId] = frozenset(registered)
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active

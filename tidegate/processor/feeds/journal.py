@@ -237,8 +237,8 @@ class Certainty:
         """Yield the gaps that a certain hand-off leaves: those that it tells, and all above its time.
 
         A feed that it does not name may have been activated later there, so nothing is certain. A feed that
-        cannot lag is named only if it was detached: if it is not named it had no gap, unless the parent has
-        forgotten its promise.
+        cannot miss versions is named only if it was detached: if it is not named it had no gap, unless the
+        parent has forgotten its promise.
         """
         gaps = told_of(self._feed.told_as, hand_off.lags)
         if gaps is None and (self._feed.can_lag or hand_off.lags is None):

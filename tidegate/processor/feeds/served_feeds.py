@@ -1,4 +1,4 @@
-"""Finds the feeds that ranges name in promises and hand-offs: those that can lag, by the keys they watch."""
+"""Finds the feeds that ranges name in promises and hand-offs: those that can miss versions, by their keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPANS_MAX: Final = 10_000
 
 
 class ServedFeeds:
-    """The feeds of ``active`` that can lag, by span.
+    """The feeds of ``active`` that can miss versions, by span.
 
     An answer is kept, since most spans are asked for again.
     """

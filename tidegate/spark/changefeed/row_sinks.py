@@ -47,9 +47,9 @@ class RowSinks:
     ``clusters`` are the stored ids of the feeds' clusters, ``OWN`` for ``home``, by ``name_on_cluster``. A
     feed without an entry gets no rows, since an address alone does not say which cluster its topics are on.
 
-    When a cluster stalls, no row of its feeds since the last wait is certain. `send` and `acknowledge` return
-    these feeds, to be detached, and the task waits for that cluster no more. Without ``stall_s``, as in a
-    backfill, no feed is detached: the reason is raised instead, and the task runs again.
+    When a cluster takes no rows, no row of its feeds since the last wait is certain. `send` and `acknowledge`
+    return these feeds, to be detached, and the task waits for that cluster no more. Without ``stall_s``, as
+    in a backfill, no feed is detached: the reason is raised instead, and the task runs again.
     """
 
     def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[str, str]) -> None:
@@ -74,9 +74,9 @@ class RowSinks:
         """Hand rows over; wait for room.
 
         ``name`` is the name that ranges use for the feed, by default its id. Returns the feeds that have to
-        be detached: their cluster stalls, their sink's address means another cluster than the stored one, or
-        no cluster is stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``RetryError`` for a
-        cluster that is waited for without limit.
+        be detached: their cluster takes no rows, their sink's address means another cluster than the stored
+        one, or no cluster is stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``RetryError``
+        for a cluster that is waited for without limit.
         """
         stored = self._clusters.get(name or feed_id)
         if stored is None:

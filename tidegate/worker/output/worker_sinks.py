@@ -1,8 +1,8 @@
 """The Kafka clusters that feeds write to: the worker's own, and others, each opened when it is first needed.
 
-Each cluster has a row producer of its own, so that a stalled cluster stops only its own feeds. The worker's
-own login is for its own cluster. Clients of another cluster have the login of the operator's entry for it. If
-no entry allows a feed to write there, no client is opened (``tidegate.access.destinations``).
+Each cluster has a row producer of its own, so that a cluster that takes no rows stops only its own feeds. The
+worker's own login is for its own cluster. Clients of another cluster have the login of the operator's entry
+for it. If no entry allows a feed to write there, no client is opened (``tidegate.access.destinations``).
 """
 
 from __future__ import annotations

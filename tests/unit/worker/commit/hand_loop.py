@@ -81,7 +81,7 @@ class _Valve:
 
 
 class Driven:
-    """A pipeline over a log in which every record from the third on is a row."""
+    """A commit loop over a log in which every record from the third on is a row."""
 
     def __init__(
         self, *, inflight: int = 3, present: int = 0, processor: PartitionProcessor | None = None
@@ -135,7 +135,7 @@ class Driven:
         await settle()
 
     async def passes(self, seconds: float) -> None:
-        """Time goes by, and the pipeline looks at the clock."""
+        """Let time go by, and the commit loop look at the clock."""
         self.now += seconds
         self.pipeline.control([])
         await settle()

@@ -330,7 +330,7 @@ class Kafka:
 
 @dataclass
 class Owner:
-    """The pipeline of one process."""
+    """The commit loop of one process."""
 
     kafka: Kafka
     directory: Path

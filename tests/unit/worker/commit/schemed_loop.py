@@ -47,7 +47,7 @@ RECORDS: Final = _log()
 
 
 class Owner:
-    """A pipeline of the partition on what is durable, from its opening to its drain."""
+    """A commit loop of the partition on what is durable, from its opening to its drain."""
 
     def __init__(
         self, ids: HandIds, sink: HandSink, store: HandStore, *, inflight: int = 3, present: int = 0

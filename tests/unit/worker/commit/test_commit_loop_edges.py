@@ -1,4 +1,4 @@
-"""The edges of a pipeline: its first act, what shares a batch or a transaction, no room, cuts, failures."""
+"""Edges of a commit loop: its first act, what shares a batch or a transaction, no room, cuts, failures."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Valve:
 
 
 class Bench:
-    """A pipeline between stand-ins, and the order in which things happened."""
+    """A commit loop between stand-ins, and the order in which things happened."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -189,7 +189,7 @@ class Bench:
             await asyncio.sleep(0.001)
 
     async def opened(self) -> None:
-        """Wait for the whole checkpoint, with which every pipeline begins."""
+        """Wait for the whole checkpoint, with which every commit loop begins."""
         await self.until(lambda: len(self.ends) == 1)
 
 
