@@ -1,6 +1,6 @@
 """Measures catch-ups beside live feeds: through the processor alone, with a simulated store's answers.
 
-A store writes rows; a live feed takes them as they come. Then another feed is activated that lacks them all,
+A store writes rows; a live feed takes them as they come. Then another feed is activated that misses them all,
 because it begins with a scan or at a cursor in the past; the store answers its scan requests in the log. Once
 that is measured while nothing else happens, and once while the store writes on at such a pace that the feed
 catches up for about as long as was written before. Records that answer scans are stepped in batches of

@@ -52,7 +52,7 @@ def broken_by_records(offsets: Container[int]) -> Iterator[None]:
 
 @contextmanager
 def broken_by_commands(offsets: Container[int]) -> Iterator[None]:
-    """Those of these log records that are commands break their steps, where they are applied."""
+    """Let those of these log records that are commands break their steps, where they are applied."""
     original = RangeEntries._apply
 
     def apply(self: RangeEntries, state: RangeState, entry: RangeEntry, record: LogRecord) -> None:

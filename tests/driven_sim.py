@@ -171,7 +171,7 @@ class DrivenSim:
     # ---- what can be read ----
 
     def records(self) -> tuple[list[Record], ...]:
-        """By partition, the records that came since the last call."""
+        """Return the records that came since the last call, by partition."""
         for record in self._sink.records[self._taken :]:
             log = self.partitions[record.partition]
             log.append(Record(len(log), record.key, record.value, record.record_time_ms))

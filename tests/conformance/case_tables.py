@@ -128,7 +128,7 @@ class CaseTable:
         )
 
     def from_the_beginning(self) -> CaseTable:
-        """This version as if the table had never had another."""
+        """Return this version as if the table had never had another."""
         descriptor = replace(self.descriptor, version=1, modified=_BEGINNING)
         return CaseTable(descriptor, self._declared, self._shared)
 

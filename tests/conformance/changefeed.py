@@ -47,7 +47,7 @@ def check_feed(case: Case) -> str | None:
 
 
 def _check_schema_change(case: Case) -> str | None:
-    """Such a case is about a feed that runs: it never expects that an option is not supported yet."""
+    """Check a case about a feed that runs: it never expects that an option is not supported yet."""
     try:
         case_feed(case).define()
     except StatementError as error:

@@ -88,7 +88,7 @@ def _no_new_row_behind_its_marker(_: _Truth, output: FeedOutput) -> str | None:
 
 
 def _state_at_each_marker(truth: _Truth, output: FeedOutput) -> str | None:
-    """At each marker that stands on all partitions."""
+    """Check the state at each marker that stands on all partitions."""
     for resolved in sorted({_marker(text) for texts in output.markers.values() for text in texts}):
         state: dict[str, _Row] = {}
         prefixes = [_up_to(written, resolved) for written in output.written.values()]

@@ -23,7 +23,8 @@ _GROUPS: Final[Mapping[str, Callable[[OutputPartition, str], str]]] = {
 
 
 def order_of(case: Case, run: FeedRun) -> str | None:
-    """These records in this order, or several such lists; of keys, the case's records with them alone."""
+    """Check that these records come in this order, or several such lists; keys stand for the case's records
+    with them alone."""
     wanted = _listed(case["expect"]["order_of"])
     lists = wanted if all(isinstance(each, list) for each in wanted) else [wanted]
     for output in run.outputs:

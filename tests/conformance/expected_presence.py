@@ -21,7 +21,7 @@ def absent(case: Case, run: FeedRun) -> str | None:
 
 
 def absent_keys(case: Case, run: FeedRun) -> str | None:
-    """No record has one of these keys, on the topic that stands before it or on any."""
+    """Check that no record has one of these keys, on the topic that stands before it or on any."""
     for key in _listed(case["expect"]["absent_keys"]):
         text = key if isinstance(key, str) else json.dumps(key, ensure_ascii=False)
         line = next((line for line in _rows(run) if text in (line.key, f"{line.topic}: {line.key}")), None)
@@ -31,7 +31,7 @@ def absent_keys(case: Case, run: FeedRun) -> str | None:
 
 
 def count_distinct_keys(case: Case, run: FeedRun) -> str | None:
-    """So many keys in every feed, each on its topic; or so many on each of these topics."""
+    """Check for so many keys in every feed, each on its topic; or for so many on each of these topics."""
     wanted = case["expect"]["count_distinct_keys"]
     for output in run.outputs:
         keys = {(line.topic, line.key) for line in output.rows}

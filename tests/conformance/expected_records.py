@@ -47,7 +47,7 @@ def records(case: Case, run: FeedRun) -> str | None:
 
 
 def exactly_for(case: Case, run: FeedRun) -> str | None:
-    """On these topics nothing but the listed records; what is on others is left open."""
+    """Check that these topics have the listed records and nothing else; what is on others is left open."""
     expect = case["expect"]
     names = expect["exactly_for"] if isinstance(expect["exactly_for"], list) else [expect["exactly_for"]]
     for output in run.outputs:
@@ -132,7 +132,7 @@ def _never_there(ignored: Sequence[str], output: FeedOutput) -> str | None:
 
 
 def values(case: Case, run: FeedRun) -> str | None:
-    """These values and no others, whatever their keys."""
+    """Check for these values and no others, whatever their keys."""
     for output in run.outputs:
         written = [line.value for line in output.rows]
         if sorted(written) != sorted(case["expect"]["values"]):

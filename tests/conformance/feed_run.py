@@ -167,7 +167,7 @@ def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
 
 
 def _has_succeeded(engine: ReferenceEngine, feed: Activate) -> bool:
-    """As ``next_step`` of the jobs decides it."""
+    """Whether the feed has succeeded, as ``next_step`` of the jobs decides it."""
     only = feed.definition.options.initial_scan is InitialScan.ONLY
     return only and engine.high_water(feed.feed_id) >= feed.start
 

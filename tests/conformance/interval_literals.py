@@ -53,7 +53,7 @@ class _Sum(NamedTuple):
     seconds: Decimal = Decimal(0)
 
     def plus(self, number: Decimal, unit: str) -> _Sum:
-        """With so many of the unit. Raises ``KeyError`` for one that is not known."""
+        """Return the sum with so many of the unit. Raises ``KeyError`` for one that is not known."""
         if unit in _MONTHS:
             return self._replace(months=self.months + number * _MONTHS[unit])
         if unit in _DAYS:

@@ -68,7 +68,8 @@ class World:
         return self.now
 
     def admin(self, config: Mapping[str, Any]) -> Client:
-        """As ``tidegate.worker.process.machine`` and ``confluent_kafka.admin.AdminClient``."""
+        """Open a client, as ``tidegate.worker.process.machine`` and ``confluent_kafka.admin.AdminClient``
+        do."""
         return Client(self, config["logger"])
 
 

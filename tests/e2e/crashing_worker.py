@@ -37,7 +37,7 @@ from tidegate.worker.state.store import LocalStore, PartitionStore
 
 
 def die() -> None:
-    """As kill -9 does it."""
+    """Die as by kill -9."""
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
 

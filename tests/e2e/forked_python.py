@@ -49,7 +49,7 @@ class ForkedPython:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         assert self._process.pid is not None
         return self._process.pid
 
@@ -63,7 +63,7 @@ class ForkedPython:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status, once it has ended. Raises `subprocess.TimeoutExpired`."""
+        """Return its exit status, once it has ended. Raises `subprocess.TimeoutExpired`."""
         self._process.join(timeout)
         if self.returncode is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0)

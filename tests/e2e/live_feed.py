@@ -52,12 +52,12 @@ class LiveFeed:
 
     @property
     def view(self) -> FeedView:
-        """As its records tell it now."""
+        """The feed, as its records tell it now."""
         return self._jobs.feed(self.id)
 
     @property
     def high_water(self) -> Timestamp:
-        """As it is persisted."""
+        """The high-water, as it is persisted."""
         return self._jobs.feed(self.id).high_water or ZERO
 
     def marker(self, worker: WorkerProcess) -> Timestamp:

@@ -12,7 +12,7 @@ def partitions_of(worker: WorkerProcess) -> set[int]:
 
 
 def wait_for_all(*workers: WorkerProcess) -> None:
-    """Until these workers have every partition between them, each at least one."""
+    """Wait until these workers have every partition between them, each at least one."""
 
     def shared() -> bool:
         held = [partitions_of(worker) for worker in workers]

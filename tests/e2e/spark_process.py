@@ -88,7 +88,7 @@ class SparkCommand:
             time.sleep(_LOOK_AGAIN_S)
 
     def wait(self, timeout_s: float = 240.0) -> int:
-        """Its exit status, once it has ended."""
+        """Return its exit status, once it has ended."""
         return self._process.wait(timeout_s)
 
     def stop(self) -> int:

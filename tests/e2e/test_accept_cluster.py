@@ -55,7 +55,7 @@ class FailOver:
 
     @property
     def begin(self) -> Timestamp:
-        """Above which everything is written there."""
+        """The timestamp above which everything is written there."""
         taken = self.feed.view.takeover
         assert taken is not None
         assert taken.high_water is not None

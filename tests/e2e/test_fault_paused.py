@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.soak]
 
 
 def wait_until_all_run(worker: WorkerProcess) -> None:
-    """Until the worker has every partition of the log."""
+    """Wait until the worker has every partition of the log."""
 
     def has_all() -> bool:
         rows = worker.ask("/status")["partitions"]

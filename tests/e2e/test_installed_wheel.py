@@ -247,7 +247,7 @@ class Worker:
         time.sleep(_LOOK_AGAIN_S)
 
     def stop(self) -> int:
-        """Its exit status, after SIGTERM."""
+        """Send SIGTERM, and return the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(_COMMAND_S)

@@ -74,7 +74,7 @@ class _Two:
 
 
 def _loaded(broker: KafkaBroker, prefix: str, directory: Path, seed: int) -> AbstractContextManager[LiveLoad]:
-    """So many rows that a spool is soon full."""
+    """Return a load of so many rows that a spool is soon full."""
     return live_load(broker.bootstrap, prefix, directory, seed, rows_per_s=MANY_ROWS_PER_S)
 
 

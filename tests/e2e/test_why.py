@@ -32,7 +32,8 @@ _STEP: Final = 10
 
 
 class Stuck(NamedTuple):
-    """After so many records of each partition ``facts`` is the least far range, and ``txn`` holds it."""
+    """A trouble: after so many records of each partition ``facts`` is the least far range, and ``txn`` holds
+    it."""
 
     records: int
     partition: int

@@ -28,7 +28,7 @@ class TrueStates:
             versions.sort(key=lambda version: version[0])
 
     def rows(self, frontier: Timestamp, columns: tuple[str, ...]) -> list[RowValues]:
-        """Those below a frontier, in the order in which contents are told."""
+        """Return the rows below a frontier, in the order in which contents are told."""
         found = []
         for versions in self._versions.values():
             last = bisect_left(versions, frontier, key=lambda version: version[0])

@@ -84,7 +84,7 @@ class WorkerProcess:
         self._process.terminate()
 
     def wait(self, timeout_s: float = 60.0) -> int:
-        """Its exit status, once it has ended."""
+        """Return its exit status, once it has ended."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -64,7 +64,7 @@ def _open_child(log: HandLog, number: int) -> None:
 
 
 def nameless(count: int) -> Step:
-    """So many live ranges, and as many records that name no range."""
+    """Make the step of so many live ranges, and as many records that name no range."""
     log = HandLog(1)
     log.describe(_TABLE)
     _open_ranges(log, count)
@@ -74,7 +74,7 @@ def nameless(count: int) -> Step:
 
 
 def nameless_with_parked_ranges(count: int) -> Step:
-    """So many ranges that wait for their parents, and as many records that name no range."""
+    """Make the step of so many ranges that wait for their parents, and as many records that name no range."""
     log = HandLog(1)
     log.describe(_TABLE)
     for number in range(count):
@@ -85,7 +85,8 @@ def nameless_with_parked_ranges(count: int) -> Step:
 
 
 def nameless_that_are_read_again(count: int) -> Step:
-    """So many ranges in a hole, and as many such records. One range waits, so they are read again."""
+    """Make the step of so many ranges in a hole, and as many such records. One range waits, so they are read
+    again."""
     log = HandLog(1)
     log.describe(_TABLE)
     _open_child(log, 0)
@@ -105,7 +106,8 @@ def _write_nameless(log: HandLog, count: int) -> None:
 
 
 def refused_by_the_kernel(count: int) -> Step:
-    """So many records of two ranges. Each hundredth is of a range in a hole, and the kernel refuses it."""
+    """Make the step of so many records of two ranges. Each hundredth is of a range in a hole, and the kernel
+    refuses it."""
     log = HandLog(1)
     log.describe(_TABLE)
     live, broken = log.open_range(7, _TABLE.span), log.open_range(8, _TABLE.span)
@@ -138,7 +140,8 @@ def members_of_an_enum(count: int) -> Step:
 
 
 def versions_between_rows(count: int) -> Step:
-    """So many rows, and a new version of their table before each: the kernel's plan has all of them."""
+    """Make the step of so many rows, and a new version of their table before each: the kernel's plan has all
+    of them."""
     return _versions_between_rows(count, activation([_TABLE.descriptor]))
 
 
@@ -165,7 +168,8 @@ def _versions_between_rows(count: int, *feeds: Activate) -> Step:
 
 
 def a_range_that_begins_anew(count: int) -> Step:
-    """So many Snapshots of one range in rising generations: each time its keys move, and it resolves more."""
+    """Make the step of so many Snapshots of one range in rising generations: each time its keys move, and it
+    resolves more."""
     log = HandLog(1)
     log.describe(_TABLE)
     first = len(log.partitions[0])
@@ -177,7 +181,8 @@ def a_range_that_begins_anew(count: int) -> Step:
 
 
 def nested_ranges(count: int) -> Step:
-    """So many ranges over the same keys. Their checkpoints are counted, as frontiers do, in three rounds."""
+    """Make the step of so many ranges over the same keys. Their checkpoints are counted, as frontiers do, in
+    three rounds."""
     log = HandLog(1)
     log.describe(_TABLE)
     ranges = [

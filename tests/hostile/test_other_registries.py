@@ -38,7 +38,7 @@ _FRAME: Final = b"\x00\x00\x00\x00\x01"
 
 @pytest.fixture
 def stranger() -> Iterator[FakeBroker]:
-    """It speaks another protocol, but what is looked at is whether anybody connects."""
+    """Give a listener. It speaks another protocol, but what is looked at is whether anybody connects."""
     with FakeBroker() as listener:
         yield listener
 

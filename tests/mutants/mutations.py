@@ -98,10 +98,10 @@ class _Finder(ast.NodeVisitor):
     # ---- what is left alone ----
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """A message."""
+        """Leave a message alone."""
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """It narrows a type."""
+        """Leave an assertion alone: it narrows a type."""
 
     def visit_keyword(self, node: ast.keyword) -> None:
         """``zip(..., strict=True)`` asserts that both are of one length, which no input changes."""
@@ -183,7 +183,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _turn_round(self, condition: ast.expr) -> None:
-        """Those that a change of their only operator turns round have that mutant already."""
+        """Negate a condition, unless a change of its only operator does that already."""
         if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
             return
         if isinstance(condition, ast.Compare) and isinstance(condition.ops[0], _TURNING):

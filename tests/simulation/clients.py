@@ -147,7 +147,7 @@ class Network:
         self._grown.add((_name(sink), grown))
 
     def limit(self, sink: str, max_bytes: int, grown: Grown) -> None:
-        """No record of the sink that has a value may have more bytes in it and its key."""
+        """Let no record of the sink that has a value have more bytes in it and its key."""
         self._limits[_name(sink)] = max_bytes, grown
 
     def is_too_large(self, partition: Partition, record: SentRecord, grown: Grown) -> bool:
@@ -162,7 +162,7 @@ class Network:
         return self._too_large.get(known) is grown
 
     def make_strange(self, sink: str, until: float) -> None:
-        """Up to ``until`` the address of the sink means another cluster."""
+        """Let the address of the sink mean another cluster up to ``until``."""
         self._strange[sink] = max(until, self._strange.get(sink, 0.0))
 
     def when_told(self, sink: str, then: Action) -> None:
@@ -174,7 +174,8 @@ class Network:
         return self._when_told.pop(sink, None)
 
     def fail_over(self, sink: str) -> None:
-        """From now on it does for good; what makes it strange then brings the former cluster back."""
+        """Let the address mean another cluster for good; what makes it strange then brings the former cluster
+        back."""
         self._failed_over.add(sink)
 
     def has_failed_over(self, sink: str) -> bool:
@@ -342,7 +343,8 @@ class SimProducer:
         return SimpleNamespace(cluster_id=found)
 
     def hear_of(self, cluster_id: str) -> None:
-        """As librdkafka does of the metadata of each connection, before the answers of that connection."""
+        """Hear of a cluster, as librdkafka does by the metadata of each connection, before that connection's
+        answers."""
         if self._heard.hear_of(cluster_id):
             self._wake()
 
@@ -530,7 +532,7 @@ class _Lane:
             scheduler.after(network.delay(), self._send, self._machine.process)
 
     def _send(self) -> None:
-        """From here on the records are on the wire, whatever becomes of the process."""
+        """Send records: from here on they are on the wire, whatever becomes of the process."""
         network, scheduler = self._machine.network, self._machine.scheduler
         if network.is_gone(self._place):
             scheduler.after(_GONE_S, self._give_up, self._machine.process)
@@ -867,7 +869,7 @@ class SimMachine:
         return self.network.stands(self.sink, self.scheduler.now)
 
     def _at(self, config: Mapping[str, Any]) -> SimMachine:
-        """This machine as a client of another cluster sees it, or as it is."""
+        """Return this machine as a client of another cluster sees it, or as it is."""
         other = self._others.get(config["bootstrap.servers"])
         if other is None:
             return self

@@ -28,7 +28,8 @@ class Accepted:
     mirrors: bool
 
     def judged(self, feed: FeedView) -> FeedView:
-        """As its output there is judged: from the accepted place on, or with a mirror from its start on."""
+        """Return the feed as its output there is judged: from the accepted place on, or with a mirror from
+        its start on."""
         state, began, accepted = feed.current_state, feed.beginning, self.definition.accepted
         if state is None or began is None or accepted is None:
             return feed

@@ -49,7 +49,7 @@ class FeedPlan:
 
 
 def draw_feeds(rng: Random, count: int, turns: int) -> list[FeedPlan]:
-    """So many feeds with different starts; some begin together."""
+    """Draw so many feeds with different starts; some begin together."""
     begins = [rng.randrange(turns) for _ in range(count)]
     return [
         FeedPlan(
@@ -113,7 +113,7 @@ class FeedCourse:
         self.messages.append(Register(self._activate.definition))
 
     def end(self) -> None:
-        """It is dropped, or has failed (step E1 of docs/protocols/ends-of-feeds.md)."""
+        """Let the feed end: it is dropped, or has failed (step E1 of docs/protocols/ends-of-feeds.md)."""
         self.ended = True
 
     def fence(self) -> None:

@@ -265,7 +265,7 @@ class Group:
         self._look(generation)
 
     def _ask(self, member: Member, generation: int) -> None:
-        """Once in a generation. A member that is done when the group has gone on joins anew."""
+        """Ask a member to release, once in a generation. A member that is done too late joins anew."""
 
         async def release() -> None:
             await member.release()
@@ -289,7 +289,7 @@ class Group:
             self._assign()
 
     def _give_up(self, generation: int) -> None:
-        """Those that have not released in time are left behind."""
+        """Leave those behind that have not released in time."""
         if not self._preparing or generation != self.generation:
             return
         for member in [each for each in self.members if each not in self._joined]:

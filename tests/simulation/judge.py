@@ -86,7 +86,7 @@ class FeedOutput:
 
     @property
     def topics(self) -> dict[str, int]:
-        """Its topics, and how many partitions they have."""
+        """The number of partitions of each of its topics."""
         assert self.feed.current_state is not None
         targets = self.feed.current_state.targets
         aside = self.options.resolved_topic
@@ -95,7 +95,7 @@ class FeedOutput:
 
     @property
     def marked(self) -> dict[str, int]:
-        """Those of them that have its markers."""
+        """The topics that have its markers, with their numbers of partitions."""
         aside = self.options.resolved_topic
         return {topic: count for topic, count in self.topics.items() if topic == aside or not aside}
 

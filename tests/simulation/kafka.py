@@ -117,7 +117,7 @@ class Partition:
         del self._open[id(transaction)]
 
     def read(self, offset: int, most: int, *, committed: bool = True) -> tuple[list[Entry], int]:
-        """Up to ``most`` records from ``offset`` on, and the position behind them."""
+        """Return up to ``most`` records from ``offset`` on, and the position behind them."""
         limit = self.stable_end if committed else self.end
         found: list[Entry] = []
         while offset < limit and len(found) < most:

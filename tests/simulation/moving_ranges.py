@@ -512,7 +512,7 @@ class Partition:
             self._go_on()
 
     def _refuse_rows(self, result: StepResult) -> None:
-        """At times the rows of a feed cannot be written, as when a registry refuses their schema."""
+        """Let the rows of a feed be refused at times, as when a registry refuses their schema."""
         rng = self._run.rng
         emitted = [feed_id for feed_id, rows in result.outputs.items() if rows]
         if emitted and rng.random() < self._run.troubles.unfit:
@@ -583,7 +583,7 @@ class Partition:
             self.window.commit()
 
     def _require_kept(self) -> None:
-        """No range that waits is thrown away while its source writes it."""
+        """Require that no range that waits is thrown away while its source writes it."""
         status = self.processor.status()
         holes = {item.range_id: item for item in status.quarantined}
         parked = {item.range_id: holes.get(item.range_id) for item in status.parked}

@@ -219,7 +219,7 @@ class PartitionsApart:
         self._follow(feed)
 
     def _follow(self, feed: Activate) -> None:
-        """From here on markers of the feed are what partitions say of it that are told of it."""
+        """Follow a feed: its markers are what partitions say of it, from when they are told of it."""
         spans = [span for target in feed.targets for span in target.spans]
         self._frontiers[feed.feed_id] = frontier = PlainFrontier()
         for span in spans:

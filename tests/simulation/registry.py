@@ -64,7 +64,7 @@ class RegistryPlan:
     alterations: frozenset[int] = frozenset()
 
     def options(self, number: int, options: FeedOptions) -> FeedOptions:
-        """Those of feed ``number``, in the format that it has here."""
+        """Return the options of feed ``number``, in the format that it has here."""
         if not self.feeds or not self.feeds[number]:
             return options
         return replace(options, format=Format.AVRO, confluent_schema_registry=URL)
@@ -123,7 +123,7 @@ class Registry:
         self._silent = False
 
     def go_away(self, until: float, *, silent: bool) -> None:
-        """It answers nobody up to then."""
+        """Answer nobody up to ``until``."""
         self._away_until = max(self._away_until, until)
         self._silent = silent
 
@@ -189,7 +189,7 @@ class RegistryClient:
         self._registry.ask(lambda: None)
 
     def require_new(self, subjects: NewSubjects) -> None:
-        """No simulated feed has a subject that is not named as its topic."""
+        """Do nothing: no simulated feed has a subject that is not named as its topic."""
         raise NotImplementedError
 
 
@@ -204,7 +204,7 @@ class RegistryClients:
         return self._client
 
     def take_unused(self, urls: Iterable[str]) -> tuple[()]:
-        """It stays open."""
+        """Take none: the client stays open."""
         return ()
 
     def close(self) -> None:

@@ -211,7 +211,7 @@ class Run:
         self._accepted: dict[FeedId, Accepted] = {}
 
     def run(self) -> Outcome:
-        """From the first action to the verdict."""
+        """Run from the first action to the verdict."""
         breaking = broken_by_commands(self._breaking) if self.plan.odd.breaking else nullcontext()
         with self._directory, leaving_by(self._leave), self._lines(), breaking:
             self._begin()
@@ -334,7 +334,8 @@ class Run:
         self.broker.append(jobs, [SentRecord(record.key, record.to_bytes(), 0)])
 
     def _plan_strangers(self) -> None:
-        """At any moment; or just when a cluster has told its id, and somebody goes on that."""
+        """Plan when addresses mean other clusters: at any moment, or just when a cluster has told its id, and
+        somebody goes on that."""
         rng = Random(f"{self.plan.seed}:told")
         for number, sink in enumerate(self.plan.sinks.sinks):
             for at, seconds in sink.strange if sink.elsewhere else ():
@@ -371,7 +372,7 @@ class Run:
                 self.scheduler.after(sink.fails_over.at, partial(self._fail_over, number, sink.fails_over))
 
     def _fail_over(self, number: int, plan: FailOver) -> None:
-        """From now on the address of a feed's sink means another cluster."""
+        """Let the address of a feed's sink mean another cluster for good."""
         if self._has_a_stranger(number):
             self._say(sink_name(number), f"fails over, and is accepted in {plan.accepted_s:.2f} s")
             self.network.fail_over(sink_name(number))
@@ -418,11 +419,11 @@ class Run:
         )
 
     def _settings_now(self) -> Settings:
-        """With the address that the workers' cluster has now."""
+        """Return the settings with the address that the workers' cluster has now."""
         return self.settings.model_copy(update={"bootstrap_servers": self._bootstrap})
 
     def _rename(self) -> None:
-        """From now on the workers' cluster has another address, and no worker has the old one."""
+        """Give the workers' cluster another address; no worker has the old one any more."""
         self._say("-", "the workers' cluster has another address")
         self._bootstrap = RENAMED
         for host in self.hosts:
@@ -580,7 +581,7 @@ class Run:
             self.scheduler.at(begins, self._rebalance)
 
     def _stand_still(self, at: float) -> None:
-        """No sink goes on before a drain that began at this time has given up what waits for it."""
+        """Keep sinks still until a drain that began at this time has given up what waits for them."""
         for number in range(len(self.plan.feeds)):
             self.network.stand_still(sink_name(number), at + SINKS_LONGER_S)
 

@@ -38,7 +38,7 @@ class Timer:
         self.owner = owner
 
     def cancel(self) -> None:
-        """Never mind."""
+        """Cancel the action."""
         self.action = None
 
 
@@ -232,7 +232,7 @@ class Process:
         self.loop = SimLoop(scheduler, self, slowness)  # type: ignore[abstract]
 
     def kill(self) -> None:
-        """As ``kill -9`` does it. Not to be called by the process itself."""
+        """Kill the process as ``kill -9`` does. Not to be called by the process itself."""
         if self.alive:
             self._die()
 
@@ -262,11 +262,11 @@ class Process:
         self.unexpected.append(error)
 
     def pause(self) -> None:
-        """As SIGSTOP does it: its threads stop, those of the Kafka clients included."""
+        """Pause the process as SIGSTOP does: its threads stop, those of the Kafka clients included."""
         self.paused = True
 
     def resume(self) -> None:
-        """As SIGCONT does it: everything that was due happens now, in its order."""
+        """Resume the process as SIGCONT does: everything that was due happens now, in its order."""
         self.paused = False
         put_off, self.put_off = self.put_off, []
         for timer in put_off:
@@ -356,7 +356,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It stays in the heap, and does nothing."""
+        """Do nothing: the handle stays in the heap, and does nothing."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -386,7 +386,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 class SimExecutor:
-    """So many threads for work that blocks; without ``blocking``, for work that only computes."""
+    """A pool of so many threads for work that blocks; without ``blocking``, for work that only computes."""
 
     def __init__(self, process: Process, threads: int, *, blocking: bool = True) -> None:
         self._process = process

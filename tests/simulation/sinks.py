@@ -55,7 +55,7 @@ class Refusal(enum.Enum):
 
 
 class Trouble(NamedTuple):
-    """From ``at`` on, for ``seconds``."""
+    """A trouble from ``at`` on, for ``seconds``."""
 
     at: float
     seconds: float
@@ -73,7 +73,8 @@ class Origin(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FailOver:
-    """From ``at`` on the address means the other cluster, which is accepted ``accepted_s`` later."""
+    """A fail-over: from ``at`` on the address means the other cluster, which is accepted ``accepted_s``
+    later."""
 
     at: float
     accepted_s: float
@@ -132,12 +133,12 @@ class SinkPlan:
 
 
 def follow(feeds: int) -> SinkPlan:
-    """No sink has troubles of its own."""
+    """Return a plan in which no sink has troubles of its own."""
     return SinkPlan((PlannedSink(),) * feeds)
 
 
 def have_troubles(seed: int) -> bool:
-    """Whether sinks have troubles at all: what a detached feed lacks is mended, and hides other defects."""
+    """Whether sinks have troubles at all: what a detached feed misses is mended, and hides other defects."""
     return Random(f"{seed}:sinks at all").random() >= 0.5
 
 

@@ -88,7 +88,7 @@ class Source:
         self._tick()
 
     def calm_down(self) -> None:
-        """From now on every request is answered soon, and nothing is begun but heartbeats."""
+        """Answer every request soon from now on, and begin nothing but heartbeats."""
         self._calm = True
         options = self.simulation.options
         if not self._odd.calm:  # what was lost is waited for by the log's time

@@ -98,7 +98,7 @@ class Window:
         return [feed_id for feed_id, sink in self._sinks.items() if sink.standing]
 
     def stand_still(self, feed_id: FeedId) -> None:
-        """From now on the sink acknowledges rows by chance only."""
+        """Let the sink acknowledge rows by chance only from now on."""
         self._sinks[feed_id].standing = True
 
     def wake_all(self) -> None:

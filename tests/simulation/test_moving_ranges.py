@@ -241,7 +241,7 @@ def _rows_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forgotten_promises_say_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A range that has forgotten its promise says that no feed lacked anything of its keys."""
+    """A range that has forgotten its promise says that no feed missed anything of its keys."""
 
     def answer(state: RangeState, claim: Claim) -> HandOff | None:
         message = answer_claim(state, claim)

@@ -56,7 +56,7 @@ class GoesOn:
         self._write(self.had.rows)
 
     def run(self) -> None:
-        """To the end of the log, and until markers cover all of it for every feed."""
+        """Run to the end of the log, and until markers cover all of it for every feed."""
         last = max(version.timestamp for version in stored().history)
         batch, parts = self.had.batch, self.had.parts
         while min(frontier.high_water for frontier in self._frontiers.values()) < last:

@@ -47,7 +47,7 @@ def main(directory: Path) -> None:
 
 
 def _run_worker(home: Path, stored: Stored, ends: list[int]) -> None:
-    """Until it has processed the part of the log; then it is killed."""
+    """Run a worker until it has processed the part of the log; then kill it."""
     settings = on_kafka.worker_settings(home) | {"PYTHONPATH": os.getcwd()}
     jobs = Jobs(KafkaConnection(on_kafka.BOOTSTRAP), on_kafka.APPS[Engine.WORKERS])
     with WorkerProcess(home, settings, fresh=True) as worker:
@@ -63,7 +63,7 @@ def _all_run(jobs: Jobs) -> bool:
 
 
 def _run_query(checkpoint: Path, records: int) -> None:
-    """To the end of what is there."""
+    """Run a query to the end of what is there."""
     options = QueryOptions(
         KafkaConnection(on_kafka.BOOTSTRAP, timeout_s=60),
         on_kafka.APPS[Engine.SPARK],

@@ -17,7 +17,7 @@ from tests.shared_broker import BrokerHost, SharedBroker, directory_in_memory, s
 
 
 class Counted:
-    """In the place of a broker: who asks for one does not look at what it is."""
+    """A stand-in for a broker: who asks for one does not look at what it is."""
 
     running = 0
     fails = False
@@ -40,7 +40,7 @@ class Counted:
 
 
 class Archive:
-    """In the place of an archive: nobody starts with it."""
+    """A stand-in for an archive: nobody starts with it."""
 
     begun = 0
     closed = 0

@@ -56,7 +56,7 @@ _ACCOUNT: Final = b'{"controls": 7, "exchanges": {"0": 3}, "heads": {"0": "a", "
 
 
 def _without_check(stored: bytes) -> bytes:
-    """As version 1 stored it: what is damaged is parsed."""
+    """Return the file as version 1 stored it: what is damaged is parsed."""
     body = json.loads(stored)
     body.pop("check", None)
     return json.dumps({**body, "version": 1}).encode()

@@ -161,7 +161,7 @@ def _take_descriptor(data: bytes) -> None:
 
 
 def _compile(table: TableDescriptor) -> None:
-    """As the processor does: nobody writes rows that cannot be read."""
+    """Compile as the processor does: nobody writes rows that cannot be read."""
     TableCodec(table)
     for options in _FEEDS:
         with suppress(FeedError):

@@ -135,7 +135,7 @@ def test_the_answer_as_json(kafka: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_feed_that_scans_is_explained(kafka: tuple[str, ...], form: str) -> None:
-    """A range that the feed lacks rows of is told by number alone."""
+    """A range that the feed misses rows of is told by number alone."""
     scanning = LaggingReport(1, "bank", 1, None, 7, 0, 1, None)
     busy = replace(_OTHER, partitions=(replace(_OTHER.partitions[0], lagging=(scanning,)),))
     with worker(_KEEPER) as keeper, worker(busy, _RANGES) as other:

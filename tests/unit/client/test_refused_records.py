@@ -151,7 +151,7 @@ def test_floods_of_many_kinds_end_as_well(tmp_path: Path) -> None:
 
 @contextmanager
 def _files_of(limit: int) -> Iterator[None]:
-    """As on a disk that becomes full: no file becomes larger."""
+    """Let no file become larger, as on a disk that becomes full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:

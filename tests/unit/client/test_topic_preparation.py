@@ -158,7 +158,7 @@ def _begin(kafka: Any, own: OwnTopics, step: Prepare = _NEW, *, use: bool = Fals
 
 
 def _topics(*origins: TopicOrigin) -> OutputTopics:
-    """Those named a and b."""
+    """Return the topics named a and b."""
     return tuple(OutputTopic(id_of(name), origin) for name, origin in zip("ab", origins, strict=True))
 
 

@@ -58,7 +58,7 @@ def written(server: RegistryServer, envelope: Envelope = Envelope.WRAPPED, topic
 
 
 def _topics(wanted: Activate) -> FeedTopics:
-    """As a client finds them, in the records of the jobs topic."""
+    """Return the topics as a client finds them, in the records of the jobs topic."""
     view = JobsView()
     state = StateRecord(wanted.definition.id, FIRST_EPOCH, FeedState.RUNNING, wanted.start, wanted.targets)
     for record in (DefinitionRecord(wanted.definition), state):

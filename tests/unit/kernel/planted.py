@@ -121,7 +121,7 @@ def _templates(change: Callable[[RowTemplates], RowTemplates]) -> Callable[[pyte
 
 
 def _without_previous(templates: RowTemplates) -> RowTemplates:
-    """As if no row had replaced another."""
+    """Return the templates as if no row had replaced another."""
     replaced = templates.replaced
     return templates._replace(replaced=replaced and ReplacedTemplates(templates.row, templates.deletion))
 

@@ -126,7 +126,7 @@ def scans_of(run: Partitions, number: int) -> list[Scan]:
 
 
 def beats(log: HandLog, ranges: Sequence[HandRange], first: int, last: int) -> None:
-    """These ranges say every few seconds that time passes."""
+    """Let these ranges say every few seconds that time passes."""
     for seconds in range(first, last, 5):
         log.wait_for(at(seconds))
         for range_ in ranges:

@@ -116,7 +116,7 @@ class World:
         self.children = list[HandRange]()
 
     def happen(self, turns: int) -> None:
-        """So many things happen, and the partition hears of each."""
+        """Let so many things happen, of each of which the partition hears."""
         acts = [self.write, self.split, self.split, self.hole, self.claim, self.chunks, self.intents]
         for _ in range(turns):
             self.seconds += 1
@@ -146,7 +146,7 @@ class World:
         self.range.snapshot(close=self.seconds, high=self.seconds)
 
     def claim(self) -> None:
-        """More claims than a range keeps, at an index that has not come."""
+        """Take claims at one of several indexes, at times more than a range keeps."""
         index = RaftIndex(self.range.index + self.rng.choice([-3, 0, 1_000]))
         span = Span(PLAIN.span.start, _long(PLAIN.key(5), self.keys))
         claims = [Claim(RangeId(10_001 + 2 * child), self.range.id, index, span) for child in range(1_500)]

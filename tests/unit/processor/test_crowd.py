@@ -131,7 +131,7 @@ def test_up_to_the_bounds_claims_are_those_without_a_bound(seed: int) -> None:
 
 
 def _nested(count: int, generation: int = 1) -> list[Event]:
-    """So many ranges over the same keys, each a little narrower than the one before."""
+    """Return so many ranges over the same keys, each a little narrower than the one before."""
     return [
         Told(each + 1, generation, each, 4 * count - each, 1_000, 1_000 + _AHEAD, 10) for each in range(count)
     ]

@@ -28,7 +28,7 @@ class _NeededAgain:
     """Range 2 breaks behind 6 s. Its row of key 150 at 8 s cannot be read; then range 3 has its upper keys.
 
     Feed "f" begins at 5.5 s. Partition 0 has activated it before range 2 answers: "complete up to 6 s, and f
-    lacks nothing". Partition 1, with range 3, hears of it later.
+    misses nothing". Partition 1, with range 3, hears of it later.
     """
 
     def __init__(self, first: Activate, *, chunks: int = 1) -> None:
@@ -131,7 +131,7 @@ def test_a_feed_that_comes_when_a_range_has_its_answers_and_not_its_snapshot_is_
     scanned: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Feed "g" begins at 7 s, so what is scanned for is not enough for "f"; or at 8 s, and lacks nothing."""
+    """Feed "g" begins at 7 s, so what is scanned for is not enough for "f"; or at 8 s, and misses nothing."""
     start = at(7) if scanned else at(8)
     options = replace(WITH_MARKERS, initial_scan=InitialScan.YES) if not scanned else WITH_MARKERS
     first = activation([PLAIN.descriptor], options, start=start, feed_id="g")
@@ -177,7 +177,7 @@ def test_what_a_parent_said_for_a_snapshot_that_was_left_out_says_nothing_of_key
 ) -> None:
     """Range 1 takes 3 over while it is in a hole, splits its keys off as range 2, and takes that over.
 
-    Feed "f" lacks nothing that range 3 wrote, and everything of range 2, in whose partition it began later.
+    Feed "f" misses nothing that range 3 wrote, and everything of range 2, in whose partition it began later.
     """
     log = HandLog(3)
     log.describe(PLAIN)
@@ -223,7 +223,7 @@ def test_what_a_parent_said_for_a_snapshot_that_was_left_out_says_nothing_of_key
 
 
 def test_what_a_parent_said_counts_for_the_scan_that_takes_the_place_of_the_first() -> None:
-    """A feed that lacked nothing there is not scanned for from its start when the range's span changes."""
+    """A feed that missed nothing there is not scanned for from its start when the range's span changes."""
     case = _NeededAgain(_GONE)
     case.hear_of(case.feed)
     case.hand_off()

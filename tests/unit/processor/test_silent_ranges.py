@@ -87,7 +87,7 @@ class _Late:
         return [row.key or b"" for result in self.driven.results for row in rows_of(result, _LATE)]
 
     def waits(self) -> bool:
-        """Whether the feed lacks rows."""
+        """Whether the feed misses rows."""
         return bool(self.driven.processor.status().lagging)
 
     def left(self) -> list[RangeId]:

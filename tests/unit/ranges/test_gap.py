@@ -1,4 +1,4 @@
-"""Gaps: keys that a feed lacks, each in one of them."""
+"""Gaps: keys that a feed misses, each in one of them."""
 
 from __future__ import annotations
 

@@ -355,7 +355,7 @@ def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
 
 
 def test_of_a_forgotten_split_the_range_as_it_is_now_says_nothing() -> None:
-    """It has none of the keys that left it, so what feeds lack of its own keys is no answer."""
+    """It has none of the keys that left it, so what feeds miss of its own keys is no answer."""
     left, right = Span(b"a", b"m"), Span(b"m", b"z")
     state = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
     apply_entry(state, _snapshot(11, generation=2, closed=20)._replace(span=left))

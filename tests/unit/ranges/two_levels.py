@@ -97,7 +97,7 @@ class Run:
         }
 
     def _freeze(self) -> None:
-        """As ``tidegate.processor.state.state_codec.intent_rows`` does."""
+        """Freeze as ``tidegate.processor.state.state_codec.intent_rows`` does."""
         self._freezes += 1
         for txn_id in self.queue.gone - self.queue.changed:
             del self.rows[txn_id]
@@ -139,6 +139,6 @@ class Run:
 
 @contextmanager
 def coming_back(count: int) -> Iterator[None]:
-    """So few of the oldest come back at once that these histories see it."""
+    """Let so few of the oldest come back at once that these histories see it."""
     with patch.object(intent_queue, "_OLDEST_COUNT", count):
         yield

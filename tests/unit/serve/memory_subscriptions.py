@@ -85,7 +85,8 @@ class MemorySubscriptions:
         return _RELATIONS
 
     def commit(self, wall: int, *rows: tuple[Any, ...] | int) -> None:
-        """At one time rows ``(id, balance, note)`` come or change, those of an id alone go; then a marker."""
+        """Commit rows ``(id, balance, note)`` at one time, and the deletion of each id that stands alone;
+        then a marker."""
         for row in rows:
             key = row if isinstance(row, int) else row[0]
             new = None if isinstance(row, int) else row

@@ -80,7 +80,7 @@ class DrivenQuery:
     there that begins with a scan in the midst of it.
 
     ``stalls`` and ``deaths`` count sinks that were given up, and drivers that died; ``hand_offs`` those that
-    told of what a feed lacks.
+    told of what a feed misses.
     """
 
     def __init__(
@@ -384,7 +384,7 @@ class _Feeds:
         return False
 
     def paused(self) -> frozenset[FeedId]:
-        """Those that were left behind, for a while."""
+        """Return the feeds that were left behind, for a while."""
         if not self._run.troubles or self._run.rng.random() < 0.1:
             self._paused = frozenset()
         return self._paused
@@ -447,7 +447,7 @@ class _Feeds:
         return all(judge.is_complete(last) for judge in self._whole)
 
     def require_complete(self) -> None:
-        """No row is missing, and all are covered by markers."""
+        """Require that no row is missing, and that all are covered by markers."""
         for judge in self._whole:
             judge.require_nothing_missing(self._run.sim.history)
         assert self.are_complete, [judge.frontier.lowest_entry for judge in self._whole]

@@ -15,7 +15,7 @@ class WriterDied(Exception):
 
 
 class Hdfs:
-    """While ``deadly`` is set a writer dies before it gives a file its name."""
+    """A file system. While ``deadly`` is set a writer dies before it gives a file its name."""
 
     type_name = "hdfs"
 

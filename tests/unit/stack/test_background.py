@@ -32,7 +32,7 @@ def nothing_stays_up(toy: Toy) -> Iterator[None]:
 
 
 def reap(record: RunRecord) -> None:
-    """In a real run `up` has exited and init does this."""
+    """Wait for the process: in a real run `up` has exited and init does this."""
     os.waitpid(record.process.pid, 0)
 
 

@@ -70,7 +70,7 @@ _rows = st.one_of(
 
 @st.composite
 def topic_histories(draw: st.DrawFn) -> TopicHistory:
-    """Up to 20 commits of four keys over one to six partitions of one or two topics.
+    """Draw up to 20 commits of four keys over one to six partitions of one or two topics.
 
     The order of records comes from one seed: a draw for each would take most of a test's time.
     """

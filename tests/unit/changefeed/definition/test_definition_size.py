@@ -83,7 +83,7 @@ def _largest(kind: str) -> FeedDefinition:
 
 
 def _targets(definition: FeedDefinition) -> tuple[FeedTarget, ...]:
-    """Its tables with the longest topics, and the largest ids."""
+    """Return the feed's tables with the longest topics, and the largest ids."""
     id_ = 2**62
     span = index_span(id_, 2**31)
     topic = "t" * TOPIC_NAME_LIMIT

@@ -75,7 +75,8 @@ class LogPartition:
     starts: set[Timestamp] = field(default_factory=set)
 
     def lose_state(self) -> None:
-        """It reads its log again, to the present if nobody activates the feed before."""
+        """Lose the state: the partition reads its log again, to the present if nobody activates the feed
+        before."""
         self.position, self.highest_at_registration, self.active = None, 0, False
 
     def answer(self, message: ControlMessage) -> Ack:

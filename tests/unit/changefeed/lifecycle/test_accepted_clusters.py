@@ -221,7 +221,7 @@ def _accept(world: World, data: st.DataObject) -> None:
 
 
 def _require_complete(world: World) -> None:
-    """By what stands in the jobs topic alone, and by no rule of the code."""
+    """Require completeness by what stands in the jobs topic alone, and by no rule of the code."""
     complete: dict[str, Timestamp | None] = {}
     begun: Timestamp | None = None
     clusters: dict[FeedEpoch, str] = {}

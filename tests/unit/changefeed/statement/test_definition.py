@@ -231,7 +231,7 @@ some_options = st.fixed_dictionaries(
 
 
 def peaceful(given: dict[str, str | None]) -> dict[str, str | None]:
-    """These options without those that the others exclude."""
+    """Return these options without those that the others exclude."""
     while conflict := find_conflict({name: value or "" for name, value in given.items()}):
         words = re.findall(r"\w+", conflict)
         given = dict(given)

@@ -43,7 +43,7 @@ def subscribed(feed: HandFeed, *arguments: str) -> Result:
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
-    """Its lines of JSON."""
+    """Return the lines of JSON."""
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 

@@ -63,7 +63,7 @@ class NewLeader:
 
 
 class Connection(KafkaConnection):
-    """To that leader."""
+    """A connection to that leader."""
 
     def open(self, client: Any, more: Mapping[str, Any] = {}) -> Any:
         return NewLeader()

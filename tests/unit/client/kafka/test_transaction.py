@@ -29,7 +29,7 @@ class Fenced:
     """librdkafka's producer behind another one of its id: ``produce`` tells only that all is over."""
 
     def begin_transaction(self) -> None:
-        """It has not heard of it yet."""
+        """Do nothing: it has not heard of it yet."""
 
     def produce(self, *_: Any) -> None:
         raise KafkaException(KafkaError(KafkaError._FATAL, "Local: Fatal error"))
@@ -202,7 +202,7 @@ def _fenced_amid_records(connection: KafkaConnection, topic: str, name: str) -> 
     fenced.open()
 
     def records() -> Iterator[Record]:
-        """More and more of them, until `produce` itself tells that another one has opened."""
+        """Yield more and more records, until `produce` itself tells that another one has opened."""
         successor.open()
         for _ in range(100):
             yield Record(topic, 0, b"key", b"value")

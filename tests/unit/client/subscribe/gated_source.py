@@ -59,7 +59,7 @@ class GatedSubscription(OpenSubscription[NumberedBatch]):
         return self.closed > 0 or (self._error is None and self.given == self._last)
 
     def let_out(self, count: int = 1) -> None:
-        """So many batches more may be read."""
+        """Let so many batches more be read."""
         with self._changed:
             self._let_out += count
             self._changed.notify_all()

@@ -65,7 +65,7 @@ def live(range_id: int, span: Span, **more: Any) -> RangeFacts:
 
 
 def ranges(*facts: RangeFacts) -> dict[int, RangesIn]:
-    """These ranges, in the partitions where they belong."""
+    """Return these ranges, in the partitions where they belong."""
     found = {}
     for number in range(3):
         here = [each for each in facts if each.range_id % 3 == number]
@@ -188,7 +188,7 @@ def fresh(**more: Any) -> FrontierEvidence:
 
 
 def lagging(partition: int, complete_to: Timestamp | None, **more: Any) -> LaggingEvidence:
-    """A feed that lacks rows of two ranges of a partition, one of which is being scanned."""
+    """A feed that misses rows of two ranges of a partition, one of which is being scanned."""
     return replace(LaggingEvidence(partition, 2, complete_to, RangeId(partition), 1, 3_600_000), **more)
 
 

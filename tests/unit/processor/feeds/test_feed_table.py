@@ -430,7 +430,7 @@ def _handed_on(span: Span) -> HandOff:
 def test_a_feed_that_has_failed_lacks_all_that_it_watches_of_keys_that_move(
     options: FeedOptions, complete_to: Timestamp | None
 ) -> None:
-    """One that begins with a scan lacks what was there before its start as well."""
+    """One that begins with a scan misses what was there before its start as well."""
     feed = activation([PLAIN.descriptor], options, start=at(3))
     driven = _described()
     driven.control(Register(feed.definition), feed)

@@ -52,7 +52,7 @@ def _claim(driven: Driven) -> Claim:
 
 
 def _hand_off(claim: Claim, seconds: float) -> HandOff:
-    """The parent's answer: every row is out, and the feed lacks none."""
+    """The parent's answer: every row is out, and the feed misses none."""
     lags = (Lag(str(_FEED.feed_id), ()),)
     return HandOff(claim, ResolvedTimestamp(at(seconds)), complete=True, span=claim.span, lags=lags)
 

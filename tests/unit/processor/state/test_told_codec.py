@@ -83,7 +83,7 @@ def test_what_stood_in_the_row_of_the_range_is_read(promises: list[Promise], hol
 
 
 def _promises(count: int, feeds: int, *, alike: bool) -> list[Promise]:
-    """Promises that name many feeds; those that lack nothing, or each something else at each promise."""
+    """Promises that name many feeds; those that miss nothing, or each something else at each promise."""
     return [
         Promise(
             RaftIndex(at),

@@ -63,7 +63,7 @@ class RawClient:
     writer: asyncio.StreamWriter
 
     async def login(self, user: str = "ada") -> None:
-        """Without users: the startup message, and all that comes before the first query."""
+        """Send the startup message, and read all that comes before the first query: there are no users."""
         await self.send(startup_message({"user": user}))
         while (await self.message())[0] != b"Z":
             pass

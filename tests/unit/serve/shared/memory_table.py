@@ -37,7 +37,7 @@ PLACE = FeedPartition("accounts", 0)
 
 
 def one_a_time(walls: Sequence[int]) -> TopicHistory:
-    """At each time an account's balance is that time, and a marker follows."""
+    """Return a history in which an account's balance is the time at each time, and a marker follows."""
     commits: list[Commit] = []
     records: list[tuple[FeedPartition, FeedRecord]] = []
     for wall in walls:
@@ -49,7 +49,8 @@ def one_a_time(walls: Sequence[int]) -> TopicHistory:
 
 
 def at_each_time(walls: Sequence[int]) -> TopicHistory:
-    """At each time an account comes; a marker is behind the first, and one behind all."""
+    """Return a history in which an account comes at each time; a marker is behind the first, and one behind
+    all."""
     commits = [Commit(Timestamp(wall), wall, (wall, wall, "a" * 300), None) for wall in walls]
     records = [(PLACE, FeedRecord(2 * at, *record_bytes(each))) for at, each in enumerate(commits)]
     records.insert(1, (PLACE, marker_record(1, Timestamp(walls[0]))))
@@ -58,7 +59,7 @@ def at_each_time(walls: Sequence[int]) -> TopicHistory:
 
 
 def keys_at_one(count: int, note: str = "a") -> TopicHistory:
-    """So many keys that come at the time 1, then one that changes at each time from 2 to 9."""
+    """Return a history of so many keys that come at the time 1; then one changes at each time from 2 to 9."""
     commits = [Commit(Timestamp(1), key, (key, 0, note), None) for key in range(count)]
     commits += [Commit(Timestamp(wall), 0, (0, wall, "a"), (0, 0, "a")) for wall in range(2, 10)]
     place, records = FeedPartition("accounts", 0), []

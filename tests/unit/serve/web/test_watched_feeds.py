@@ -21,7 +21,7 @@ FEED = explained_feed(evidence(held()), 100)
 
 
 def looking_at(*looks: tuple[int, ShownFeed] | Exception) -> Callable[[], FeedsLook]:
-    """These looks, one after the other: each with its time, or an error."""
+    """Return a look that gives these looks, one after the other: each with its time, or an error."""
     left = list(looks)
 
     def look() -> FeedsLook:

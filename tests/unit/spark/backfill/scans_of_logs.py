@@ -60,7 +60,7 @@ def scan_of(log: AnyLog, options: FeedOptions, start: Timestamp) -> ScanAt:
 
 
 def descriptors_of(log: AnyLog) -> set[DescriptorUpdate]:
-    """Those that the log has broadcast."""
+    """Return the descriptors that the log has broadcast."""
     return {
         entry
         for records in log.partitions

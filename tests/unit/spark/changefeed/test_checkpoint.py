@@ -26,7 +26,7 @@ def _checkpoint(root: Path) -> Checkpoint:
 
 
 def _begun(root: Path, batches: int = 3) -> Checkpoint:
-    """As Spark and the driver leave it behind these batches."""
+    """Make a directory as Spark and the driver leave it behind these batches."""
     checkpoint = _checkpoint(root)
     checkpoint.claim(_OURS)
     ledger = Ledger(checkpoint.filesystem, checkpoint.ours)

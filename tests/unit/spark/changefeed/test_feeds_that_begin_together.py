@@ -106,7 +106,7 @@ def _register(feeds: QueryFeeds, definitions: Sequence[FeedDefinition]) -> None:
 
 
 def _states(broker: KafkaBroker, topics: Topics) -> dict[FeedId, FeedState]:
-    """As they stand on the jobs topic."""
+    """Return the states as they stand on the jobs topic."""
     return {
         each: feed.status
         for each, feed in Jobs(KafkaConnection(broker.bootstrap), topics.app_id).view().feeds()

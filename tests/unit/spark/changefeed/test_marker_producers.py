@@ -34,7 +34,7 @@ class Cluster:
 
 
 class Producer:
-    """As ``TransactionalProducer``."""
+    """A producer like ``TransactionalProducer``."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         self._cluster, self._id = cluster, transactional_id

@@ -73,7 +73,7 @@ def running(broker: KafkaBroker, topic_prefix: str) -> Sequence[Activate]:
 
 @pytest.fixture
 def markers(broker: KafkaBroker, topics: Topics, running: Sequence[Activate]) -> Iterator[QueryMarkers]:
-    """Their markers, which the query has begun; all of their spans have come to a timestamp."""
+    """Give the feeds' markers, which the query has begun; all of their spans have come to a timestamp."""
     connection = KafkaConnection(broker.bootstrap)
     sinks = QuerySinks(connection, 15.0)
     with closing(JobsTopic(connection, topics, sinks.admin(connection))) as jobs:

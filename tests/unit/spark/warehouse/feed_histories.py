@@ -50,7 +50,7 @@ class Version(NamedTuple):
 
     @property
     def record(self) -> tuple[bytes, bytes]:
-        """Its key and value."""
+        """The key and the value of its record."""
         row = None if self.name is None else {"id": self.id, "name": self.name}
         value = {"after": row, "updated": self.updated.decimal()}
         return f"[{self.id}]".encode(), json.dumps(value).encode()

@@ -44,7 +44,7 @@ def below(root: str) -> Path:
 
 
 def seconds(count: float) -> Timestamp:
-    """So long after the end of the first bucket."""
+    """Return the timestamp that is so long after the end of the first bucket."""
     return Timestamp(FIRST.wall + int(count * 10**9))
 
 
@@ -87,7 +87,7 @@ def check_closed(root: str, history: FeedHistory) -> None:
 
 
 def check_no_leavings(root: str) -> None:
-    """No data file is there that the tables do not have."""
+    """Check that no data file is there that the tables do not have."""
     house = Warehouse(root)
     for topic in TOPICS:
         here = Path(root.removeprefix("file://"), topic, "changes")

@@ -105,7 +105,7 @@ def loader(root: str, source: HistorySource, steps: Steps, draw: st.DataObject, 
 
 
 def grow(source: HistorySource, draw: st.DataObject) -> None:
-    """More of each partition is there."""
+    """Let more of each partition be there."""
     for place, end in source.ends.items():
         source.ends[place] = draw.draw(
             st.integers(end, len(source.history.records[place])), f"end of {place}"

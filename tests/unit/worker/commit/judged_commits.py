@@ -370,7 +370,7 @@ class Owner:
     proceed = halt
 
     async def offer(self, records: int) -> None:
-        """So many records, each a batch of its own."""
+        """Offer so many records, each a batch of its own."""
         for _ in range(records):
             record = Record(self.next, None, None, 0)
             self.next += 1
@@ -420,7 +420,7 @@ class Owner:
         return found
 
     async def die(self) -> None:
-        """As kill -9 does it; what the producers have is lost."""
+        """Die as by kill -9; what the producers have is lost."""
         for task in self.pipeline._tasks:
             task.cancel()
         await asyncio.gather(*self.pipeline._tasks, return_exceptions=True)

@@ -75,7 +75,7 @@ def _told() -> str:
 
 
 def _unheard() -> str:
-    """They do not."""
+    """Raise the error of brokers that do not answer a request for metadata."""
     raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 

@@ -35,7 +35,7 @@ class Looked:
         self.has_looked = threading.Event()
 
     def open_store(self, path: Path) -> Any:
-        """After the last partition the thread of the standby ends."""
+        """Open a store. After the last partition the thread of the standby ends."""
         if len(self.opened) == self._partitions:
             self.has_looked.set()
             raise SystemExit

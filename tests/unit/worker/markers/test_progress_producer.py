@@ -59,7 +59,7 @@ class Replicated(Impatient):
 
 @pytest.fixture(autouse=True)
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No process may end in these tests, and nobody waits for long."""
+    """Require that no process ends in these tests, and let nobody wait for long."""
     ends: list[BaseException] = []
     monkeypatch.setattr(ending, "end_process", ends.append)
     monkeypatch.setattr(transaction, "_CALL_S", 0.5)

@@ -75,7 +75,7 @@ def publishing(broker: KafkaBroker, topic_prefix: str) -> Iterator[Answered]:
 
 @pytest.fixture(autouse=True)
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No process may end in these tests."""
+    """Require that no process ends in these tests."""
     ends: list[BaseException] = []
     monkeypatch.setattr(ending, "end_process", ends.append)
     monkeypatch.setattr(back_off, "_FIRST_S", 0.01)

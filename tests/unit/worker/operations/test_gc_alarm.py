@@ -1,4 +1,4 @@
-"""The warning before the store removes what a lagging feed still lacks."""
+"""The warning before the store removes what a feed that catches up still misses."""
 
 from __future__ import annotations
 

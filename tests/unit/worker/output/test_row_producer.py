@@ -62,7 +62,7 @@ class Producer:
         self._report(KafkaError(KafkaError._UNKNOWN_PARTITION))
 
     def give_up(self, code: int) -> None:
-        """It tells of its rows that they are given up, and goes on."""
+        """Report to the rows that they are given up, and go on."""
         self._report(KafkaError(code))
 
     def end(self) -> None:
@@ -92,7 +92,7 @@ class Producer:
             self.reports.pop(0)()
 
     def purge(self) -> None:
-        """It gives up what waits in it, and tells of that with the next poll."""
+        """Give up what waits, and report that with the next poll."""
         purged = KafkaError(KafkaError._PURGE_QUEUE)
         for _, delivered in self.queue:
             self.reports.append(lambda delivered=delivered: delivered(purged, _MESSAGE))  # type: ignore[misc]

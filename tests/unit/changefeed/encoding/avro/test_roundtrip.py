@@ -36,7 +36,7 @@ _TIMETZ: Final = re.compile(r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)([+-])(\d\d):(\d\d):
 
 
 def read(text: str, body: bytes) -> Any:
-    """By fastavro, with dates and times as the numbers that they are."""
+    """Read by fastavro, with dates and times as the numbers that they are."""
     schema = json.loads(text, object_hook=_without_calendar)
     buffer = BytesIO(body)
     datum = schemaless_reader(buffer, parse_schema(schema), None)
