@@ -42,7 +42,7 @@ class Chart:
     bars: tuple[Bar, ...]
 
     def svg(self) -> str:
-        """Draw it."""
+        """Return the chart as SVG."""
         height = _TOP + _ROW * len(self.bars) + 8
         return "\n".join(
             [

@@ -63,7 +63,7 @@ class CatchUpCost(NamedTuple):
 
 
 class RangeFeedCosts(NamedTuple):
-    """All of it."""
+    """The results of all measurements of range feeds."""
 
     feeds: list[FeedCost]
     resolver: list[ResolverCost]

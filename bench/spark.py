@@ -119,7 +119,7 @@ class SparkRanges(NamedTuple):
 
 @dataclass(slots=True)
 class SparkCosts:
-    """All of it."""
+    """The results of all measurements of the Spark engine."""
 
     ratios: list[SparkRatio] = field(default_factory=list)
     rates: list[SparkRate] = field(default_factory=list)

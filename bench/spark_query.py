@@ -222,7 +222,7 @@ class _WatchedFeeds:
 
 
 class _WatchedLedger(Ledger):
-    """The ledger, timed."""
+    """A ledger whose calls are timed."""
 
     def __init__(self, filesystem: fs.FileSystem, root: str, watch: _Watch) -> None:
         super().__init__(filesystem, root)

@@ -42,7 +42,7 @@ class Child:
 
     @property
     def output(self) -> IO[str]:
-        """Its standard output."""
+        """The standard output of the process."""
         if self._process.stdout is None:
             raise ValueError(f"the output of {self.name} goes to {self.log}")
         return self._process.stdout

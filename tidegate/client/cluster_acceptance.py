@@ -46,11 +46,11 @@ class Begin(enum.Enum):
     """The beginning of a feed on the other cluster, when the operator gives no timestamp."""
 
     THERE = "there"
-    """Behind the last marker that stands in every partition there: those of a mirror of the topics."""
+    """The feed begins behind the last marker that stands in every partition there: that of a mirror."""
     MARKER = "marker"
-    """Behind the last marker that was written on the cluster before."""
+    """The feed begins behind the last marker that was written on the cluster before."""
     START = "start"
-    """At the feed's start, with its initial scan if it had one."""
+    """The feed begins at its start, with its initial scan if it had one."""
 
 
 #: The operator's choice: one of these, or a timestamp.

@@ -18,9 +18,9 @@ class KernelMode(enum.Enum):
     OFF = "off"
     """Nothing: everything runs in Python."""
     ON = "on"
-    """It takes what it knows. Python takes the rest, and everything where there is no kernel."""
+    """The kernel takes what it knows. Python takes the rest, and everything where there is no kernel."""
     CHECK = "check"
-    """It takes what it knows, Python takes everything, and a difference ends the process."""
+    """The kernel takes what it knows, Python takes everything, and a difference ends the process."""
 
 
 #: What workers and Spark queries do that are told nothing.

@@ -43,7 +43,7 @@ class Crowd:
 
     @property
     def span(self) -> Span:
-        """The keys."""
+        """The keys that the crowd's ranges claim."""
         return Span(self.start, self.end)
 
     def join(self, range_ids: Iterable[RangeId]) -> None:

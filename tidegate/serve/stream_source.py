@@ -51,7 +51,7 @@ class SubscriptionStream(Protocol):
 
     @property
     def types(self) -> tuple[ShownType, ...]:
-        """Their types, in the same order."""
+        """The types of the columns, in the same order."""
 
     async def next(self) -> SubscriptionBatch | None:
         """Return the next batch, as soon as there is one; ``None`` at the end, and at every later call.

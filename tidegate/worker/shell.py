@@ -39,7 +39,7 @@ class Shell(Protocol):
 
     @property
     def agent(self) -> Callable[..., Callable[[Any], Any]]:
-        """Faust's decorator for agents."""
+        """The decorator of Faust that makes an agent."""
 
     def batch_topic(self, name: str) -> Any: ...
     async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None: ...

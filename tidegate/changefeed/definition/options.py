@@ -34,7 +34,7 @@ class Envelope(enum.Enum):
     ROW = "row"
     """The row itself, timestamps under ``__crdb__``; a deletion has an empty value."""
     KEY_ONLY = "key_only"
-    """An empty value, always."""
+    """Every record has an empty value."""
     BARE = "bare"
     """The row itself, all metadata under ``__crdb__``; a deletion has its key columns and nulls."""
     ENRICHED = "enriched"
@@ -66,9 +66,9 @@ class ExistingTopics(enum.Enum):
     """The ways to treat a feed whose topics somebody else has created."""
 
     REFUSE = "refuse"
-    """It fails before it writes anything."""
+    """The feed fails before it writes anything."""
     USE = "use"
-    """It writes there."""
+    """The feed writes to those topics."""
 
 
 class InitialScan(enum.Enum):
@@ -77,7 +77,7 @@ class InitialScan(enum.Enum):
     NO = "no"
     YES = "yes"
     ONLY = "only"
-    """These rows and nothing after them: then the feed has succeeded."""
+    """The feed writes these rows and nothing after them. Then it has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class SinkUri:
     sasl_user: str = ""
     sasl_password: str = field(default="", repr=False)
     parameters: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """As given, for ``redacted``."""
+    """The parameters as they were given, for ``redacted``."""
 
     def redacted(self) -> str:
         """Return the URI as given, with ``redacted`` in place of every secret."""

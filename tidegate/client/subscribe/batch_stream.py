@@ -38,7 +38,7 @@ class BatchSource(Protocol[_Readable]):
 
 
 class _End(NamedTuple):
-    """No batch follows; ``error`` is why, or ``None`` at the end."""
+    """The end of a stream: no batch follows. ``error`` is why, or ``None`` where all was read."""
 
     error: Exception | None
 

@@ -23,7 +23,7 @@ class Cause(enum.Enum):
 
     NOTHING = "nothing"
     FEED = "feed"
-    """It does not run: pending, succeeded, failed or dropped. Or it is not the workers'."""
+    """The feed does not run: it is pending, succeeded, failed or dropped. Or the workers do not have it."""
     WORKERS = "workers"
     """No worker answers, or none of those that answer has what would have to be looked at."""
     RESTORING = "restoring"

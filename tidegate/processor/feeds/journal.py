@@ -130,7 +130,7 @@ class Journal:
 
 
 class Certainty:
-    """Up to where a feed's rows are certain to be acknowledged: before the steps that are not committed.
+    """Knows up to where a feed's rows are certainly acknowledged: before the steps that are not committed.
 
     The ``journal`` tells what ``states`` were then. Of a feed that was activated in one of these steps, and
     wants versions from before that, no row is certain.

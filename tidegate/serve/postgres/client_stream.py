@@ -46,7 +46,7 @@ class ClientStream(asyncio.Protocol):
         self.encrypted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to serve it."""
+        """Begin to serve the connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(self._limits.waiting_bytes)

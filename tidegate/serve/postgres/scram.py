@@ -113,7 +113,7 @@ class Verifiers:
 
 
 class ScramExchange:
-    """One login."""
+    """The exchange of one login."""
 
     __slots__ = ("_bare", "_first_answer", "_gs2", "_nonce", "_ours", "_verifier")
 

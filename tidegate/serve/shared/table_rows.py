@@ -36,7 +36,7 @@ class TableRows(KeyRows, Protocol):
         """Return all rows as they are now. Another thread may iterate over them."""
 
     def close(self) -> None:
-        """Let them go."""
+        """Let the rows go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""About how many bytes of memory a row takes."""
+"""Estimates the bytes of memory that a row takes."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ class BatchConsumer(driver.Consumer):
         return int(first if committed is None or not first <= committed <= end else committed)
 
     def ack(self, message: Any) -> bool:
-        """Only forget the message: streams acknowledge events that they skip too, so this proves nothing."""
+        """Forget the message, and no more: streams acknowledge events that they skip too."""
         message.acked = True
         self._unacked_messages.discard(message)
         return True

@@ -362,7 +362,7 @@ class Settings(BaseSettings):
 
     @property
     def home(self) -> Path:
-        """This application's part of the data directory."""
+        """The part of the data directory that this application has."""
         return self.data_dir / self.app_id
 
 

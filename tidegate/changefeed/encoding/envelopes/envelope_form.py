@@ -136,7 +136,7 @@ class EnvelopeForm:
 
     @property
     def name(self) -> str:
-        """Its name in statements."""
+        """The name of the envelope in statements."""
         return self.envelope.value
 
     @property
