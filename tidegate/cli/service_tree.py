@@ -20,7 +20,7 @@ from typing import Any, Final
 from tidegate.errors import SettingsError
 
 _TREE: Final = frozenset({"agents", "app", "pipeline", "schemas", "sim", "stack", "tables"})
-#: Where the wheel has them. A checkout has no such directory.
+#: The directory in which the wheel has them. A checkout has no such directory.
 _CARRIED: Final = Path(__file__).absolute().parents[1] / "service"
 #: Packages of the extra ``spark``. All others are in the extra ``worker``.
 _SPARK: Final = frozenset({"deltalake", "pandas", "pyarrow", "pyspark"})

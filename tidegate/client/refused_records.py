@@ -25,7 +25,7 @@ DIRECTORY: Final = "refused"
 #: The most files and bytes of a directory. The oldest files are removed first.
 FILES_MAX: Final = 100
 BYTES_MAX: Final = 64 << 20
-#: Of a larger record only its place and its cause are kept.
+#: The most bytes of a record that is kept. Of a larger one only its place and its cause are kept.
 RECORD_BYTES_MAX: Final = 8 << 20
 #: The most records that a process keeps in an hour: for one exception at one place in the code, and
 #: altogether.

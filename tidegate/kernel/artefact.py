@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wasmtime import Engine, Module
 
-#: In an archive of modules too, from which Spark's executors import them.
+#: The place of the artefact, also in an archive of modules from which Spark's executors import them.
 PATH: Final = files("tidegate.kernel") / "kernel.wasm"
 #: The artefact's hash, as `make kernel` wrote it: any other file is not run.
 HASH_PATH: Final = files("tidegate.kernel") / "kernel.wasm.sha256"

@@ -11,7 +11,7 @@ from tidegate.logcheck.memory import CheckedTxn
 from tidegate.raftlog.entry import TxnId
 from tidegate.spans import Span
 
-#: Of how many separate parts of a range's keys it is known that children have them. A split has two children.
+#: The most separate parts of a range's keys that are known to be children's. A split has two children.
 PARTS_MAX: Final = 1_000
 
 
@@ -26,7 +26,7 @@ class Claims:
         #: The intents that children have listed of each transaction, as long as they fit those of the range.
         self._counts: Counter[TxnId] = Counter()
         self._fit = True
-        #: Of how many transactions all intents are listed.
+        #: The number of transactions whose intents are all listed.
         self._complete = 0
         #: Whether a claim was not noted, since there are too many.
         self.forgot = False

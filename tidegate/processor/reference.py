@@ -81,7 +81,7 @@ class ReferenceEngine:
         self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
         self._claims = RangeClaims()
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
-        #: For each partition the messages of the hand-off topic that it has not taken up yet.
+        #: The messages of the hand-off topic that each partition has not taken up yet.
         self._exchanges: list[list[ExchangeRecord]] = [[] for _ in range(partitions)]
         self.output: dict[OutputPartition, list[Emitted]] = defaultdict(list)
         self._handed = 0

@@ -155,7 +155,7 @@ class RangeState:
         self.heirs: tuple[Claim, ...] = ()
         #: The elapsed log time at which the wait of step G3 began: entries that others claim have not come.
         self.claimed_since_ms: int | None = None
-        #: Up to this index the range may have split or merged before its first snapshot here, without notice.
+        #: The index up to which the range may have split or merged unnoticed, before its first snapshot here.
         self.unseen = RaftIndex(0)
         #: Which history mutations are accounted for, beside those in applied entries.
         self.accounted = AS_APPLIED

@@ -18,7 +18,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import StepBroke
 from tidegate.replay.written_step import StepRecord, WrittenStep
 
-#: Of a value that differs so many characters are shown.
+#: The characters that are shown of a value that differs.
 _SHOWN: Final = 500
 
 

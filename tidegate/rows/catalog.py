@@ -16,7 +16,7 @@ from tidegate.rows.table_codec import TableCodec
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
-#: Of the stored forms of the versions whose codecs are kept, together. Others are compiled again.
+#: The most bytes of the stored forms of all versions whose codecs are kept. Others are compiled again.
 _CODEC_BYTES_MAX: Final = 4 << 20
 #: How many changes of its primary index are known of a table's forgotten versions.
 INDEXES_MAX: Final = 64

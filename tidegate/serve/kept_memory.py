@@ -25,7 +25,7 @@ class KeptMemory:
     def __init__(self, most: int) -> None:
         """``most`` is the bound, in bytes."""
         self._most = most
-        #: By the ids of the holders.
+        #: The holders and their bytes, by the ids of the holders.
         self._counts: dict[int, tuple[ref[object], int]] = {}
         #: The ids of holders that are gone. Any thread may let go of one, also while it counts here.
         self._gone: deque[int] = deque()

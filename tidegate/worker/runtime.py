@@ -36,7 +36,7 @@ class Runtime:
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
         )
-        #: For progress and markers of feeds. A feed whose topic takes no marker keeps its thread, so
+        #: The threads for progress and markers of feeds. A feed whose topic takes no marker keeps one, so
         #: these are not the threads by which log partitions commit.
         self.publisher_threads = machine.executor(settings.commit_threads, "publishers")
         self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)

@@ -238,5 +238,5 @@ _AS_THEY_ARE: Final[Mapping[Callable[[Any], Any], frozenset[type]]] = {
 _USUAL_TIMESTAMP: Final = (
     r"(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?"
 )
-#: Of a column that is loaded as the text that a JSON feed has.
+#: The form of a column that is loaded as the text that a JSON feed has.
 TEXT_FORM: Final[ArrowForm] = (pa.string(), _text)

@@ -31,7 +31,7 @@ _TIMES_OF_OTHERS: Final = 6.0
 
 
 class RowWidth(NamedTuple):
-    """An estimate of a row's length in a record: ``fixed`` bytes, and ``times`` those that it has in the log."""
+    """A row's estimated length in a record: ``fixed`` bytes, and ``times`` those that it has in the log."""
 
     fixed: int
     times: float

@@ -212,5 +212,5 @@ def _unquoted(token: Token) -> str:
     return str(token)[1:-1].replace(quote * 2, quote)
 
 
-#: By the rule of the grammar.
+#: The reader of each rule of the grammar.
 _READERS: Final[Mapping[str, Callable[[Tree[Token]], Statement]]] = {"create": _create}

@@ -56,7 +56,7 @@ class PartitionReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read the partitions in ``starts`` from these offsets on, and no others."""
         self._unfinished = set(starts)
-        #: Where reading goes on. Everything below was read, or is no record.
+        #: The offsets at which reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
         self._silent_s = 0.0
         self.consumer.assign(

@@ -55,7 +55,7 @@ class FeedGate:
         for history in histories:
             if side := history.table.feed.resolved_topic:
                 rows_of_side[side] |= history.rows.keys()
-        #: By their topics; and by the partitions of rows that their markers are about.
+        #: The topics of markers, by their names, and by the partitions of rows that their markers are about.
         self._sides = {side: SideMarkers(side, own, self._gate) for side, own in rows_of_side.items()}
         self._side_of = {place: self._sides[side] for side, own in rows_of_side.items() for place in own}
         self._pauses = PartitionPauses(self._gate, sorted(rows))

@@ -66,7 +66,7 @@ class FeedReader:
     ) -> None:
         self._connection = connection
         self._watch = ClusterWatch(_LOGGER)
-        #: Where reading goes on. Everything below was read, or is no record.
+        #: The offsets at which reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
         self._paused: frozenset[FeedPartition] = frozenset()
         self._lows: Mapping[FeedPartition, int] = {}

@@ -61,7 +61,7 @@ class LiveJointSubscription(KafkaSubscription[DeliveredJointBatch]):
             read = lambda prints: read_joint_token(token, prints).members  # noqa: E731 - it is one of two
         super().__init__(SharedReading(members, read, on_history_lost, spill))
         subscriptions = self._reading.subscriptions
-        #: By member, the names of the columns of its rows; and the rows before all batches.
+        #: The names of the columns of each member's rows; and its rows before all batches.
         self.headers: Mapping[str, tuple[str, ...]] = {
             name: each.header for name, each in subscriptions.items()
         }

@@ -36,7 +36,7 @@ class DescriptorLimits:
     unfit_tables: int = 10_000
 
 
-#: Of one who has all descriptors in memory anyway.
+#: The limits of a reader that has all descriptors in memory anyway.
 UNLIMITED: Final = DescriptorLimits(
     kept_bytes=1 << 62, unwanted_bytes=1 << 62, wanted_bytes=1 << 62, unfit_tables=1 << 62
 )

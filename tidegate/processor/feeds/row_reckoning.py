@@ -39,7 +39,7 @@ class RowReckoning:
         self._active: Sequence[PartitionFeed] = ()
         self._lengths: dict[int, TableLengths] = {}
         self._seen = 0
-        #: Of all feeds on a table together, and of single ones.
+        #: The widths of rows of all feeds on a table together, and of single feeds.
         self._by_table: dict[int, RowWidth] = {}
         self._by_feed: dict[tuple[FeedId, int], RowWidth] = {}
         self._longest = 0.0

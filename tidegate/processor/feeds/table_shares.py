@@ -25,7 +25,7 @@ class TableShares:
     def __init__(self, versions: Sequence[Version], rows: Sequence[Decoded]) -> None:
         self._versions = versions
         self._rows = rows
-        #: For each table the places of its rows.
+        #: The places of each table's rows.
         self._places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
             if row is not None:

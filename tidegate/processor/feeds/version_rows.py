@@ -107,7 +107,7 @@ class PartitionRows:
         self.room = DescriptorRoom(limits or DescriptorLimits())
         #: Whether an active feed wants a table.
         self.is_wanted: Callable[[int], bool] = _never
-        #: For each table the highest timestamp of a decoded row. A new descriptor that is valid from that
+        #: The highest timestamp of a decoded row of each table. A new descriptor that is valid from that
         #: time or earlier comes too late.
         self._highs: dict[int, Timestamp] = {}
         #: Versions, each by table id and number, that have come or were forgotten since the last freeze.

@@ -103,7 +103,7 @@ class RangeEntries:
         self._key_bytes = bounds.key_bytes
         self.reader = EntryReader()
         self._reckoning = reckoning
-        #: For how many bytes of rows of a chunk there is room; ``None`` for all of them.
+        #: The bytes of a chunk's rows for which there is room; ``None`` for all of them.
         self.row_bytes: int | None = None
         #: Whether the next chunk was taken in part before.
         self.is_amid_chunk = False

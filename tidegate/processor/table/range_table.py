@@ -53,7 +53,7 @@ class RangeTable:
         self.exposed = ExposedRanges()
         #: Says which feeds ranges name in promises and hand-offs.
         self.serves: FeedsServing = lambda _: ()
-        #: For each range the sum of the hashes of its transactions' stored rows, as of the last freeze.
+        #: The sum of the hashes of each range's stored transactions, as of the last freeze.
         self._intents_hashes: dict[RangeId, int] = {}
         #: The sum over all ranges; the caller takes it modulo 2^64.
         self.intents_hash = 0

@@ -85,7 +85,7 @@ EMPTY_QUERY: Final = messages.EmptyQueryResponse().to_wire()
 AUTHENTICATED: Final = messages.AuthenticationOk().to_wire()
 
 _STARTUP: Final = ConnectionPhase.STARTUP
-#: In which phase pygwire reads a message as what it is at that place.
+#: The phase in which pygwire reads a message as what it is at that place.
 SASL_FIRST: Final = ConnectionPhase.AUTHENTICATING_SASL_INITIAL
 SASL_FINAL: Final = ConnectionPhase.AUTHENTICATING_SASL_CONTINUE
 QUERIES: Final = ConnectionPhase.READY

@@ -124,7 +124,7 @@ class BatchDriver:
         self._observer = observer
         self._name = name
         self._ends = ends
-        #: Where the batch ends, if Spark cannot read its records.
+        #: The end of the batch in each partition, if Spark cannot read its records.
         self._read_ends: Mapping[int, int] | None = None
         self._begins_feeds = False  # partitions are told of new feeds behind the batch's records too
         self._aside = refused_records(query)

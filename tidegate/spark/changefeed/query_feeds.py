@@ -123,9 +123,9 @@ class QueryFeeds:
         self._untold: list[Ack] = []
         #: Epochs of feeds for which it is known whether workers failed the feed in an earlier epoch.
         self._learnt: set[tuple[FeedId, FeedEpoch]] = set()
-        #: For epochs of which that is not known yet: a reading of the answers up to now.
+        #: A reading of the answers up to now, for epochs of which that is not known yet.
         self._unseen: dict[tuple[FeedId, FeedEpoch], AcksUntilNow] = {}
-        #: Where the log ended when the query began, for each partition that is not there yet.
+        #: The end of the log when the query began, for each partition that is not there yet.
         self._present = _ends(query)
         self._kept_back = False  # whether a new feed waits for that
 

@@ -34,7 +34,7 @@ _BY_CLASS: Final[Mapping[str, type[TidegateError]]] = {
     "08": StreamInterrupted,
     "28": CredentialsExpired,
 }
-#: Of a code, the texts that tell which of its errors it is.
+#: Codes of several errors, with the text that tells which of them it is.
 _BY_TEXT: Final[Sequence[tuple[str, str, type[TidegateError]]]] = (
     ("22000", "is not valid for all inputs", HistoryLost),
     ("22000", "could not find a valid timestamp", HistoryLost),

@@ -17,7 +17,7 @@ from tidegate.errors import LimitExceeded
 from tidegate.subscribe.query.query_work import SOUGHT, RowWork
 
 _TOKEN: Final = re.compile(r"\\(?P<taken>.)|(?P<any>%)|(?P<one>_)|(?P<plain>[^\\%_]+|\\$)", re.DOTALL)
-#: As long as a statement; a column may be a pattern too.
+#: The most characters of a pattern: as long as a statement. A column may be a pattern too.
 MOST_CHARACTERS: Final = 65_536
 #: Runs, and characters, of a piece with ``_`` between runs that is searched for: wherever one of its runs
 #: stands, all of them may be compared.

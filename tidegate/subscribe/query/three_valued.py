@@ -148,7 +148,7 @@ def _is(wanted: bool | None) -> Lazy:
 
 _MANY: Final = range(1, 1_000_000)
 
-#: By operator, what gives its value from the operands and a row, and how many operands it takes.
+#: The function of each operator that gives its value from the operands and a row, and its number of operands.
 LAZY_OPERATORS: Final[Mapping[str, tuple[Lazy, Sequence[int]]]] = {
     "and": (_and, _MANY),
     "or": (_or, _MANY),

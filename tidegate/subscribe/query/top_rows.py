@@ -57,7 +57,7 @@ class TopRows:
         self._held = HeldBytes(share=share)
         self._pause = _nothing if share is None else share.pause
         self._entries: dict[Hashable, Entry] = {}
-        #: Of the rows of the window: how often each is shown, and in which form.
+        #: The rows of the window, with how often each is shown, and in which form.
         self._shown: dict[Hashable, tuple[int, RowValues]] = {}
 
     def apply(self, updates: Iterable[RankedUpdate], shown: ShownBytes) -> list[Update]:

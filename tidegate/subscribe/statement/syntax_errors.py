@@ -32,7 +32,7 @@ _PUNCTUATION: Final = {
     ";": "semicolon",
 }
 _OPTIONS: Final = frozenset({"PROGRESS", "SNAPSHOT"})
-#: By terminal, the thing that is wanted where several can stand; the first that can is named.
+#: The words for each terminal that can be wanted. Where several can stand, the first of them is named.
 _WANTED: Final = (
     ("$END", "end of statement"),
     ("_RPAR", "right parenthesis"),

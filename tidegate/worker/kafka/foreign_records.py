@@ -18,7 +18,7 @@ from tidegate.worker.operations.report import ForeignReport
 
 #: Its lines pass ``app.repeated_lines``: somebody who writes one such record may write a million.
 _log: Final = logging.getLogger("tidegate.foreign")
-#: By topic: partition, offset and fault of its last foreign record. An application has a dozen topics.
+#: The partition, offset and fault of each topic's last foreign record. An application has a dozen topics.
 _last: Final[dict[str, tuple[int, int, str]]] = {}
 _T = TypeVar("_T")
 

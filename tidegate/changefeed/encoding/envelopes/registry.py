@@ -9,7 +9,7 @@ from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.envelopes import bare, debezium, enriched, key_only, row, upsert, wrapped
 from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm, Previous
 
-#: In the order in which error texts name them.
+#: The forms of all envelopes, in the order in which error texts name them.
 FORMS: Final[tuple[EnvelopeForm, ...]] = (
     wrapped.FORM,
     enriched.FORM,

@@ -34,7 +34,7 @@ ABOUT_KEY: Final = b"\x00about"
 STATE_KEY: Final = b"\x00state"
 ROW: Final = b"r"
 UNDO: Final = b"u"
-#: Above every key of a row, and of an undo record.
+#: Keys above every key of a row, and of an undo record.
 ROWS_END: Final = b"s"
 UNDO_END: Final = b"v"
 

@@ -18,7 +18,7 @@ from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.state_files import LoadedRows, StateFiles, apply_changes
 
 _FEW_CHANGES: Final = 1_000
-#: Behind so many deltas a base is written, so that few files are loaded and older ones can be removed.
+#: The deltas behind which a base is written, so that few files are loaded and older ones can be removed.
 _MOST_DELTAS: Final = 50
 #: The same for a small state. A file costs about as much to read as so many rows, so a base of a small state
 #: costs less than the deltas that it spares.
