@@ -32,9 +32,9 @@ _MEMBERS: Final = tuple(
         (r'\\"', r'(?:[^"\\]|\\\\\\?.|\\[^"\\])'),
     )
 )
-#: What an address may stand in: nothing else of a text can be of it.
+#: A word of a text: an address stands in one, and has nothing of another.
 _WORD: Final = re.compile(r"[^\s'\"]+")
-#: What stands behind the ``://`` of an address: a host, which is no login, or the user of one.
+#: The text behind the ``://`` of an address: a host, which is no login, or the user of one.
 _HOST: Final = re.compile(r"://(?:\[|[^/@:]*(?:/|(?::[0-9]{1,5})?(?:[,?#]|$)))")
 _USER: Final = re.compile(r"://([^/@:]*)(:?)")
 #: A reference to a secret is none (``secret://NAME``), in a login with its signs escaped.

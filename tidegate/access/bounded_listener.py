@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final
 
 _BACKLOG: Final = 100
-#: How long to rest when no connection can be accepted, in seconds.
+#: The time to rest when no connection can be accepted, in seconds.
 _REST_S: Final = 1.0
-#: What says that a client has gone before it was accepted.
+#: The errors which say that a client has gone before it was accepted.
 _GONE: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO, errno.EINTR})
 
 _log: Final = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from tidegate.replay.step_comparison import StepComparison, compare
 from tidegate.replay.step_file import decode_step, encode_step
 from tidegate.replay.written_step import WrittenStep
 
-#: How often the way through the log is shown, in offsets.
+#: The number of offsets after which the way through the log is shown again.
 _TOLD_EVERY = 100_000
 
 

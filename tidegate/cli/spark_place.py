@@ -13,7 +13,7 @@ import click
 from tidegate.cli.service_tree import service_module
 from tidegate.errors import SettingsError, TidegateError
 
-#: What Spark's executors import: a wheel is a zip, and has to be named so.
+#: The kinds of files that Spark's executors import: a wheel is a zip, and has to be named so.
 _PY_FILES: Final = frozenset({".zip", ".egg", ".py"})
 
 master_option = click.option(

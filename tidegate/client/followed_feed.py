@@ -9,7 +9,7 @@ from typing import Final
 from tidegate.changefeed.definition.feed import ENDED, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
 
-#: How long, in seconds, a feed that has ended must be silent before reading stops.
+#: The time, in seconds, for which a feed that has ended must be silent before reading stops.
 SILENCE_S: Final = 2.0
 #: How long, in seconds after the end was known, topics are followed at most if they are not silent.
 AT_MOST_S: Final = 60.0

@@ -17,7 +17,7 @@ from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offse
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 
-#: What is told of a feed whose markers wait, because a registry refuses a schema that it once took.
+#: The sentence about a feed whose markers wait, because a registry refuses a schema that it once took.
 SCHEMA_REFUSED: Final = (
     "markers wait: their schema is refused, and was not when the feed began; look who changed the subject"
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The version of the interface in `kernel/src/lib.rs`.
 _INTERFACE: Final = 6
-#: What `rows` and `follow` return instead of a place: the rows are more than an output may have.
+#: The code that `rows` and `follow` return instead of a place if the rows are more than an output may have.
 _TOO_LARGE: Final = 1
 _SUMMARY: Final = Struct("<7I")
 _NAMED: Final = Struct("<5I")

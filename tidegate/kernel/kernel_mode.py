@@ -23,7 +23,7 @@ class KernelMode(enum.Enum):
     """The kernel takes what it knows, Python takes everything, and a difference ends the process."""
 
 
-#: What workers and Spark queries do that are told nothing.
+#: The mode of workers and Spark queries that are told nothing.
 DEFAULT: Final = KernelMode.ON
 
 

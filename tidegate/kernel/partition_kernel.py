@@ -71,7 +71,7 @@ class PartitionKernel:
         #: The message of the log records that were read last, and what they name.
         self._records = b""
         self._named = Named(0, (), (), ())
-        #: How many versions were followed last.
+        #: The number of versions that were followed last.
         self._followed = 0
 
     def plan(self, tables: Sequence[TablePlan]) -> bool:

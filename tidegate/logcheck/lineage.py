@@ -104,9 +104,9 @@ class Lineage:
         self._passed = passed
         self._forgot = False
         self.credit = CopyCredit(limits.aborted)
-        #: How many Snapshots were not compared with what a parent left, since that was forgotten.
+        #: The number of Snapshots that were not compared with what a parent left, since that was forgotten.
         self.undecided = 0
-        #: What ranges may have waited for, since that was last looked at.
+        #: The news that ranges may have waited for, since it was last looked at.
         self.news: deque[Parent | Skipped] = deque()
 
     def leave(self, parent: Parent, estate: Estate) -> None:

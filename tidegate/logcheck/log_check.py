@@ -41,7 +41,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.spans import Span
 
-#: How far ops and closed timestamps may be above the time of their record (docs/log-contract.md#record-time).
+#: The most that ops and closed times may be above their record's time (docs/log-contract.md#record-time).
 AHEAD_MS: Final = 2_000
 #: A child waits so long for its parents, by the time of the slowest partition. Readers wait as long.
 _PARENT_LIMIT_MS: Final = 600_000
@@ -107,7 +107,7 @@ class LogCheck:
         self._descriptors = DescriptorCheck(options.partitions, self._cut, self._report)
         self._committed_at: Recent[TxnId, Timestamp] = Recent(options.limits.committed)
         self._undecided: list[str] = []
-        #: How many ranges were checked without their parents.
+        #: The number of ranges that were checked without their parents.
         self._gave_up = 0
 
     def take(self, record: CheckedRecord) -> None:

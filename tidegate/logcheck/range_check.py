@@ -86,9 +86,9 @@ class RangeCheck:
         self._place: BreachPlace | None = None
         self._waiting: deque[Stood] = deque()
         self._waits_no_more = False
-        #: How many parents of the first entry that waits are known by now.
+        #: The number of parents of the first entry that waits which are known by now.
         self._known_parents = 0
-        #: How many entries came again, and how many holes the range's log has.
+        #: The number of entries that came again, and how many holes the range's log has.
         self.copies = 0
         self.holes = 0
         #: The first index that the log shows; ``None`` before it shows any.

@@ -15,7 +15,7 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.spans import Span
 
-#: How long the keys of an overlap are held when one range is left, by the elapsed log time of its partition.
+#: The time that keys of an overlap are held when one range is left, in elapsed log time of its partition.
 #: The other one may have given the keys to a range that is parked. That range waits until 600 s have elapsed
 #: in its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it waits longer, that is a
 #: known limit of V5.

@@ -46,9 +46,9 @@ _TAKEN_PER_REFUSAL: Final = 100
 #: record included, and `_LEAST_BYTES` at least. So all rounds together read a small multiple of the batch.
 _GROWS: Final = 2
 _LEAST_BYTES: Final = 8 << 10
-#: What the kernel does for a record besides its key and value, reckoned in bytes.
+#: The kernel's work for a record besides its key and value, reckoned in bytes.
 _RECORD_BYTES: Final = 64
-#: What a plain range has nothing of.
+#: The things of which a plain range has none.
 _WAITS: Final = attrgetter("chunks", "awaits_snapshot", "floors")
 _NO_TXNS: Final[Set[TxnId]] = frozenset()
 _new: Final = tuple.__new__
@@ -241,7 +241,7 @@ class _Ends:
 
     def __init__(self, records: Sequence[LogRecord]) -> None:
         self._records = records
-        #: How many bytes the records before each one have. Most batches do not need it.
+        #: The bytes of the records before each one. Most batches do not need them.
         self._sizes: list[int] = []
         self._begin = 0
 

@@ -45,7 +45,7 @@ class ProcessorState:
         self.read = NOWHERE
         self.rows = PartitionRows(config.descriptors)
         self.feeds = PartitionFeeds(partition)
-        #: What ranges were before the steps that are not committed; ``None`` where feeds cannot be detached.
+        #: The states of ranges before the uncommitted steps; ``None`` where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
         self.reckoning = RowReckoning(self.rows, self.feeds)
         self.ranges = PartitionRanges(

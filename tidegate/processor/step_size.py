@@ -22,7 +22,7 @@ _FIRST: Final = 64 << 10
 _MOST: Final = 1 << 20
 #: A portion may be so many times as long as the one before.
 _GROWS: Final = 4
-#: What one portion says counts half as much with each further portion.
+#: The weight of what one portion says: half as much with each further portion.
 _FADES: Final = 0.5
 _value_of: Final = attrgetter("value")
 

@@ -139,7 +139,7 @@ class Command(NamedTuple):
         return self.mutated or whole
 
 
-#: What a command did to its range that changed data outside the op log.
+#: The triggers of commands that changed data outside the op log.
 _MUTATING: Final = frozenset({Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION})
 
 
@@ -201,7 +201,7 @@ class HistoryMutation(NamedTuple):
     time: Timestamp
 
 
-#: What a range tells whose data was never changed outside the op log.
+#: The mutation that a range tells whose data was never changed outside the op log.
 NEVER_MUTATED = HistoryMutation(RaftIndex(0), ZERO)
 
 

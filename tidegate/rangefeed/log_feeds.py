@@ -96,7 +96,7 @@ class LogFeeds:
         return [RangeEvent(each, event) for each in hit for event in ranges[each].break_off(end)]
 
 
-#: How many events of one entry are in memory at a time.
+#: The number of events of one entry that are in memory at a time.
 _EVENTS_AT_A_TIME: Final = 1_000
 _CONFIG: Final = RangeFeedConfig(
     pending_events_max=2, buffered_events_max=_EVENTS_AT_A_TIME, when_full=WhenFull.REFUSE

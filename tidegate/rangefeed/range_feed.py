@@ -76,7 +76,7 @@ class RangeFeedCounters:
     """Counts of what has happened to the range's feeds."""
 
     budget_exhausted: int = 0
-    #: How many feeds ended because their readers were too slow.
+    #: The number of feeds that ended because their readers were too slow.
     slow_consumers: int = 0
 
 

@@ -84,5 +84,5 @@ class Accounted(NamedTuple):
         return self if before is None else self._replace(span=Span(before.end, before.end))
 
 
-#: What is accounted for in a range of which only applied entries count.
+#: The value for a range of which only applied entries count.
 AS_APPLIED: Final = Accounted()

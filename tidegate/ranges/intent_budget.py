@@ -14,8 +14,8 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.intent_queue import IntentQueue
 from tidegate.ranges.spilled_txns import SpilledTxns, SpillStore, forget_prefix
 
-#: What an open transaction takes in memory with an anchor key of 30 bytes: the object, its item in the heap,
-#: and its places in dictionaries and sets.
+#: The bytes that an open transaction takes in memory with an anchor key of 30 bytes: the object, its item in
+#: the heap, and its places in dictionaries and sets.
 TXN_BYTES: Final = 700
 _NUMBER_BYTES: Final = 8
 
@@ -70,7 +70,7 @@ class PartitionSpill:
         self._queues: dict[RangeId, IntentQueue] = {}
         self._noted: dict[RangeId, int] = {}
         self._numbers = count()
-        #: How many transactions are in memory, as of the last ``settle``.
+        #: The number of transactions that are in memory, as of the last ``settle``.
         self.in_memory = 0
 
     @property

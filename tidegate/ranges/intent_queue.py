@@ -19,7 +19,7 @@ from tidegate.ranges.tracked_txn import TrackedTxn
 
 __all__ = ["IntentQueue", "TrackedTxn"]
 
-#: How many of the oldest transactions come back to memory at a time.
+#: The number of the oldest transactions that come back to memory at a time.
 _OLDEST_COUNT: Final = 64
 _NOWHERE: Final = (MAX, TxnId(b""))
 

@@ -129,9 +129,9 @@ class RangeState:
         #: The chunks that have a row of state.
         self.stored_chunks: tuple[Snapshot, ...] = ()
         self.closed_regressions = 0
-        #: How many ScanChunks of its scans were refused.
+        #: The number of ScanChunks of its scans that were refused.
         self.refused_chunks = 0
-        #: What earlier generations had resolved, and the resolver has not reached yet. It is kept by keys: a
+        #: The floors: what earlier generations had resolved, and the resolver has not reached yet, by keys: a
         #: merge may bring keys that were resolved less far.
         self.floors: list[Floor] = []
         #: The resolved timestamp of the last checkpoint. It is not stored: a repeated checkpoint does no
@@ -157,7 +157,7 @@ class RangeState:
         self.claimed_since_ms: int | None = None
         #: The index up to which the range may have split or merged unnoticed, before its first snapshot here.
         self.unseen = RaftIndex(0)
-        #: Which history mutations are accounted for, beside those in applied entries.
+        #: The history mutations that are accounted for, beside those in applied entries.
         self.accounted = AS_APPLIED
         #: Keys that were changed outside the op log, for feeds that go on here after an earlier epoch.
         self.mutated: tuple[MutatedKeys, ...] = ()
@@ -171,7 +171,7 @@ class RangeState:
         self.stored_told: tuple[list[Promise], list[Hole]] | None = None
         #: Parts of its row of state, kept from the last one that was written at rest.
         self.bytes_at_rest: BytesAtRest | None = None
-        #: How many snapshots the range has taken in this process.
+        #: The number of snapshots that the range has taken in this process.
         self.snapshots_taken = 0
 
     @property

@@ -18,7 +18,7 @@ from tidegate.spans import Span
 
 #: The most bytes of the stored forms of all versions whose codecs are kept. Others are compiled again.
 _CODEC_BYTES_MAX: Final = 4 << 20
-#: How many changes of its primary index are known of a table's forgotten versions.
+#: The most changes of its primary index that are known of a table's forgotten versions.
 INDEXES_MAX: Final = 64
 
 

@@ -22,7 +22,7 @@ _SPECIFIED: Final = "docs/log-contract.md#table-descriptors"
 #: The first byte of a message without the format byte: the tag of its field 1, a varint.
 _BARE_MESSAGE: Final = 0x08
 _SHOWN: Final = 40  # characters of a name, so that an error does not grow with what a source writes
-#: What a descriptor may have. Each column takes some 200 bytes once it is decoded, and 14 before.
+#: The most columns of a descriptor. Each column takes some 200 bytes once it is decoded, and 14 before.
 COLUMNS_MAX: Final = 10_000
 #: Columns, parts of the primary key, families, their column ids, elements and enum members together.
 PARTS_MAX: Final = 50_000

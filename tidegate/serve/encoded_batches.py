@@ -57,7 +57,7 @@ class EncodedBatches:
         self._gone: deque[int] = deque()
         self._bytes = 0
         self._kept_bytes = kept_bytes
-        #: How many chunks were encoded.
+        #: The number of chunks that were encoded.
         self.encoded = 0
 
     def chunks(

@@ -21,7 +21,7 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import RowValues
 
-#: How long a thread waits for a batch at a time: a stream that is closed ends as late as that.
+#: The time for which a thread waits for a batch at a time: a stream that is closed ends as late as that.
 _POLL_S: Final = 0.5
 
 

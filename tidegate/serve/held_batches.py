@@ -11,7 +11,7 @@ from tidegate.subscribe.updates.row_size import values_bytes
 
 #: Smaller batches count for nothing, and are given however much others take.
 COUNTED_BYTES: Final = 1024 * 1024
-#: What a row takes beside its values, about.
+#: The bytes that a row takes beside its values, about.
 _ROW_BYTES: Final = 100
 
 

@@ -12,7 +12,7 @@ from tidegate.subscribe.statement.statement import SubscribeStatement
 
 #: Characters of a short statement. It takes up to 0.2 s to parse, a statement of 64 KiB up to 4 s.
 _SHORT: Final = 4_096
-#: How many statements of either kind may wait for their turn, or be parsed.
+#: The most statements of either kind that may wait for their turn, or be parsed.
 _MOST: Final = 64
 
 

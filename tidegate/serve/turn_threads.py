@@ -16,7 +16,7 @@ from typing import Final, ParamSpec, TypeVar
 _Args = ParamSpec("_Args")
 _Made = TypeVar("_Made")
 
-#: How long a turn lasts while others wait.
+#: The length of a turn while others wait.
 TURN_S: Final = 0.02
 
 

@@ -24,7 +24,7 @@ from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
 
-#: How many tables an error names.
+#: The most tables that an error names.
 _SHOWN_NAMES: Final = 10
 
 

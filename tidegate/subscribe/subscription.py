@@ -43,7 +43,7 @@ from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 
-#: What a query may make of the rows of a chunk before they come as several chunks.
+#: The bytes that a query may make of the rows of a chunk before they come as several chunks.
 _PIECE_BYTES: Final = 16 * 1024 * 1024
 
 

@@ -9,7 +9,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.definition.uri_parameters import SECRET_PARAMETERS
 from tidegate.errors import StatementError
 
-#: What reading headers of a stored definition may raise.
+#: The errors that reading headers of a stored definition may raise.
 _UNREADABLE: Final = (ValueError, TypeError, AttributeError)
 
 

@@ -32,7 +32,7 @@ _USUAL_VERSION: Final = 5
 _NEWEST_VERSION: Final = 1_000
 _KIND: Final = re.compile(r"[a-z_]{1,32}")
 
-#: What a reader may raise for JSON of an unexpected form.
+#: The errors that a reader may raise for JSON of an unexpected form.
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 _SURROGATE_ESCAPES: Final = (b"\\ud", b"\\uD")
 _SHOWN: Final = 200  # characters of what somebody else may have written

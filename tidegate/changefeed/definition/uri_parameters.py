@@ -13,7 +13,7 @@ REDACTED: Final = "redacted"
 SECRET_PARAMETERS: Final = frozenset(
     ("sasl_password", "client_key", "sasl_client_secret", "api_secret", "shared_access_key")
 )
-#: How many unknown names are compared with the known ones. A comparison costs as much as a kilobyte of a URI.
+#: The unknown names that are compared with the known ones. A comparison costs as much as a kilobyte of a URI.
 COMPARED_NAMES: Final = 20
 _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),

@@ -8,11 +8,11 @@ from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.text.json_text import json_string
 from tidegate.rows import Kind, SqlType, TableDescriptor
 
-#: What JSON writes around a column beside its name: a colon, ``null``, a comma.
+#: The bytes that JSON writes around a column beside its name: a colon, ``null``, a comma.
 _COLUMN_BYTES: Final = 6
-#: What a schema in a record says of a column beside its name.
+#: The bytes that a schema in a record has for a column beside its name.
 _SCHEMA_COLUMN_BYTES: Final = 120
-#: What a record has beside its columns.
+#: The bytes that a record has beside its columns.
 _RECORD_BYTES: Final = 60
 #: How often a record that says where it comes from has the names of the table, its schema and database: two
 #: in its value, others in its key and in headers.

@@ -32,7 +32,7 @@ from tidegate.changefeed.definition.stored_fields import (
 from tidegate.errors import ForeignRecord
 from tidegate.hlc import Timestamp, parse_decimal
 
-#: How long, in seconds, a log partition that registered a feed is held for its ``Activate``
+#: The time, in seconds, for which a log partition that registered a feed is held for its ``Activate``
 #: (docs/protocols/held-partitions.md). Then it goes on without it. A round over all partitions takes a
 #: fraction of a second, and the topics of a feed some seconds more. What takes longer than this limit may
 #: never come.

@@ -254,5 +254,5 @@ def _by_name(options: Iterable[Option]) -> Mapping[str, Option]:
 
 #: Every option that is known, supported or not.
 KNOWN_OPTIONS: Final = _by_name(_ALL)
-#: What this version does; the others are refused by name.
+#: The options that this version takes; the others are refused by name.
 SUPPORTED_OPTIONS: Final = tuple(option.name for option in _ALL if not option.refused)

@@ -64,7 +64,7 @@ class CreateChangefeed:
     options: tuple[OptionClause, ...]
 
 
-#: What a text can be; more kinds of statements follow.
+#: The kinds of statements that a text can be; more follow.
 Statement: TypeAlias = CreateChangefeed
 
 

@@ -10,7 +10,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import SettingsError, brief
 from tidegate.redaction import remember_secret
 
-#: What arguments may show, too.
+#: The fields that arguments may show, too.
 SHOWN_FIELDS: Final = (
     "bootstrap_servers",
     "security_protocol",

@@ -16,9 +16,9 @@ from tidegate.errors import InputError
 from tidegate.verify import TopicPartition, TopicRecord
 
 _FETCHED_RECORDS: Final = 1_000
-#: How long one poll waits for records, in seconds. A key press or an elapsed wait is noticed as late as that.
+#: The seconds that one poll waits for records. A key press or an elapsed wait is noticed as late as that.
 POLL_S: Final = 0.2
-#: How long a broker holds an answer back that has no record. It tells of an end, such as that of a
+#: The time for which a broker holds an answer back that has no record. It tells of an end, such as that of a
 #: transaction, by such an answer. librdkafka's default is 500.
 _FETCH_WAIT_MS: Final = 100
 

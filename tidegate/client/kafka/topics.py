@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from tidegate.client.kafka.topic_admin import TopicSpec
 from tidegate.processor.batch import StateTable
 
-#: How long a tombstone stays in a changelog. A local copy that is older than half of this is not used.
+#: The time that a tombstone stays in a changelog. A local copy that is older than half of this is not used.
 TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
 _CHECKPOINTS_KEPT_MS: Final = 24 * 3_600_000  # partitions repeat theirs every 30 s, so this is ample
 _REQUESTS_KEPT_MS: Final = 3_600_000  # an unanswered request is sent again within seconds

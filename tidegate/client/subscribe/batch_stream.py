@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 READ_AHEAD: Final = 2
-#: How long the thread waits at a time: closing takes as long.
+#: The time for which the thread waits at a time: closing takes as long.
 _POLL_S: Final = 0.2
 
 BatchT = TypeVar("BatchT")

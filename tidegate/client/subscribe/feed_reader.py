@@ -29,9 +29,9 @@ from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
 _LOGGER: Final = logging.getLogger("tidegate.kafka")
 #: Records of one poll: enough that a poll's own cost is spread, few enough that a batch is not late.
 _POLLED_RECORDS: Final = 10_000
-#: How long a broker waits for more records: it bounds how late a marker is seen.
+#: The time for which a broker waits for more records: it bounds how late a marker is seen.
 _FETCH_WAIT_MS: Final = 20
-#: What librdkafka fetches ahead, per partition and in all: rows that wait in it are not seen by the gate.
+#: The bytes that librdkafka fetches ahead, per partition and in all: the gate does not see rows there.
 _FETCH_BYTES: Final = 1024 * 1024
 _QUEUED_KIB: Final = 16 * 1024
 #: How soon a partition is fetched again whose records had filled the queue: librdkafka's second is long.

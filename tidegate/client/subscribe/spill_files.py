@@ -74,7 +74,7 @@ class SpillFiles:
         self._files: list[_File] = []
         self._places: dict[int, _Place] = {}
         self._next_ticket = 0
-        #: How many bytes of the disk its files take.
+        #: The bytes of the disk that its files take.
         self.disk_bytes = 0
 
     def put(self, block: bytes) -> int:

@@ -32,7 +32,7 @@ from tidegate.ranges.scan import SCAN_REPEAT_MS
 from tidegate.ranges.version import Version
 from tidegate.spans import Span
 
-#: How many of a feed's ranges a step looks at, at most, to find one that can be scanned.
+#: The most ranges of a feed that a step looks at to find one that can be scanned.
 _LOOKED_AT: Final = 256
 #: A range that is scanned counts as silent only when its scan has brought nothing for so much elapsed log
 #: time.

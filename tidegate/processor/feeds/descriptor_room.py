@@ -12,7 +12,7 @@ from typing import Final
 from tidegate.errors import DescriptorConflict
 from tidegate.hlc import ZERO, Timestamp
 
-#: What a version counts for besides its stored bytes: its place in state and in memory.
+#: The bytes that a version counts for besides its stored ones: its place in state and in memory.
 VERSION_BYTES: Final = 512
 
 
@@ -59,7 +59,7 @@ class DescriptorRoom:
         self._limits = limits
         self.lowest_read: Callable[[], Timestamp] = nothing_is_read_yet
         self.used_bytes = 0
-        #: How many bytes of new versions have come since unneeded ones were looked for.
+        #: The bytes of new versions that have come since unneeded ones were looked for.
         self._offered = limits.look_bytes  # it may have come before a restart
         self._look_at = limits.kept_bytes
 

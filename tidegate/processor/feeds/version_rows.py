@@ -119,12 +119,12 @@ class PartitionRows:
         self._changed_pasts: set[int] = set()
         #: Rows of their times cannot be read, also when the table is fit again by a later version.
         self._refused = RefusedVersions()
-        #: How many descriptor versions were learnt. It grows with each one, and never falls.
+        #: The number of descriptor versions that were learnt. It grows with each one, and never falls.
         self.versions = 0
-        #: What it was when a version of each table was learnt last.
+        #: The value of ``versions`` when a version of each table was learnt last.
         self._learnt: dict[int, int] = {}
         self._known = 0
-        #: How long rows of each table may be, by the versions that were looked at; and those that were not.
+        #: The lengths of rows of each table, by the versions that were looked at; and those that were not.
         self._lengths: dict[int, TableLengths] = {}
         self._unmeasured: dict[int, list[int]] = {}
 

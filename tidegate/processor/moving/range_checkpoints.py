@@ -32,7 +32,7 @@ class RangeCheckpoints:
 
     def __init__(self, table: RangeTable) -> None:
         self._table = table
-        #: What each range was when it was last looked at.
+        #: The state of each range when it was last looked at.
         self._looked_at: dict[RangeId, _Watched] = {}
         #: Ranges whose watched keys have all gone to others, and whose new span no checkpoint has told yet.
         self._moved_away: set[RangeId] = set()

@@ -16,7 +16,7 @@ from tidegate.processor.state.digest import row_hash
 
 #: The key of the position's row in the ranges table.
 POSITION_KEY: Final = b"\x00position"
-#: How many bytes the digests and the hash take at the end of a row that has them.
+#: The bytes that the digests and the hash take at the end of a row that has them.
 DIGESTS_BYTES: Final = 49
 #: The place, in bytes from the end, and the tag of ranges_digest, intents_digest, descriptors_digest,
 #: feeds_digest and own_hash.

@@ -51,7 +51,7 @@ class RowPieces:
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
-        #: How many pieces each row has that is stored in pieces.
+        #: The number of pieces of each row that is stored in pieces.
         self._counts: dict[tuple[StateTable, bytes], int] = {}
         self._found: dict[tuple[StateTable, bytes], _Found] = {}
 

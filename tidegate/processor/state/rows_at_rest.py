@@ -16,7 +16,7 @@ from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.range_state import BytesAtRest, RangeState, RangeStatus
 
-#: What a range at rest has nothing of.
+#: The things of which a range at rest has none.
 _EXTRAS: Final = attrgetter(
     "quarantine",
     "pending_heartbeat",
@@ -32,7 +32,7 @@ _EXTRAS: Final = attrgetter(
     "holes",
     "awaits_snapshot",
 )
-#: What stands in its row and seldom changes.
+#: The fields that stand in its row and seldom change.
 _MARKS: Final = attrgetter(
     "generation",
     "applied",
@@ -47,7 +47,7 @@ _MARKS: Final = attrgetter(
 _new: Final = tuple.__new__
 _VERSION: Final = bytes((WRITTEN_VERSION,))
 _BYTES: Final = [bytes((number,)) for number in range(0x80)]
-#: What stands before a number (wire type 0) in the fields of `Range` in state.proto: as varints.
+#: The varints that stand before a number (wire type 0) in the fields of `Range` in state.proto.
 _TAGS: Final = [
     bytes((field << 3,)) if field < 16 else bytes((field << 3 & 0x7F | 0x80, field >> 4))
     for field in range(31)

@@ -18,7 +18,7 @@ _ENCODINGS: Final = frozenset({"utf8", "utf-8", "unicode"})
 _MOST_CHARACTERS: Final = 1_000
 _VERSION: Final = "15.0"
 
-#: What clients are told when they have logged in; the names are PostgreSQL's.
+#: The settings that clients are told when they have logged in; the names are PostgreSQL's.
 REPORTED: Final = {
     "server_version": f"{_VERSION} (tidegate {metadata.version('tidegate')})",
     "server_encoding": "UTF8",

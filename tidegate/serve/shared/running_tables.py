@@ -75,7 +75,7 @@ class RunningTables:
         self._last: dict[Hashable, threading.Thread] = {}
         #: The timer of each table without subscribers.
         self._timers: dict[SharedTable, asyncio.TimerHandle] = {}
-        #: How many readers were started.
+        #: The number of readers that were started.
         self.started = 0
 
     def __iter__(self) -> Iterator[tuple[SubscribableTable, SharedTable]]:

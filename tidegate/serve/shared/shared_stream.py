@@ -75,7 +75,7 @@ class SharedStream:
         self._counts = counts or ServeCounts()
         self._own: SubscriptionStream | None = None
         self._ready: deque[SubscriptionBatch] = deque()
-        #: What is left of a snapshot in chunks.
+        #: The rest of a snapshot in chunks.
         self._chunks: SnapshotChunks | None = None
         #: Changes of more timestamps are shown in parts.
         self._part_times = sys.maxsize
@@ -83,7 +83,7 @@ class SharedStream:
         self._pending: asyncio.Task[SubscriptionBatch | None] | None = None
         self._failure: BaseException | None = None
         self._ended = False
-        #: How often it was too slow for the log.
+        #: The number of times that it was too slow for the log.
         self.times_behind = 0
 
     @property

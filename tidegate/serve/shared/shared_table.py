@@ -54,7 +54,7 @@ class SharedTable:
         self.batches = ShownBatches(threads, kept_memory, sizes, whole_threads)
         #: Whether the first snapshot is complete.
         self.filled = False
-        #: How many streams go through it.
+        #: The number of streams that go through it.
         self.subscribers = 0
         self._log = ChangesLog(frontier_after(as_of), log_bytes)
         self._reader: TableReader | None = None

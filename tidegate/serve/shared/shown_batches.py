@@ -26,11 +26,11 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 
 #: Bytes of the changes whose batches are kept, and of what queries have made of these.
 _KEPT_BYTES: Final = 16 * 1024 * 1024
-#: How long a snapshot is given to others that begin: they get what has changed since then at once.
+#: The seconds that a snapshot is given to others that begin: they get what has changed since then at once.
 _SNAPSHOT_S: Final = 1.0
 
 _Made: TypeAlias = "asyncio.Future[SubscriptionBatch]"
-#: What a subscriber begins with: one batch, or chunks of its own.
+#: The rows that a subscriber begins with: one batch, or chunks of its own.
 TableRowsShown: TypeAlias = SubscriptionBatch | SnapshotChunks
 _Shown: TypeAlias = "asyncio.Future[TableRowsShown]"
 _T = TypeVar("_T")
@@ -73,7 +73,7 @@ class ShownBatches:
         self._batches: OrderedDict[tuple[int, Hashable], _Kept] = OrderedDict()
         self.held_bytes = 0
         self._snapshots: dict[Hashable, _Shown] = {}
-        #: How many batches were made of changes.
+        #: The number of batches that were made of changes.
         self.made = 0
 
     @property

@@ -20,11 +20,11 @@ from tidegate.subscribe.gate.row_gate import GateOpening
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import RowValues
 
-#: How long a poll waits: a reader that is to end ends as late as that.
+#: The time for which a poll waits: a reader that is to end ends as late as that.
 _POLL_S: Final = 0.2
 #: The kind of output in its figures: that of each subscriber is its own.
 _OUTPUT: Final = "shared"
-#: How often figures are made while the gate does not open.
+#: The polls after which figures are made while the gate does not open.
 _FIGURES_POLLS: Final = 5
 
 

@@ -27,7 +27,7 @@ from tidegate.serve.metrics import ServeCounts
 
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]/@?#\s]+)(?::\d{1,5})?")
 _UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of addresses, nothing is bound
-#: What a browser has to get before it can send a secret; none of it is one.
+#: The paths that a browser has to get before it can send a secret; none of them shows one.
 _OPEN_PATHS: Final = frozenset(
     {"/", "/feeds.html", "/feeds.js", "/page.js", "/page.css", "/tidegate.js", "/health"}
 )

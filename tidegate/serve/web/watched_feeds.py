@@ -58,7 +58,7 @@ class WatchedFeeds:
         self._feeds: list[dict[str, Any]] = []
         self._courses: dict[tuple[str, int], _Course] = {}
         self._answer = b""
-        #: How many looks were begun.
+        #: The number of looks that were begun.
         self.looks = 0
 
     async def now(self) -> tuple[HTTPStatus, bytes]:

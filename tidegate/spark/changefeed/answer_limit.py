@@ -14,7 +14,7 @@ from tidegate.spark.changefeed.task.answers import Answer
 
 _NAME: Final = "spark.driver.maxResultSize"
 _DEFAULT: Final = "1g"
-#: What an answer takes beside its body.
+#: The bytes that an answer takes beside its body.
 _ANSWER_BYTES: Final = 64
 _MIB: Final = 1 << 20
 _ADVICE: Final = (

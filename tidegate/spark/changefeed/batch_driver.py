@@ -45,7 +45,7 @@ from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.kafka_source import is_time_overflow
 
-#: How long to wait before a call to something that does not answer is made again.
+#: The time to wait before a call to something that does not answer is made again.
 _AGAIN_S: Final = 5.0
 #: The answers of a partition that has to run the round once more.
 _UNDONE: Final = ("fault", "refused", "broke")

@@ -77,7 +77,7 @@ class FeedMarkers:
         self._aside = MarkersAside(aside, targets) if aside else None
         self._among: MarkersAmongRows | None = None
         self._refused = BackOff()
-        #: How many markers were written.
+        #: The number of markers that were written.
         self.written = 0
         self._rest_until = 0.0  # when to ask again for the ids of schemas that were refused; monotonic
         #: A high-water that an earlier owner persisted, maybe without writing its marker.

@@ -15,9 +15,9 @@ from tidegate.client.kafka.transaction import GivenUpError, Record, Transactiona
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld, TidegateError
 
-#: How long a batch waits for another cluster, if that answered the last time; seconds.
+#: The time for which a batch waits for another cluster, if that answered the last time; seconds.
 _PATIENCE_S: Final = 10.0
-#: How long to wait, after a transaction on another cluster failed, before a new producer begins it again.
+#: The time to wait, after a transaction on another cluster failed, before a new producer begins it again.
 _AGAIN_S: Final = 5.0
 
 #: Makes the records of one transaction, in the thread that writes them. Raises ``RetryError``.

@@ -27,7 +27,7 @@ from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 
-#: How many topics one request creates. A controller writes a request's topics in one batch of bounded size.
+#: The most topics that one request creates. A controller writes them in one batch of bounded size.
 _TOPICS_AT_ONCE: Final = 200
 
 

@@ -41,7 +41,7 @@ from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer, OwnM
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.side_by_side import SideBySide, require_all
 
-#: How long another cluster may take to fence the writers of an ended feed; seconds.
+#: The seconds that another cluster may take to fence the writers of an ended feed.
 _SINK_S: Final = 10.0
 
 _log = logging.getLogger("tidegate.spark")
@@ -71,7 +71,7 @@ class QueryMarkers:
         self._together = SideBySide("markers of feeds")
         self._faults = FeedFaults()
         self._markers: dict[FeedId, FeedMarkers] = {}
-        #: How many markers were written for feeds, by writers that are closed.
+        #: The number of markers that were written for feeds, by writers that are closed.
         self._written: Counter[FeedId] = Counter()
 
     def begin(self, feed_ids: Iterable[FeedId]) -> None:

@@ -27,7 +27,7 @@ _Kind: TypeAlias = tuple[frozenset[tuple[str, Any]], float | None, bool]
 _idle: dict[_Kind, RowProducer] = {}
 #: No task knows which feeds are live, so the producers stay that tasks have used last.
 _MOST_IDLE: Final = 16
-#: When each cluster last stalled. The next tasks of this Python worker do not wait for it again, until its
+#: The time when each cluster last took no rows. The next tasks of this process do not wait for it until its
 #: feeds are tried again.
 _stalled_at: dict[str, float] = {}
 _log = logging.getLogger("tidegate.spark")

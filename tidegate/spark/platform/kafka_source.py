@@ -17,7 +17,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 
 #: The length of a slice, in milliseconds of record time.
 SLICE_MS: Final = 300_000
-#: How many Kafka consumers Spark keeps on an executor unless it is told.
+#: The number of Kafka consumers that Spark keeps on an executor unless it is told.
 _CONSUMERS: Final = 64
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
 

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from tidegate.errors import StoreAway, brief
 
-#: What file systems and mounts without hard links answer, or with too many of one file.
+#: The errors of file systems and mounts without hard links, or with too many of one file.
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )

@@ -48,7 +48,7 @@ _KEYS: Final = frozenset(
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
 )
 _TEXT: Final = "text"
-#: What to do for a column whose values have no form in a loaded table; ``column`` is its name.
+#: The advice for a column whose values have no form in a loaded table; ``column`` is its name.
 _BY_LOAD: Final = "begin a new load in another directory, with --as-text {table}.{column}"
 
 

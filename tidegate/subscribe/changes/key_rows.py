@@ -13,7 +13,7 @@ from tidegate.subscribe.updates.update import RowValues
 #: A key, and the row that it has from now on: ``None`` for none.
 KeyChange: TypeAlias = tuple[bytes, RowValues | None]
 
-#: What a row takes in a table in memory, beside its key and its values.
+#: The bytes that a row takes in a table in memory, beside its key and its values.
 _PLACE_BYTES: Final = 100
 
 

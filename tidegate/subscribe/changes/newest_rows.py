@@ -24,7 +24,7 @@ class NewestRows:
         """``share`` bounds what the rows take, together with others."""
         self._held = HeldRows(share)
         self._parts: list[OpenedRows] = []
-        #: How many rows the parts have.
+        #: The number of rows of the parts.
         self._count = 0
         self._at: dict[bytes, int] = {}
 

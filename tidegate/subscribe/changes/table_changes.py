@@ -32,7 +32,7 @@ from tidegate.subscribe.updates.update import RowValues
 RowPair: TypeAlias = tuple[RowValues | None, RowValues | None]
 #: Rows of the first snapshot that wait undecoded: of those that a key had in turn, the last is decoded.
 _FILL_ROWS: Final = 50_000
-#: What a decoded row takes beside its values, and what changes without rows take.
+#: The bytes that a decoded row takes beside its values, and those of changes without rows.
 _ROW_BYTES: Final = 300
 _CHANGES_BYTES: Final = 1_000
 

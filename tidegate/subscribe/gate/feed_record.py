@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from tidegate.changefeed.encoding.record import Headers, RowRecord
 from tidegate.hlc import Timestamp
 
-#: What makes a version: its timestamp, topic and key.
+#: The identity of a version: its timestamp, topic and key.
 VersionIdentity: TypeAlias = tuple[Timestamp, str, bytes]
 
 

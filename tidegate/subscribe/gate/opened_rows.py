@@ -14,7 +14,7 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord, RowVersion
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below, int_column
 
-#: What a row takes beside its key and value.
+#: The bytes that a row takes beside its key and value.
 _ROW_BYTES: Final = 200
 
 #: Decodes the row at a place.

@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
 
-#: What decoding may raise for a value that has to be decoded the other way.
+#: The errors that decoding may raise for a value that has to be decoded the other way.
 REFUSALS: Final = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
 _tuple_of = msgspec.structs.astuple
 #: The members of a wrapped value; the first two are always there.

@@ -129,7 +129,7 @@ class _KeyedChanges:
 
     def __init__(self, shape: OutputShape) -> None:
         self._key, self._rest = picker(shape.key), picker(shape.rest)
-        #: What rows are sorted by: the only value of a key as it is.
+        #: The function whose value rows are sorted by: the only value of a key as it is.
         self._only_key: Callable[[Any], Any] = itemgetter(*shape.key)
         in_order = (*shape.key, *shape.rest)
         self._reordered = None if in_order == tuple(range(len(in_order))) else picker(in_order)

@@ -31,7 +31,7 @@ class ReaderBacklog:
         self._backlog_bytes = backlog_bytes
         self._result_bytes = result_bytes
         self._sizes: deque[int] = deque()
-        #: What waits, without the message that is being sent.
+        #: The bytes that wait, without the message that is being sent.
         self.waiting_bytes = 0
 
     @property

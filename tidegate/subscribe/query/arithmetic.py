@@ -16,7 +16,7 @@ Number: TypeAlias = int | float | Decimal
 #: More digits than sums and products of columns have; a quotient is cut at as many as PostgreSQL gives.
 _EXACT: Final = Context(prec=2_000, rounding=ROUND_HALF_EVEN)
 _QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
-#: What an integer may be; products of products would grow without end.
+#: The most bits of an integer; products of products would grow without end.
 MOST_BITS: Final = 4_096
 #: Characters of a number that an error shows.
 _SHOWN_CHARACTERS: Final = 60

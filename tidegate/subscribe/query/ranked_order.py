@@ -40,7 +40,7 @@ class Entry:
         self.shown_bytes = shown_bytes
         self.source_bytes = source_bytes
         self.count = 0
-        #: How often it is there in each form, by the texts of these.
+        #: The forms in which it is there, with how often each one is, by their texts.
         self.spellings: dict[str, tuple[int, RowValues]] = {}
 
     def add(self, diff: int, row: RowValues) -> None:

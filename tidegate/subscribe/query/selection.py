@@ -25,10 +25,10 @@ from tidegate.subscribe.updates.value_order import SortKey, ValueOrder, values_k
 
 #: PostgreSQL's own bound. A table with more columns can still be shown whole.
 _MOST_COLUMNS: Final = 1_664
-#: What a value takes in a row, and what it takes to sort by a value.
+#: The bytes that a value takes in a row, and what it takes to sort by a value.
 _PLACE_BYTES: Final = 8
 _KEY_BYTES: Final = 200
-#: What it takes to keep a row in its order, in steps.
+#: The steps that it takes to keep a row in its order.
 _RANKED_STEPS: Final = 20
 
 
@@ -119,7 +119,7 @@ class Selection:
         self._sorts = [_sort(item, scope, Scope(self.columns), work) for item in query.order_by]
         expressions = _expressions(query)
         operations = sum(map(operations_in, expressions))
-        #: What a row takes, beside what operations on texts take.
+        #: The steps that a row takes, beside those of operations on texts.
         self._steps = 1 + operations + len(self._items) // 8 + _RANKED_STEPS * self.stateful
         #: A query that picks columns alone is not counted, and pauses after so many rows.
         self._picks = None if operations else max(PAUSE_STEPS // self._steps, 1)

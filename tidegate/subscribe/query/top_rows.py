@@ -25,7 +25,7 @@ from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import SortKey
 
-#: What a row takes beside its values.
+#: The bytes that a row takes beside its values.
 _ENTRY_BYTES: Final = 1_000
 #: So many updates are sorted in one go; before each of fewer ones, the references to all rows behind it move.
 _FEW: Final = 256

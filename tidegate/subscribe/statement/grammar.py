@@ -131,7 +131,7 @@ BLOCK_COMMENT: /\/\*[^*]*\*+([^\/*][^*]*\*+)*\//
 %ignore LINE_COMMENT
 %ignore BLOCK_COMMENT
 """
-#: What may stand between two words. No two ways lead to one text, so that a mismatch costs linear time.
+#: The text that may stand between two words. No two ways lead to one text, so a mismatch costs linear time.
 _GAP: Final = r"(?:\s|--[^\n]*\n|\/\*[^*]*\*+(?:[^\/*][^*]*\*+)*\/)+"
 #: Words that cannot be a name without AS before it, so that an error tells what is not supported.
 UNSUPPORTED: Final = (

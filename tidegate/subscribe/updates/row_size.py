@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidegate.subscribe.updates.update import RowValues
 
 _CONTAINERS: Final = frozenset({list, tuple, dict})
-#: What Python itself says.
+#: The size of an object as Python itself says it.
 _own_bytes: Final = methodcaller("__sizeof__")
 
 

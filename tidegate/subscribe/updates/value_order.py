@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-#: What to sort a value by.
+#: A key to sort a value by.
 SortKey: TypeAlias = tuple[Any, ...]
 
 

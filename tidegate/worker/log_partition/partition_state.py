@@ -72,7 +72,7 @@ class PartitionState:
         self._writer: PartitionWriter | None = None
         self._spill: PartitionSpill | None = None
         self._abandoned = Event()
-        #: How long the restore took, in ms; ``None`` before its end.
+        #: The time that the restore took, in ms; ``None`` before its end.
         self.restore_ms: int | None = None
 
     @property

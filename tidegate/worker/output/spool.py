@@ -36,7 +36,7 @@ class Spool:
         self._limit = limit_bytes
         self._piece_bytes = min(_PIECE_MAX_BYTES, max(1, limit_bytes // _PIECES))
         self._pieces: deque[_Piece] = deque()
-        #: How many bytes of the disk its files take.
+        #: The bytes of the disk that its files take.
         self.bytes = 0
 
     def __bool__(self) -> bool:

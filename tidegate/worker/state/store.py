@@ -38,7 +38,7 @@ _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
 
 _ROWS_AT_ONCE: Final = 1_000
-#: What RocksDB's errors say when the machine or the operator, and not the database, is at fault.
+#: The words of RocksDB's errors when the machine or the operator, and not the database, is at fault.
 _OF_THE_MACHINE: Final = (
     "No space left on device",
     "Disk quota exceeded",
@@ -46,7 +46,7 @@ _OF_THE_MACHINE: Final = (
     "Permission denied",
     "Read-only file system",
 )
-#: What they say when the database is.
+#: Their words when the database is.
 _DAMAGED: Final = "Corruption"
 
 _log = structlog.get_logger("tidegate.store")

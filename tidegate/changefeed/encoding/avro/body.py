@@ -28,7 +28,7 @@ Fields: TypeAlias = dict[str, Any]
 WriteBody: TypeAlias = Callable[[Fields], bytes]
 
 NULL: Final[Branch] = ("null", None)
-#: What is written before a datum of a union with null: its branch.
+#: The branch that is written before a datum of a union with null.
 NULL_BYTES: Final = b"\x00"
 FIRST_BYTES: Final = b"\x02"
 

@@ -32,7 +32,7 @@ MAX_SCHEMAS: Final = 1000
 _ROWS: Final = frozenset({BEFORE, AFTER, RECORD})
 #: Logical types with values outside Python's calendar, such as the year 10000 or the time 24:00.
 _CALENDAR: Final = frozenset({"date", "time-micros", "timestamp-micros"})
-#: What fastavro raises for bytes that its schema does not fit.
+#: The errors that fastavro raises for bytes that its schema does not fit.
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, EOFError, IndexError, ArithmeticError, MemoryError)
 
 _column_name = lru_cache(maxsize=4096)(sql_name)

@@ -13,7 +13,7 @@ from tidegate.changefeed.encoding.record_members import Stamps, expect, stamps_o
 from tidegate.changefeed.encoding.value_members import Members, ValueMembers
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
-#: What a JSON text may write half a character with: ``"\\ud800"``.
+#: The escapes with which a JSON text may write half a character: ``"\\ud800"``.
 _SURROGATE: Final = re.compile(rb"\\u[dD]")
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 

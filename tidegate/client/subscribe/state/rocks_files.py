@@ -12,7 +12,7 @@ from rocksdict import Rdict, RdictIter
 from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
 from tidegate.errors import HistoryLost, StateError, TidegateError
 
-#: What RocksDB's errors say when the disk, the machine or another reader, and not the table, is at fault.
+#: The words of RocksDB's errors when the disk, the machine or another reader, and not the table, is at fault.
 _ELSEWHERE: Final = (
     "No space left on device",
     "Disk quota exceeded",

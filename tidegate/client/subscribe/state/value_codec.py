@@ -141,7 +141,7 @@ def _pairs(items: _Items) -> dict[Any, Any]:
     return dict(zip(items[::2], items[1::2], strict=True))
 
 
-#: What becomes of the content of a tag with a size.
+#: The readers of the content of each tag with a size.
 _SIZED: Final[dict[int, Callable[[bytes], Any]]] = {
     _TEXT: lambda content: content.decode("utf-8", "surrogatepass"),
     _INT: lambda content: int.from_bytes(content, "big", signed=True),

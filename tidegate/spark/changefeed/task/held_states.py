@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.spark.platform.state_files import LoadedRows
 
-#: How long a partition is kept without a round here; another Python worker may have its rounds by then.
+#: The seconds that a partition is kept without a round here: another process may have its rounds by then.
 _KEPT_S: Final = 600.0
 #: Memory of an empty state, and of each row beside so many times its bytes, in the rows and in the processor.
 #: Measured with 100 to 20,000 ranges (rows of 161 bytes take 2,600) and with open transactions (65, 1,400).

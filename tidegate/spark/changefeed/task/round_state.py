@@ -27,7 +27,7 @@ _ROWS_OF_A_FILE: Final = 100
 #: Files of older states that a round removes at most. A round writes one, so their number falls.
 _REMOVED_AT_ONCE: Final = 50
 
-#: What this process keeps between rounds.
+#: The states that this process keeps between rounds.
 _held: HeldStates = {}
 
 _log = logging.getLogger("tidegate.spark")
