@@ -32,7 +32,7 @@ _MEMBERS: Final = tuple(
         (r'\\"', r'(?:[^"\\]|\\\\\\?.|\\[^"\\])'),
     )
 )
-#: A word of a text: an address stands in one, and has nothing of another.
+#: A run of characters in which an address may stand: no address goes beyond one.
 _WORD: Final = re.compile(r"[^\s'\"]+")
 #: The text behind the ``://`` of an address: a host, which is no login, or the user of one.
 _HOST: Final = re.compile(r"://(?:\[|[^/@:]*(?:/|(?::[0-9]{1,5})?(?:[,?#]|$)))")

@@ -47,7 +47,7 @@ class LiveFeed:
 
     @property
     def topics(self) -> FeedTopics:
-        """The topics that it writes to, with its tables."""
+        """The topics of the feed, with its options and its start."""
         return self._topics
 
     @property

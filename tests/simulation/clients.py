@@ -170,7 +170,7 @@ class Network:
         self._when_told[sink] = then
 
     def told(self, sink: str) -> Action | None:
-        """Return the action to call soon, which tells of the sink's address now; ``None`` for none."""
+        """Return the action to call soon, since the cluster tells its id now; ``None`` for none."""
         return self._when_told.pop(sink, None)
 
     def fail_over(self, sink: str) -> None:

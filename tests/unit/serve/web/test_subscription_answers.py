@@ -250,7 +250,7 @@ def test_json_is_given_however_deep_it_is() -> None:
 
 
 class BrokenEncoding(EncodedBatches):
-    """A batch that raises an exception where it is encoded."""
+    """Encoded batches that raise an exception where a batch is encoded."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()

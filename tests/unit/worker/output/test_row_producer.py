@@ -62,7 +62,7 @@ class Producer:
         self._report(KafkaError(KafkaError._UNKNOWN_PARTITION))
 
     def give_up(self, code: int) -> None:
-        """Report to the rows that they are given up, and go on."""
+        """Report that its rows are given up, and go on."""
         self._report(KafkaError(code))
 
     def end(self) -> None:

@@ -98,7 +98,7 @@ def test_it_is_a_table_in_memory_that_survives(
 
 
 def crashed(path: Path, wall: int, rows: Rows) -> None:
-    """Give what another process finds if this one ended now."""
+    """Check what another process finds if this one ends now."""
     copy = path.with_name("copy")
     shutil.copytree(path, copy)
     with opened(copy) as table:
