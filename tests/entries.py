@@ -79,7 +79,10 @@ def _commands_with_ops(draw: st.DrawFn) -> Command:
     made = tuple(draw(st.lists(ops(), max_size=4)))
     whole = all(op.value is not None for op in made if isinstance(op, WriteValue | CommitIntent))
     trigger = draw(st.sampled_from(Trigger))
-    most = {Trigger.HISTORY_MUTATION: 3, Trigger.ADD_SSTABLE: 1}.get(trigger, 0)
+    moves = trigger in (Trigger.SPLIT, Trigger.MERGE)
+    also = draw(st.sampled_from([Trigger.NONE, *_MUTATIONS])) if moves else Trigger.NONE
+    change = also if moves else trigger
+    most = {Trigger.HISTORY_MUTATION: 3, Trigger.ADD_SSTABLE: 1}.get(change, 0)
     return Command(
         draw(range_ids),
         draw(generations),
@@ -89,9 +92,10 @@ def _commands_with_ops(draw: st.DrawFn) -> Command:
         trigger,
         # Read only where an op lacks its value; bytes that are no batch would be refused there.
         draw(st.binary(max_size=20) if whole else st.sampled_from([b"", _EMPTY_BATCH])),
-        tuple(draw(st.lists(spans(), max_size=most))),
-        trigger is Trigger.ADD_SSTABLE and draw(st.booleans()),
-        draw(st.none() | _write_times) if trigger in _MUTATIONS else None,
+        tuple(draw(st.lists(spans(), max_size=most, unique=True))),
+        change is Trigger.ADD_SSTABLE and draw(st.booleans()),
+        draw(st.none() | _write_times) if change in _MUTATIONS else None,
+        also,
     )
 
 
@@ -110,6 +114,7 @@ def commands() -> st.SearchStrategy[Command]:
         nothing,
         no,
         never,
+        no_trigger,
     )
     return _commands_with_ops() | without_ops
 

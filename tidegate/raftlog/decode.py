@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -221,14 +221,23 @@ def _command(message: pb.LogEntry) -> Entry:
 
 def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
     """Return the command with its trigger, which is its effect on the range beyond its ops."""
-    if result.HasField("split"):
-        return command._replace(trigger=Trigger.SPLIT)
-    if result.HasField("merge"):
-        return command._replace(trigger=Trigger.MERGE)
+    changed = _with_change(command, result)
+    for name, trigger in _MOVES:
+        if result.HasField(name):
+            return changed._replace(trigger=trigger, also=changed.trigger)
+    return changed
+
+
+_MOVES: Final = (("split", Trigger.SPLIT), ("merge", Trigger.MERGE))
+
+
+def _with_change(command: Command, result: pb.ReplicatedEvalResult) -> Command:
+    """Return the command with the trigger by which it changed data outside the op log, if it did."""
     if any(map(result.HasField, _HISTORY_MUTATIONS)):
-        mutated = tuple(map(_mutated_span, _mutated_spans(result)))
         return command._replace(
-            trigger=Trigger.HISTORY_MUTATION, mutated=mutated, write_timestamp=_write_timestamp(result)
+            trigger=Trigger.HISTORY_MUTATION,
+            mutated=_mutated_spans(result),
+            write_timestamp=_write_timestamp(result),
         )
     if not result.HasField("add_sstable"):
         return command
@@ -253,11 +262,18 @@ def _write_timestamp(result: pb.ReplicatedEvalResult) -> Timestamp | None:
 _HISTORY_MUTATIONS: Final = ("mvcc_history_mutation", "link_external_sstable", "excise")
 
 
-def _mutated_spans(result: pb.ReplicatedEvalResult) -> Iterator[pb.Span]:
-    yield from result.mvcc_history_mutation.spans
-    for change in (result.link_external_sstable, result.excise):
-        if change.HasField("span"):
-            yield change.span
+def _mutated_spans(result: pb.ReplicatedEvalResult) -> tuple[Span, ...]:
+    """Return the spans of all changes of a command; none if one of the changes does not say where it is."""
+    changes: list[Sequence[pb.Span]] = []
+    if result.HasField("mvcc_history_mutation"):
+        changes.append(result.mvcc_history_mutation.spans)
+    for name in ("link_external_sstable", "excise", "add_sstable"):
+        if result.HasField(name):
+            change = getattr(result, name)
+            changes.append([change.span] if change.HasField("span") else [])
+    if not all(changes):
+        return ()
+    return tuple(dict.fromkeys(_mutated_span(span) for spans in changes for span in spans))
 
 
 def _mutated_span(message: pb.Span) -> Span:

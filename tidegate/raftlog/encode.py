@@ -155,13 +155,15 @@ def _command(entry: Command) -> pb.LogEntry:
 
 
 def _fill_result(result: pb.ReplicatedEvalResult, entry: Command) -> None:
-    """Fill in the trigger of a command. Raises ``ValueError`` for an AddSSTable over more than one span."""
-    getattr(result, _TRIGGER_FIELDS[entry.trigger]).SetInParent()
+    """Fill in the triggers of a command. Raises ``ValueError`` for an AddSSTable over more than one span."""
+    for trigger in (entry.trigger, entry.also):
+        if trigger is not Trigger.NONE:
+            getattr(result, _TRIGGER_FIELDS[trigger]).SetInParent()
     if entry.write_timestamp is not None:
         _fill_timestamp(result.write_timestamp, entry.write_timestamp)
-    if entry.trigger is Trigger.HISTORY_MUTATION:
+    if entry.change is Trigger.HISTORY_MUTATION:
         result.mvcc_history_mutation.spans.extend(map(span_message, entry.mutated))
-    elif entry.trigger is Trigger.ADD_SSTABLE:
+    elif entry.change is Trigger.ADD_SSTABLE:
         result.add_sstable.at_write_timestamp = entry.at_write_timestamp
         if entry.mutated:
             (span,) = entry.mutated

@@ -108,7 +108,8 @@ class Command(NamedTuple):
     ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside the
     op log. If there are none the command does not say where. ``at_write_timestamp`` says that all versions of
     an AddSSTable have the command's write timestamp, above what was closed. ``write_timestamp`` is read only
-    from commands with one of these two triggers; it is ``None`` where the command does not tell it.
+    from commands with one of these two triggers; it is ``None`` where the command does not tell it. ``also``
+    is such a trigger of a command that splits or merges its range too.
     """
 
     range_id: RangeId
@@ -121,11 +122,17 @@ class Command(NamedTuple):
     mutated: tuple[Span, ...] = ()
     at_write_timestamp: bool = False
     write_timestamp: Timestamp | None = None
+    also: Trigger = Trigger.NONE
+
+    @property
+    def change(self) -> Trigger:
+        """How it changed data outside the op log; ``NONE`` for a command that did not."""
+        return self.trigger if self.trigger in _MUTATING else self.also
 
     @property
     def mutates(self) -> bool:
         """Whether it changed data outside the op log."""
-        return self.trigger in _MUTATING
+        return self.change is not Trigger.NONE
 
     def mutated_spans(self, whole: Sequence[Span]) -> Sequence[Span]:
         """Return the spans whose data it may have changed outside the op log; none for a command that did

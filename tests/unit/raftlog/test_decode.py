@@ -144,6 +144,30 @@ def test_a_history_mutation_names_its_spans_that_of_its_sstable_or_not() -> None
     )
 
 
+@pytest.mark.parametrize(("move", "trigger"), [(3, Trigger.SPLIT), (4, Trigger.MERGE)])
+@pytest.mark.parametrize(("change", "also"), [(17, Trigger.ADD_SSTABLE), (24, Trigger.HISTORY_MUTATION)])
+def test_a_split_or_merge_hides_no_change_outside_the_op_log(
+    move: int, trigger: Trigger, change: int, also: Trigger
+) -> None:
+    span = span_field(3 if change == 17 else 1, b"a", b"c")
+    result = bytes_field(move, b"") + bytes_field(change, span) + timestamp_field(8, 5)
+    command = _command(bytes_field(13, result), _OP_LOG)
+    assert (command.trigger, command.also) == (trigger, also)
+    assert command.mutates
+    assert command.mutated_spans((Span(b"a", b"z"),)) == (Span(b"a", b"c"),)
+    assert command.write_timestamp == Timestamp(5)
+    assert decode_entry(_KEY, encode_entry(command)) == command
+
+
+def test_of_several_changes_in_a_command_the_spans_of_all_count() -> None:
+    """If one of them does not say where it is, it may be anywhere."""
+    mutation, sstable = bytes_field(24, span_field(1, b"a", b"c")), bytes_field(17, span_field(3, b"f", b"g"))
+    assert _with_result(mutation, sstable)[1] == (Span(b"a", b"c"), Span(b"f", b"g"))
+    for silent in (bytes_field(17, b""), bytes_field(27, b""), bytes_field(30, b"")):
+        assert _with_result(mutation, silent)[1] == ()
+    assert _with_result(bytes_field(24, b""), sstable)[1] == ()
+
+
 @pytest.mark.parametrize("field", [27, 30])
 def test_linked_tables_and_excised_spans_are_history_mutations(field: int) -> None:
     change = bytes_field(field, span_field(1, b"a", b"c") + span_field(2, b"locks", b"locks2"))

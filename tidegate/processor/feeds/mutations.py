@@ -88,7 +88,7 @@ def mutations_of(
     Source: CockroachDB ends rangefeeds there (``MVCCHistoryMutationError``, or "unexpected SST ingestion" by
     the changefeed); docs/log-contract.md#data-that-changes-outside-the-op-log.
     """
-    what, written = command.trigger.value, command.write_timestamp
+    what, written = command.change.value, command.write_timestamp
     first, last = ZERO, MAX if written is None else written
     if command.at_write_timestamp:
         first = resolved if written is None else written

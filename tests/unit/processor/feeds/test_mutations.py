@@ -70,6 +70,20 @@ def test_feeds_that_watch_the_keys_fail_behind_what_came_before(trigger: Trigger
     assert driven.processor.status().quarantined == ()
 
 
+@pytest.mark.parametrize("trigger", [Trigger.SPLIT, Trigger.MERGE])
+@pytest.mark.parametrize("also", [Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION])
+def test_a_change_in_the_command_of_a_split_or_merge_fails_its_feeds(trigger: Trigger, also: Trigger) -> None:
+    log = HandLog(1)
+    log.describe(PLAIN, OTHER)
+    plain = log.open_range(1, PLAIN.span)
+    log.open_range(2, OTHER.span)
+    plain.index += 1
+    log.write(plain.command(trigger=trigger)._replace(also=also, mutated=(PLAIN.span,)))
+    ((feed_id, error),) = _failed(_run(log))
+    assert "plain" in feed_id
+    assert also.value in error
+
+
 def test_only_the_keys_that_the_command_names_count() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN, OTHER)
