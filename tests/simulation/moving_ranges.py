@@ -24,7 +24,16 @@ from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.alterations import Altered
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
-from tests.simulation.odd_logs import HastyRange, WrongTimes, is_upkeep, without_end
+from tests.simulation.odd_logs import (
+    FarVersions,
+    HastyRange,
+    WrongTimes,
+    crashed,
+    is_upkeep,
+    undated,
+    with_rows_in_triggers,
+    without_end,
+)
 from tests.simulation.record_sizes import (
     BYSTANDER,
     bystanders,
@@ -94,7 +103,9 @@ class Troubles:
     times nothing at all is written. ``lose_end``: a RangeEnd does not arrive. ``hasty``: a range of no feed
     writes a burst in each partition, and its node's clock is an hour ahead. ``alter``: the share of the
     transactions that a schema change stands before. Partitions of half of the seeds forget versions of tables
-    at each new one then.
+    at each new one then. ``far``: the share of the commands that have one more version, two days ahead.
+    ``undated``: the share of the Snapshots that list an intent without a timestamp. ``crash``: the share of
+    those amid which the source crashes: it begins them again. ``is_sound``: nothing may be reported.
     """
 
     split: float = 0.1
@@ -117,6 +128,10 @@ class Troubles:
     hasty: float = 0.0
     unfit: float = 0.0
     alter: float = 0.0
+    far: float = 0.0
+    undated: float = 0.0
+    crash: float = 0.0
+    is_sound: bool = False
     endings: int = 0
     record_bytes: int = 1_000_000
     bystanders: int = 0
@@ -151,6 +166,7 @@ class MovingRanges:
         self._told: dict[FeedId, int] = defaultdict(int)
         times = Random(f"{seed}:times")
         self._times = [WrongTimes(times, self.troubles.wrong_time) for _ in range(count)]
+        self._far = FarVersions(times, self.troubles.far)
         self._hasty = [HastyRange(times, number, count) for number in range(count)]
         self.partitions = [Partition(self, number) for number in range(count)]
         for _ in range(1 + self.troubles.endings):
@@ -201,7 +217,7 @@ class MovingRanges:
             if plan.ends is not None and plan.ends >= turns:
                 self.rng.choice(list(self.feeds.values())).end()
         whole = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, spoil_chunk=0.0, lose_end=0.0)
-        self.troubles = replace(whole, stand_still=0.0, refuse=0.0)
+        self.troubles = replace(whole, stand_still=0.0, refuse=0.0, far=0.0, undated=0.0)
         for _ in range(_DRAIN_ROUNDS):
             self._drain()
             if self.complete:
@@ -333,18 +349,29 @@ class MovingRanges:
         if self.troubles.alter:
             self.versions += self.sim.tables[len(self.versions) :]
         for log, times, new in zip(self.logs, self._times, self.sim.records(), strict=True):
-            for record in new:
+            for record in with_rows_in_triggers(new) if self.troubles.far else new:
                 if silent_since_ms is None or record.timestamp < silent_since_ms or not is_upkeep(record):
-                    arriving = self._arriving(record)
-                    if self.troubles.wrong_time:
-                        arriving = times.stamped(arriving)
-                    log.append(arriving._replace(offset=len(log)))
+                    for arriving in self._written(record):
+                        if self.troubles.wrong_time:
+                            arriving = times.stamped(arriving)
+                        log.append(arriving._replace(offset=len(log)))
+
+    def _written(self, record: Record) -> list[Record]:
+        """What the source writes instead of a record, as it arrives."""
+        crash = self.troubles.crash
+        if crash and self.rng.random() < crash:
+            return crashed(record, self.rng)
+        return [self._arriving(record)]
 
     def _arriving(self, record: Record) -> Record:
         """Return what becomes of a record on its way."""
         rng, troubles = self.rng, self.troubles
         if troubles.old_source and (_mutates(record) or _is_snapshot(record)):
             return _untold(record)
+        if troubles.far:
+            record = self._far.arriving(record)
+        if troubles.undated and rng.random() < troubles.undated:
+            return undated(record)
         if rng.random() < troubles.corrupt / 3 and not self._is_descriptor(record):
             return record._replace(value=_UNREADABLE)
         if rng.random() < troubles.lose_chunk:
@@ -384,6 +411,8 @@ class MovingRanges:
 
     def note(self, number: int, result: StepResult) -> None:
         """A result is durable, and its rows were acknowledged before."""
+        if self.troubles.is_sound and result.incidents:
+            raise BrokenPromise(f"the source broke no rule: {result.incidents[0].cause}")
         require_small(result, self.bounds)
         require_no_old_promises(self.partitions[number].processor)
         for message in result.exchanges:

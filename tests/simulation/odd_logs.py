@@ -1,11 +1,12 @@
 """Logs of a source whose clocks are wrong at times, which pauses, or whose RangeEnds get lost.
 
-Or in which a range that no feed watches is written by a node whose clock is an hour ahead.
+Or in which a range that no feed watches is written by a node whose clock is an hour ahead. Or of a source
+that crashes amid Snapshots, dates single versions wrongly, or lists an intent without its timestamp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
 
@@ -15,14 +16,20 @@ from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,
+    Command,
+    CommitIntent,
     DescriptorUpdate,
     Generation,
     Heartbeat,
+    OpenIntent,
     RaftIndex,
     RangeEnd,
     RangeId,
     Snapshot,
     SnapshotReason,
+    Trigger,
+    TxnId,
+    WriteValue,
 )
 from tidegate.spans import Span
 
@@ -34,6 +41,9 @@ _CLOSED_LAG_MS: Final = 3_000
 _FLUTTER_MS: Final = 1_500
 _BURST_MAX: Final = 60
 _FIRST_ID: Final = 1_000_000
+_FAR_MS: Final = 172_800_000
+_CHUNKS_MAX: Final = 3
+_MOVES: Final = (Trigger.SPLIT, Trigger.MERGE)
 
 
 class WrongTimes:
@@ -98,6 +108,81 @@ class HastyRange:
     def _record(self, entry: Snapshot | Heartbeat, now_ms: int) -> Record:
         time_ms = now_ms + _AHEAD_MS + self._rng.choice([0, _FLUTTER_MS])
         return Record(0, encode_key(self._id), encode_entry(entry), time_ms)
+
+
+class FarVersions:
+    """Adds to a ``share`` of the commands, those of splits and merges too, one version two days ahead.
+
+    All other ops of such a command are as they should be.
+    """
+
+    def __init__(self, rng: Random, share: float) -> None:
+        self._rng = rng
+        self._share = share
+        self._spans: dict[RangeId, Span] = {}
+
+    def arriving(self, record: Record) -> Record:
+        """The record, with what the source adds to it."""
+        entry = decode_entry(record.key, record.value)
+        if isinstance(entry, Snapshot):
+            self._spans[entry.range_id] = entry.span
+        if not isinstance(entry, Command) or entry.range_id not in self._spans:
+            return record
+        has_versions = any(isinstance(op, WriteValue | CommitIntent) for op in entry.ops or ())
+        if not (has_versions or entry.trigger in _MOVES) or self._rng.random() >= self._share:
+            return record
+        far = Timestamp((record.timestamp + _FAR_MS) * NANOS_PER_MS)
+        ops = [*(entry.ops or ()), WriteValue(self._spans[entry.range_id].start, far, b"")]
+        self._rng.shuffle(ops)
+        return record._replace(value=encode_entry(entry._replace(ops=tuple(ops))))
+
+
+def with_rows_in_triggers(records: Sequence[Record]) -> list[Record]:
+    """The records. The command of a split or merge has the ops of the command before it, where it can."""
+    written = list(records)
+    last: dict[bytes | None, int] = {}
+    for number, record in enumerate(written):
+        before = last.get(record.key)
+        last[record.key] = number
+        if before is None:
+            continue
+        command, earlier = _command(record), _command(written[before])
+        if command is None or earlier is None or command.trigger not in _MOVES:
+            continue
+        if earlier.trigger is Trigger.NONE and earlier.ops and command.raft_index == earlier.raft_index + 1:
+            closed = max(
+                (each for each in (earlier.closed, command.closed) if each is not None), default=None
+            )
+            both = command._replace(ops=(*earlier.ops, *(command.ops or ())), closed=closed)
+            written[number] = record._replace(value=encode_entry(both))
+            empty = earlier._replace(ops=(), closed=None, write_batch=b"")
+            written[before] = written[before]._replace(value=encode_entry(empty))
+    return written
+
+
+def _command(record: Record) -> Command | None:
+    entry = decode_entry(record.key, record.value)
+    return entry if isinstance(entry, Command) else None
+
+
+def undated(record: Record) -> Record:
+    """The record; a Snapshot has one more open intent, without a timestamp."""
+    entry = decode_entry(record.key, record.value)
+    if not isinstance(entry, Snapshot):
+        return record
+    intent = OpenIntent(TxnId(bytes(16)), b"anchor", entry.span.start, ZERO)
+    return record._replace(value=encode_entry(entry._replace(intents=(*entry.intents, intent))))
+
+
+def crashed(record: Record, rng: Random) -> list[Record]:
+    """What a source writes that crashes amid the chunks of a Snapshot: some of them, and then all again."""
+    entry = decode_entry(record.key, record.value)
+    if not isinstance(entry, Snapshot):
+        return [record]
+    chunks = [
+        record._replace(value=encode_entry(chunk)) for chunk in in_chunks(entry, rng.randint(1, _CHUNKS_MAX))
+    ]
+    return [*chunks[: rng.randint(1, len(chunks))], *chunks]
 
 
 def in_chunks(snapshot: Snapshot, count: int) -> list[Snapshot]:

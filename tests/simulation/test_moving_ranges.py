@@ -13,21 +13,26 @@ from tests.simulation.feed_course import FeedCourse
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
+from tidegate.errors import ForbiddenOp
+from tidegate.hlc import ZERO
 from tidegate.processor import log_clock
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.log_clock import LogClock
-from tidegate.processor.moving import exchange, parking
+from tidegate.processor.moving import exchange, parking, range_entries
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.state.row_pieces import RowPieces
-from tidegate.raftlog.entry import Command, RangeId
-from tidegate.ranges import range_state, scan
+from tidegate.raftlog import decode
+from tidegate.raftlog.entry import Command, RangeId, Snapshot
+from tidegate.ranges import range_log, range_snapshot, range_state, scan
 from tidegate.ranges.claim_answer import answer_claim
 from tidegate.ranges.gap import Lag
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
+from tidegate.ranges.range_log import VersionHorizon
 from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.version import Version
 
 _RUNS: Final = 60
 #: Of each kind of trouble: one seed in `make test`, ten in `make soak`.
@@ -427,6 +432,87 @@ def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_world_of_odd_logs_finds(
+    defect: Callable[[pytest.MonkeyPatch], None],
+    troubles: Troubles,
+    first: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(_from(first), troubles)
+
+
+# ---- a source that crashes amid Snapshots, and entries that are wrong in one part
+
+_CRASHES: Final = replace(_QUIET, split=0.2, merge=0.15, restart=0.05, crash=0.5, feeds=2, is_sound=True)
+_FAR: Final = Troubles(split=0.2, merge=0.15, corrupt=0.0, far=0.05)
+_UNDATED: Final = replace(_QUIET, split=0.3, merge=0.3, restart=0.05, undated=0.5, feeds=4)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_a_source_that_crashes_amid_snapshots_stops_no_range(seed: int) -> None:
+    _hold(seed, _CRASHES, turns=40)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_commands_with_one_version_too_far_ahead_hide_none_of_their_good_rows(seed: int) -> None:
+    _hold(seed, _FAR, turns=40)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_snapshots_with_an_intent_without_a_timestamp_are_holes_like_others(seed: int) -> None:
+    _hold(seed, _UNDATED, turns=40)
+
+
+@pytest.mark.parametrize("number", _SEEDS)
+def test_all_entries_that_are_wrong_in_one_part_at_once_for_a_fresh_seed(number: int) -> None:
+    troubles = replace(_FAR, undated=0.1, crash=0.2, corrupt=0.02, feeds=3)
+    _hold(_FRESH.getrandbits(32) + number, troubles, turns=40)
+
+
+def _refused_when_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that is too far ahead is found when its command counts as applied already."""
+    original = range_log.apply_entry
+
+    def apply_entry(
+        state: RangeState, entry: Any, horizon: VersionHorizon | None = None, record_ms: int = 0
+    ) -> list[Version]:
+        versions = original(state, entry)
+        if versions and horizon is not None:
+            horizon.require_versions(versions, record_ms)
+        return versions
+
+    monkeypatch.setattr(range_entries, "apply_entry", apply_entry)
+
+
+def _taken_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Snapshot breaks in its intents when the range has its keys already."""
+    original = range_snapshot._take_snapshot
+
+    def take(state: RangeState, chunks: list[Snapshot]) -> None:
+        dated = [
+            chunk._replace(intents=tuple(each for each in chunk.intents if each.timestamp > ZERO))
+            for chunk in chunks
+        ]
+        original(state, dated)
+        if dated != chunks:
+            raise ForbiddenOp("an intent without a timestamp")
+
+    monkeypatch.setattr(range_snapshot, "_take_snapshot", take)
+    monkeypatch.setitem(decode._DECODERS, "snapshot", decode._stored_snapshot)
+
+
+def _begun_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Snapshot that begins again amid itself breaks its range."""
+    monkeypatch.setattr(range_snapshot, "begins_again", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("defect", "troubles", "first"),
+    [(_refused_when_applied, _FAR, 7), (_taken_by_half, _UNDATED, 1), (_begun_once, _CRASHES, 0)],
+    ids=["refused when applied", "taken by half", "begun once"],
+)
+def test_a_world_of_entries_that_are_wrong_in_one_part_finds(
     defect: Callable[[pytest.MonkeyPatch], None],
     troubles: Troubles,
     first: int,
