@@ -175,9 +175,12 @@ def undated(record: Record) -> Record:
 
 
 def crashed(record: Record, rng: Random) -> list[Record]:
-    """What a source writes that crashes amid the chunks of a Snapshot: some of them, and then all again."""
+    """What a source writes that crashes amid the chunks of a Snapshot: some of them, and then all again.
+
+    A record of a Snapshot that has several chunks already is left as it is.
+    """
     entry = decode_entry(record.key, record.value)
-    if not isinstance(entry, Snapshot):
+    if not isinstance(entry, Snapshot) or entry.chunks > 1:
         return [record]
     chunks = [
         record._replace(value=encode_entry(chunk)) for chunk in in_chunks(entry, rng.randint(1, _CHUNKS_MAX))
@@ -197,7 +200,7 @@ def in_chunks(snapshot: Snapshot, count: int) -> list[Snapshot]:
 
 def without_end(record: Record) -> Record:
     """The record; a RangeEnd becomes a heartbeat that closes nothing."""
-    entry = decode_entry(record.key, record.value)
+    entry = decode_entry(record.key, record.value, is_stored=True)
     if not isinstance(entry, RangeEnd):
         return record
     beat = Heartbeat(entry.range_id, entry.generation, ZERO_CLOSED, entry.last_index)

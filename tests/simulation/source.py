@@ -37,8 +37,7 @@ class _LogTopic:
 
     def append(self, partition: int, key: bytes, value: bytes, record_time_ms: int) -> None:
         place = self._broker.partition(self._topic, partition)
-        arriving = self._odd.arriving(partition, Record(place.end, key, value, record_time_ms))
-        if arriving is not None:
+        for arriving in self._odd.arriving(partition, Record(place.end, key, value, record_time_ms)):
             sent = SentRecord(arriving.key, arriving.value, arriving.timestamp)
             self._broker.append(place, [sent])
 
