@@ -445,7 +445,7 @@ def test_a_world_of_odd_logs_finds(
 # ---- a source that crashes amid Snapshots, and entries that are wrong in one part
 
 _CRASHES: Final = replace(_QUIET, split=0.2, merge=0.15, restart=0.05, crash=0.5, feeds=2, is_sound=True)
-_FAR: Final = Troubles(split=0.2, merge=0.15, corrupt=0.0, far=0.05)
+_FAR: Final = replace(_QUIET, split=0.3, merge=0.3, far=0.02)
 _UNDATED: Final = replace(_QUIET, split=0.3, merge=0.3, restart=0.05, undated=0.5, feeds=4)
 
 
@@ -509,7 +509,7 @@ def _begun_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("defect", "troubles", "first"),
-    [(_refused_when_applied, _FAR, 7), (_taken_by_half, _UNDATED, 1), (_begun_once, _CRASHES, 0)],
+    [(_refused_when_applied, _FAR, 32), (_taken_by_half, _UNDATED, 1), (_begun_once, _CRASHES, 0)],
     ids=["refused when applied", "taken by half", "begun once"],
 )
 def test_a_world_of_entries_that_are_wrong_in_one_part_finds(
