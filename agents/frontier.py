@@ -112,6 +112,7 @@ class FrontierPartition:
             runtime.publisher_threads,
             runtime.machine,
             sink,
+            runtime.reopening_threads,
         )
         self._routes.begin(publisher)
 

@@ -193,6 +193,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
             follower=follower,
             runtime=SimpleNamespace(
                 publisher_threads=threads,
+                reopening_threads=threads,
                 schema_ids=None,  # feeds without markers ask for nothing
                 sinks=sinks,
                 machine=REAL,

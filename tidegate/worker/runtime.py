@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import DIRECTORY, RefusedRecords
@@ -13,6 +15,8 @@ from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.process.settings import Settings
+
+_REOPENING: Final = 2
 
 
 class Runtime:
@@ -39,6 +43,8 @@ class Runtime:
         #: The threads for progress and markers of feeds. A feed whose topic takes no marker keeps one, so
         #: these are not the threads by which log partitions commit.
         self.publisher_threads = machine.executor(settings.commit_threads, "publishers")
+        #: For feeds that open their producer anew, since Kafka has not ended a transaction of theirs.
+        self.reopening_threads = machine.executor(_REOPENING, "reopening")
         self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)
         self.limits = CommitLimits(
             settings.batch_records,
@@ -58,6 +64,7 @@ class Runtime:
         self.threads.steps.shutdown()
         self.threads.commits.shutdown()
         self.publisher_threads.shutdown()
+        self.reopening_threads.shutdown()
         self.schema_ids.close()
         self.sinks.close()
         self.directory.close()

@@ -6,23 +6,40 @@ All feeds share a few threads. A feed whose topic has too few replicas in sync w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Final
 
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 
-#: A call may take so long, with its wait for a thread. It is far below the 300 s after which Kafka ends a
-#: transaction itself.
+#: A call may take so long. It is far below the 300 s after which Kafka ends a transaction itself.
 PATIENCE_S: Final = 60.0
 
 
-async def bounded(producer: WorkerTransactionalProducer, call: Awaitable[None]) -> None:
-    """Await a call of ``producer`` that runs in a thread. After ``PATIENCE_S`` the producer is given up.
+async def bounded(
+    producer: WorkerTransactionalProducer,
+    call: Callable[[], object],
+    threads: Executor,
+    patience_s: float | None = None,
+) -> None:
+    """Make a call of ``producer`` in a thread, and give the producer up ``patience_s`` after its begin.
 
+    ``None`` is for ``PATIENCE_S``. The wait for a thread does not count, since it is no fault of Kafka.
     Raises what the call raises: ``GivenUpError`` if it was given up.
     """
-    asked = asyncio.ensure_future(call)
-    await asyncio.wait([asked], timeout=PATIENCE_S)
-    if not asked.done():
-        producer.give_up()
+    patience_s = PATIENCE_S if patience_s is None else patience_s
+    begun_at: list[float] = []
+
+    def make() -> None:
+        begun_at.append(time.monotonic())
+        call()
+
+    asked = asyncio.get_running_loop().run_in_executor(threads, make)
+    while not asked.done():
+        left_s = begun_at[0] + patience_s - time.monotonic() if begun_at else patience_s
+        if left_s <= 0:
+            producer.give_up()
+            break
+        await asyncio.wait([asked], timeout=left_s)
     await asked

@@ -71,8 +71,13 @@ class FeedPublisher:
         threads: Executor,
         machine: Machine = REAL,
         sink: SinkCluster | None = None,
+        reopening: Executor | None = None,
     ) -> None:
-        """``sink`` is the cluster that the feed writes to; ``None`` for the worker's own."""
+        """``sink`` is the cluster that the feed writes to; ``None`` for the worker's own.
+
+        ``threads`` do the calls of the progress's producer. ``reopening`` do those that open another one
+        after a call without an answer; ``None`` for the same threads.
+        """
         assert state.start is not None
         self.definition = definition
         self._start = state.start
@@ -82,7 +87,7 @@ class FeedPublisher:
         self._topics = Topics.of(settings)
         progress = progress_id(settings.app_id, definition.id)
         new_producer = partial(WorkerTransactionalProducer, settings, progress, machine)
-        self._producer = ProgressProducer(new_producer, threads)
+        self._producer = ProgressProducer(new_producer, threads, reopening or threads)
         self._drain_s = settings.drain_sinks_ms / 1_000
         self._writer: MarkerWriter = OwnMarkers(partial(self._producer.commit, insist=False))
         self._sink = sink
@@ -109,7 +114,7 @@ class FeedPublisher:
         self._refusal_told = False
         self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self.frontier: FeedFrontier | None = None
-        self._has_begun = False  # whether ``frontier`` rests on what this owner has read in its last M0
+        self._former: FeedFrontier | None = None  # the frontier until this owner began anew, for ``report``
         self._progress_waits = ""  # why the last transaction was given up, until the next M0
         self._unanswered = BackOff()
         if sink is not None:
@@ -118,7 +123,7 @@ class FeedPublisher:
 
     def apply(self, report: PartitionProgress) -> None:
         """Apply a report to the frontier (step M1). It must name this epoch of the feed."""
-        if self.frontier is None or not self._has_begun:
+        if self.frontier is None:
             self._early.add(report)
             return
         rose = self.frontier.apply_columns(
@@ -132,12 +137,13 @@ class FeedPublisher:
 
     def report(self) -> FeedReport | None:
         """Return how far the feed is, for an operator; ``None`` before its frontier has begun."""
-        if self.frontier is None:
+        frontier = self.frontier or self._former
+        if frontier is None:
             return None
-        high_water = self.frontier.high_water if self.frontier.scanned else None
-        lowest = self.frontier.spans.lowest_entry()
+        high_water = frontier.high_water if frontier.scanned else None
+        lowest = frontier.spans.lowest_entry()
         span, resolved = (Span(b"", b""), self._start) if lowest is None else lowest
-        interval_ns, marker = self.definition.options.resolved_interval_ns, self.frontier.marker
+        interval_ns, marker = self.definition.options.resolved_interval_ns, frontier.marker
         return FeedReport(
             self.definition.id,
             self.definition.epoch,
@@ -174,6 +180,8 @@ class FeedPublisher:
             await asyncio.wait([self._task], timeout=self._drain_s)
             self._producer.give_up()
             await self._task
+            if self._beside is not None:
+                await self._beside
             await self._writer.close()
             await self._producer.close()
         finally:
@@ -205,8 +213,10 @@ class FeedPublisher:
                 if self._producer.is_lost:
                     await self._producer.open()
                 await self._tell_refusal()
+                self._progress_waits = ""
             except UnansweredError as waiting:
-                await self._pause(waiting)
+                if not await self._may_begin_anew(waiting):
+                    return
             except DeliveryError as fenced:
                 await self._let_go_or_raise(fenced)
                 return
@@ -218,8 +228,6 @@ class FeedPublisher:
                     await asyncio.wait_for(self._closing.wait(), AGAIN_S)
             else:
                 await self._closing.wait()
-        if self._beside is not None:
-            await self._beside
 
     async def _let_go_or_raise(self, error: DeliveryError) -> None:
         """Return where this owner need not write any more. Raises ``error`` otherwise."""
@@ -240,17 +248,20 @@ class FeedPublisher:
             try:
                 await self._own_epoch()
             except UnansweredError as error:
-                await self._pause(error)
+                if not await self._may_begin_anew(error):
+                    return
             else:
                 return
 
-    async def _pause(self, error: UnansweredError) -> None:
-        self._has_begun = False
+    async def _may_begin_anew(self, error: UnansweredError) -> bool:
+        """Pause, without a frontier. Returns whether the feed is still this owner's, as far as is known."""
+        self._former, self.frontier = self.frontier or self._former, None
         self._progress_waits = str(error)
         pause_s = self._unanswered.failed()
         _log.error("a feed waits for Kafka", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), pause_s)
+        return not (self._closing.is_set() or self._is_over)
 
     async def _own_epoch(self) -> None:
         await self._producer.open()
@@ -267,8 +278,6 @@ class FeedPublisher:
                 await self._wait(frontier)
         finally:
             preparing.cancel()
-        if self._beside is not None:
-            await self._beside
 
     @property
     def _is_over(self) -> bool:
@@ -297,7 +306,7 @@ class FeedPublisher:
         self._owed = self._persisted if self._marks and self.frontier.marker is not None else None
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
         self._ahead_due = self._now() + _SPANS_S
-        self._has_begun = True
+        self._former = None
         for report in self._early.take():
             self.apply(report)
         return self.frontier

@@ -19,7 +19,7 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.delivery.sink_identity import held, require_marker_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
-from tidegate.worker.markers.bounded_call import PATIENCE_S, bounded
+from tidegate.worker.markers.bounded_call import bounded
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.machine import Machine
 
@@ -168,7 +168,7 @@ class OtherMarkers:
 
     async def _guard(self, producer: WorkerTransactionalProducer, call: Callable[[], Any]) -> None:
         try:
-            await bounded(producer, self._ask_in_thread(call))
+            await bounded(producer, self._wanted(call), self._cluster.threads)
         except RecordRefused:
             raise
         except DeliveryError as error:
@@ -182,8 +182,8 @@ class OtherMarkers:
                 raise
             await self._let_go()
             raise RetryError(
-                f"the sink's cluster at {self._cluster.servers} did not take them within {PATIENCE_S:.0f} s; "
-                "they are written again"
+                f"the sink's cluster at {self._cluster.servers} did not take them in time; they are "
+                "written again"
             ) from None
 
     async def _let_go(self) -> None:
@@ -203,11 +203,14 @@ class OtherMarkers:
         While the cluster is away each call keeps its thread for seconds, and all feeds share the threads.
         """
 
+        await self._in_thread(self._wanted(call))
+
+    def _wanted(self, call: Callable[[], Any]) -> Callable[[], None]:
         def ask() -> None:
             self._require_wanted()
             call()
 
-        await self._in_thread(ask)
+        return ask
 
     async def _in_thread(self, call: Callable[[], Any]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._cluster.threads, call)

@@ -12,10 +12,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from typing import Final
 
 from tidegate.client.kafka.transaction import GivenUpError, Record
+from tidegate.errors import SettingsError
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
-from tidegate.worker.markers.bounded_call import PATIENCE_S, bounded
+from tidegate.worker.markers.bounded_call import bounded
+
+_REOPEN_S: Final = 10.0  # an attempt to open another producer
 
 
 class UnansweredError(GivenUpError):
@@ -23,15 +27,19 @@ class UnansweredError(GivenUpError):
 
 
 class ProgressProducer:
-    """Commits progress and markers of one feed. Each call keeps a thread for at most ``PATIENCE_S``.
+    """Commits progress and markers of one feed. No call keeps a thread for long.
 
     ``new`` makes the producer: for the first time at once, and again for each ``open`` that follows a call
-    which was given up. ``threads`` do the calls.
+    which was given up. ``threads`` do the calls. ``reopening`` do those of such an ``open``, so that feeds
+    that wait for their topics take no thread from the others.
     """
 
-    def __init__(self, new: Callable[[], WorkerTransactionalProducer], threads: Executor) -> None:
+    def __init__(
+        self, new: Callable[[], WorkerTransactionalProducer], threads: Executor, reopening: Executor
+    ) -> None:
         self._new = new
         self._threads = threads
+        self._reopening = reopening
         self._producer = new()
         self._given_up = False
         #: Whether a call was given up, so that ``open`` has to come before the next ``commit``.
@@ -44,10 +52,9 @@ class ProgressProducer:
         ``GivenUpError`` after ``give_up``.
         """
         if self.is_lost:
-            await self._in_thread(self._producer.close)
-            self._producer = self._new()
-            self.is_lost = False
-        await self._bounded(self._producer.open)
+            await self._reopen()
+        else:
+            await self._bounded(self._producer.open)
 
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
@@ -63,22 +70,34 @@ class ProgressProducer:
 
     async def close(self) -> None:
         """Close the connections. The next owner of the feed ends a transaction that was given up."""
-        await self._in_thread(self._producer.close)
+        await self._in_thread(self._producer.close, self._threads)
 
-    async def _bounded(self, call: Callable[[], object]) -> None:
+    async def _reopen(self) -> None:
+        try:
+            new = self._new()
+        except SettingsError as error:  # such as a certificate that is being replaced
+            raise UnansweredError(str(error)) from None
+        former, self._producer = self._producer, new
+        await self._in_thread(former.close, self._reopening)
+        self.is_lost = False
+        await self._bounded(new.open, self._reopening, _REOPEN_S)
+
+    async def _bounded(
+        self, call: Callable[[], object], threads: Executor | None = None, patience_s: float | None = None
+    ) -> None:
         producer = self._producer
         if self._given_up:
             producer.give_up()
         try:
-            await bounded(producer, self._in_thread(call))
+            await bounded(producer, call, threads or self._threads, patience_s)
         except GivenUpError:
             self.is_lost = True
             if self._given_up:
                 raise
             raise UnansweredError(
-                f"Kafka has not committed a transaction of the feed within {PATIENCE_S:.0f} s: a topic of it "
-                "may have fewer replicas in sync than its min.insync.replicas"
+                "Kafka has not ended a transaction of the feed in time: a topic of it may have fewer "
+                "replicas in sync than its min.insync.replicas"
             ) from None
 
-    async def _in_thread(self, call: Callable[[], object]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, call)
+    async def _in_thread(self, call: Callable[[], object], threads: Executor) -> None:
+        await asyncio.get_running_loop().run_in_executor(threads, call)

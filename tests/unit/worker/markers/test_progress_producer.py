@@ -18,7 +18,7 @@ from tests.unit.client.topics import wait_until_known
 from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
 from tidegate.client.kafka import transaction
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.markers import bounded_call
+from tidegate.worker.markers import bounded_call, progress_producer
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.process import ending
 
@@ -72,6 +72,7 @@ def impatience() -> Iterator[None]:
     """Within this context nobody waits for long. Else a start on a busy machine may take longer."""
     with pytest.MonkeyPatch.context() as impatient:
         impatient.setattr(bounded_call, "PATIENCE_S", 1.0)
+        impatient.setattr(progress_producer, "_REOPEN_S", 1.0)
         yield
 
 
@@ -124,13 +125,14 @@ def test_who_gets_no_answer_begins_anew_as_a_successor_would_and_lets_go_in_time
         async def scenario() -> None:
             async with publishing.publisher(publishing.markers()) as (publisher, follower):
                 publisher.apply(checkpoint(4))
-                await until(lambda: _is_persisted(follower, 4))
+                await publishing.until_written(4)  # no transaction is under way
                 broker.pause()
                 with capture_logs() as logs, impatience():
                     publisher.apply(checkpoint(5))
                     await until(lambda: _waits(publisher))
                     publisher.apply(checkpoint(7))  # partitions go on, and say so
                     await until(lambda: _given_up(logs) > 1)
+                    assert publisher.frontier is None, "feeds that share its spans would not hear of news"
                 broker.resume()
                 await until(lambda: _is_persisted(follower, 7))
                 assert not _waits(publisher)
