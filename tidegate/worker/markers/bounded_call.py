@@ -6,7 +6,6 @@ All feeds share a few threads. A feed whose topic has too few replicas in sync w
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
@@ -29,15 +28,15 @@ async def bounded(
     Raises what the call raises: ``GivenUpError`` if it was given up.
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
-    begun_at: list[float] = []
+    loop, begun_at = asyncio.get_running_loop(), list[float]()
 
     def make() -> None:
-        begun_at.append(time.monotonic())
+        begun_at.append(loop.time())
         call()
 
-    asked = asyncio.get_running_loop().run_in_executor(threads, make)
+    asked = loop.run_in_executor(threads, make)
     while not asked.done():
-        left_s = begun_at[0] + patience_s - time.monotonic() if begun_at else patience_s
+        left_s = begun_at[0] + patience_s - loop.time() if begun_at else patience_s
         if left_s <= 0:
             producer.give_up()
             break
