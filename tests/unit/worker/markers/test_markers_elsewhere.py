@@ -66,7 +66,7 @@ class Elsewhere(Publishing):
         follower, markers = JobsFollower(self.settings), Held(self.topic)
         markers.prepared.set()
         try:
-            async with asyncio.timeout(100):
+            async with asyncio.timeout(200):
                 await follower.read_to_stable_end()
                 publisher = FeedPublisher(
                     self.settings,
