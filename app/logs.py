@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from app.repeated_lines import RepeatedLines
 from tidegate.client.shown_text import shown_event
-from tidegate.redaction import redacted, redacted_values
+from tidegate.redaction import redacted_event, redacted_line
 from tidegate.worker.kafka.clients import KAFKA_LOGGER
 from tidegate.worker.process.settings import LogFormat, Settings
 
@@ -65,15 +65,5 @@ class _KnownWarning(logging.Filter):
 
 def _renderers(log_format: LogFormat) -> list[structlog.types.Processor]:
     if log_format is LogFormat.JSON:
-        return [_redacted_members, structlog.processors.JSONRenderer()]
-    return [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), _redacted_line]
-
-
-def _redacted_members(_: object, __: str, members: Any) -> Any:
-    """Replace the secrets in what becomes a line of JSON."""
-    return redacted_values(members)
-
-
-def _redacted_line(_: object, __: str, line: Any) -> Any:
-    """Replace the secrets in a line, just before it leaves the process."""
-    return redacted(line)
+        return [redacted_event, structlog.processors.JSONRenderer()]
+    return [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), redacted_line]

@@ -184,8 +184,9 @@ def redacted(text: str) -> str:
 def redacted_values(value: Any) -> Any:
     """Return what is to be JSON with each of its texts redacted, names of members too.
 
-    JSON itself is not looked through: a secret that ends where a quote is escaped would take the backslash
-    with it, and what is left were no JSON. What JSON cannot write becomes its ``repr``.
+    Texts are redacted before they become JSON. In JSON a quote has a backslash before it: a secret that ends
+    there would take the backslash along, and break the JSON. A value that JSON cannot hold becomes its
+    ``repr``.
     """
     match value:
         case str():
@@ -197,6 +198,16 @@ def redacted_values(value: Any) -> Any:
         case list() | tuple():
             return [redacted_values(each) for each in value]
     return redacted(repr(value))
+
+
+def redacted_event(_: object, __: str, event: Any) -> Any:
+    """Return a line of the log in its parts, before they become JSON: a processor of structlog."""
+    return redacted_values(event)
+
+
+def redacted_line(_: object, __: str, line: Any) -> Any:
+    """Return a line of the log as it leaves the process: a processor of structlog behind the renderer."""
+    return redacted(line)
 
 
 def _without_login(match: re.Match[str]) -> str:

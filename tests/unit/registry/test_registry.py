@@ -104,9 +104,10 @@ def test_a_registry_that_stays_away_is_not_waited_for_without_end(
     monkeypatch.setattr(registry, "AWAY_S", 0.05)
     schemas = reader(server.url)
     schemas.schema_text(schema_id)
-    server.mood = Mood.FAILS
+    server.mood, asked = Mood.FAILS, len(server.calls)
     with pytest.raises(RegistryAway, match="records with that schema cannot be read"):
         schemas.schema_text(schema_id + 1)
+    assert len(server.calls) > asked + 1, "it was waited for"
 
 
 def test_the_id_of_a_schema_is_found_without_registering_it(server: RegistryServer, schema_id: int) -> None:

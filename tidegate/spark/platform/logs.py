@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
 
 from tidegate.client.shown_text import shown_event
-from tidegate.redaction import redacted, redacted_values
+from tidegate.redaction import redacted_event, redacted_line
 
 _KAFKA: Final = "tidegate.kafka"
 #: The form of Java's lines: the keys are those of Python's lines.
@@ -48,9 +48,9 @@ def configure_logs(level: str, *, as_json: bool) -> None:
     """Send every log line of this process from ``level`` on to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     renderers: list[structlog.types.Processor] = (
-        [_redacted_members, structlog.processors.JSONRenderer()]
+        [redacted_event, structlog.processors.JSONRenderer()]
         if as_json
-        else [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), _redacted_line]
+        else [shown_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), redacted_line]
     )
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -91,13 +91,3 @@ def configure_java_logs(session: SparkSession) -> None:
         root.removeAppender(name)
     root.addAppender(appender, None, None)
     context.updateLoggers()
-
-
-def _redacted_members(_: object, __: str, members: Any) -> Any:
-    """Return what becomes a line of JSON without secrets."""
-    return redacted_values(members)
-
-
-def _redacted_line(_: object, __: str, line: Any) -> Any:
-    """Return the line without secrets, as it leaves the process."""
-    return redacted(line)

@@ -198,14 +198,14 @@ class OtherMarkers:
             raise GivenUpError
 
     async def _ask_in_thread(self, call: Callable[[], Any]) -> None:
-        """Make a call that may wait for the cluster, in a thread. A call that is given up is not begun.
+        await self._in_thread(self._wanted(call))
+
+    def _wanted(self, call: Callable[[], Any]) -> Callable[[], None]:
+        """Return a call for a thread that does not begin once it is given up.
 
         While the cluster is away each call keeps its thread for seconds, and all feeds share the threads.
         """
 
-        await self._in_thread(self._wanted(call))
-
-    def _wanted(self, call: Callable[[], Any]) -> Callable[[], None]:
         def ask() -> None:
             self._require_wanted()
             call()

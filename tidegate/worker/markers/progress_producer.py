@@ -78,6 +78,8 @@ class ProgressProducer:
         except SettingsError as error:  # such as a certificate that is being replaced
             raise UnansweredError(str(error)) from None
         former, self._producer = self._producer, new
+        if self._given_up:
+            new.give_up()
         await self._in_thread(former.close, self._reopening)
         self.is_lost = False
         await self._bounded(new.open, self._reopening, _REOPEN_S)
@@ -85,11 +87,8 @@ class ProgressProducer:
     async def _bounded(
         self, call: Callable[[], object], threads: Executor | None = None, patience_s: float | None = None
     ) -> None:
-        producer = self._producer
-        if self._given_up:
-            producer.give_up()
         try:
-            await bounded(producer, call, threads or self._threads, patience_s)
+            await bounded(self._producer, call, threads or self._threads, patience_s)
         except GivenUpError:
             self.is_lost = True
             if self._given_up:

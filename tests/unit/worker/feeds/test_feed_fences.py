@@ -188,3 +188,26 @@ def test_owners_at_home_that_cannot_be_fenced_now_are_fenced_later(
         _run(ending.fences.end(_FEED))
         with pytest.raises(DeliveryError):
             write()
+
+
+def test_a_fence_at_home_that_gets_no_answer_is_given_up(
+    other_broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as while a transaction of the feed cannot end."""
+    monkeypatch.setattr(transaction, "_CALL_S", 0.3)
+    with (
+        KafkaBroker() as home,
+        ThreadPoolExecutor(1) as threads,
+        closing(Ending(home, other_broker.bootstrap, topic_prefix, threads)) as ending,
+    ):
+        write = ending.writer(ending.sinks.own)
+        home.pause()
+        with monkeypatch.context() as impatient:
+            impatient.setattr(feed_fences, "_FENCE_S", 0.5)
+            with pytest.raises(RetryError, match="earlier owners of feed feed are not shut out"):
+                _run(ending.fences.end(_FEED))
+        home.resume()
+        assert threads.submit(int).result(20) == 0, "the thread is free again"
+        _run(ending.fences.end(_FEED))
+        with pytest.raises(DeliveryError):
+            write()
