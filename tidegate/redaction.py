@@ -144,7 +144,11 @@ def _escaped(secret: str) -> set[str]:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield the characters of base 64 that only this text decides, at each place behind a user's name."""
+    """Yield what base 64 makes of this text behind 0, 1 or 2 other bytes, without the characters at its edges.
+
+    A header ``Authorization`` has a user's name before the password. The name decides which of the three
+    stands there, and the characters at the edges.
+    """
     text = secret.encode(errors="surrogatepass")
     for before in range(3):
         written = b64encode(bytes(before) + text)

@@ -53,7 +53,7 @@ def _has_new_keys(state: RangeState, head: Snapshot) -> bool:
 
 
 def begins_again(state: RangeState, head: Snapshot) -> bool:
-    """Whether ``head``, a first chunk, begins the snapshot anew of which the range has chunks.
+    """Whether ``head`` is the first chunk of the same snapshot that the range has some chunks of already.
 
     A source writes all chunks again after a crash.
     """

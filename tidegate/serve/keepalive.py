@@ -12,7 +12,9 @@ _OPTIONS: Final = (("TCP_KEEPIDLE", 45), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """End a connection whose peer does not answer any more; one that is accepted has it of its listener.
+    """Have the kernel end a connection whose peer answers no more.
+
+    On a listening socket it counts for every connection that is accepted there.
 
     Bytes that are on their way have the kernel's time (``tcp_retries2``, a quarter of an hour).
     ``TCP_USER_TIMEOUT`` would shorten that, and end as well a client that lives and does not read: but a
