@@ -144,7 +144,7 @@ def _escaped(secret: str) -> set[str]:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield what base 64 makes of this text behind 0, 1 or 2 other bytes, without the characters at its edges.
+    """Yield the base 64 of this text behind 0, 1 or 2 other bytes, without the characters at its edges.
 
     A header ``Authorization`` has a user's name before the password. The name decides which of the three
     stands there, and the characters at the edges.
