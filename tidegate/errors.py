@@ -17,7 +17,8 @@
     │   └── FellBehind               a reader was too slow for its server: resume, and read faster
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
-    │   │   └── RecordRefused        its topic does not take it, and its producer can go on without it
+    │   │   ├── RecordRefused        its topic does not take it, and its producer can go on without it
+    │   │   └── ProducerFenced       another producer with its id was opened, or its transaction was too long
     │   ├── StateError               stored state that cannot be trusted or read
     │   │   └── StateMismatch        its rows are damaged, or not those that were written
     │   ├── TopologyError            topics, partitions or directories that do not fit together
@@ -178,6 +179,10 @@ class DeliveryError(FatalError):
 
 class RecordRefused(DeliveryError):
     """A topic does not take a record, however often it is sent; the producer can go on without it."""
+
+
+class ProducerFenced(DeliveryError):
+    """Another producer with the same transactional id was opened, or Kafka ended a transaction of 300 s."""
 
 
 class StateError(FatalError):

@@ -17,7 +17,7 @@ from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.client.kafka.row_refusal import is_for_good, is_too_large, marker_refused
 from tidegate.delivery.marker_records import OutgoingMarker
-from tidegate.errors import DeliveryError, RecordRefused
+from tidegate.errors import DeliveryError, ProducerFenced, RecordRefused
 
 #: The coordinator aborts a transaction that is open for longer. So a broker may be away for so long in the
 #: middle of a transaction before the worker has to start again. It is below the broker's
@@ -295,10 +295,10 @@ class TransactionalProducer:
 
     def _fatal(self, name: str, error: KafkaError) -> DeliveryError:
         if error.code() in _FENCED:
-            return DeliveryError(
+            return ProducerFenced(
                 f"Another worker has taken over {self._id} from this one, which was taken for dead, or Kafka "
                 f"gave up a transaction that was open for {TRANSACTION_TIMEOUT_MS // 1000} s ({name}: "
-                f"{error.str()}). Nothing of it is visible; this worker ends, the next goes on"
+                f"{error.str()}). Nothing of it is visible; whoever owns it goes on from what is committed"
             )
         return DeliveryError(f"{name} of {self._id} failed for good: {error.str()}")
 

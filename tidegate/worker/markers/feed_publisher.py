@@ -5,15 +5,17 @@
     M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
 
 M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. If Kafka
-does not end one in time, the owner gives it up, and begins anew at M0 as a successor would. If the sink is
-another cluster, M3 has a producer there. It runs in a task of its own then: that cluster may be away, and
-progress must not wait for it. Checkpoints that come during a transaction go into the next one together.
+does not end one in time, the owner gives it up, and begins anew at M0 as a successor would. An owner that is
+fenced may do that once: the request that fenced it may be a late one. If the sink is another cluster, M3 has
+a producer there. It runs in a task of its own then: that cluster may be away, and progress must not wait for
+it. Checkpoints that come during a transaction go into the next one together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Coroutine
 from concurrent.futures import Executor
@@ -33,7 +35,14 @@ from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.back_off import BackOff
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
-from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SettingsError
+from tidegate.errors import (
+    DeliveryError,
+    FeedError,
+    ProducerFenced,
+    RecordRefused,
+    RetryError,
+    SettingsError,
+)
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
@@ -52,6 +61,7 @@ from tidegate.worker.process.settings import Settings
 
 _PROGRESS_S: Final = 1.0  # progress is persisted this often at most while no marker is due
 _SILENCE_S: Final = 3.0  # ``report`` tells of a marker that takes longer
+_LATE_S: Final = 60.0  # a fence that comes so soon after another one is no late request
 _SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
 
 
@@ -115,8 +125,9 @@ class FeedPublisher:
         self._faults = FeedFaults(INCIDENTS.labels("markers").inc)
         self.frontier: FeedFrontier | None = None
         self._former: FeedFrontier | None = None  # the frontier until this owner began anew, for ``report``
-        self._progress_waits = ""  # why the last transaction was given up, until the next M0
-        self._unanswered = BackOff()
+        self._progress_waits = ""  # why this owner begins anew, until the next M0
+        self._begun_anew = BackOff()
+        self._given_up_at = self._fenced_at = -math.inf  # the last time
         if sink is not None:
             sink.publishers += 1  # it stays open until this one has ended
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
@@ -196,7 +207,8 @@ class FeedPublisher:
         try:
             await self._publish_epoch()
         except DeliveryError as error:
-            await self._let_go_or_raise(error)
+            if not await self._is_let_go(error):
+                raise
         except GivenUpError:
             return
         except Exception as error:
@@ -214,11 +226,12 @@ class FeedPublisher:
                     await self._producer.open()
                 await self._tell_refusal()
                 self._progress_waits = ""
-            except UnansweredError as waiting:
-                if not await self._may_begin_anew(waiting):
+            except (UnansweredError, ProducerFenced) as lost:
+                if not await self._may_begin_anew(lost):
                     return
-            except DeliveryError as fenced:
-                await self._let_go_or_raise(fenced)
+            except DeliveryError as refused:
+                if not await self._is_let_go(refused):
+                    raise
                 return
             except GivenUpError:
                 return
@@ -229,11 +242,11 @@ class FeedPublisher:
             else:
                 await self._closing.wait()
 
-    async def _let_go_or_raise(self, error: DeliveryError) -> None:
-        """Return where this owner need not write any more. Raises ``error`` otherwise."""
-        is_let_go = not await self._follower.read_to_end(self._closing)
-        if not (is_let_go or self._is_over):
-            raise error
+    async def _is_let_go(self, error: DeliveryError) -> bool:
+        """Return whether this owner need not write any more, after ``error``."""
+        is_owner = await self._follower.read_to_end(self._closing)
+        if is_owner and not self._is_over:
+            return False
         # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
         # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
         _log.info(
@@ -241,27 +254,46 @@ class FeedPublisher:
             feed=self.definition.id,
             cause=str(error),
         )
+        return True
 
     async def _publish_epoch(self) -> None:
-        """Own the epoch, and again as a successor would after a call that Kafka did not answer."""
+        """Own the epoch, and again as a successor would: after a call without an answer, and a fence."""
         while not self._closing.is_set():
             try:
                 await self._own_epoch()
-            except UnansweredError as error:
-                if not await self._may_begin_anew(error):
+            except (UnansweredError, ProducerFenced) as lost:
+                if not await self._may_begin_anew(lost):
                     return
             else:
                 return
 
-    async def _may_begin_anew(self, error: UnansweredError) -> bool:
-        """Pause, without a frontier. Returns whether the feed is still this owner's, as far as is known."""
+    async def _may_begin_anew(self, error: UnansweredError | ProducerFenced) -> bool:
+        """Pause, without a frontier. Returns whether the feed is still this owner's, as far as is known.
+
+        Raises ``error`` where it is a fence that is no late request.
+        """
+        if isinstance(error, UnansweredError):
+            self._given_up_at = self._now()
+        elif await self._is_let_go(error):
+            return False
+        elif not self._may_be_late():
+            raise error
         self._former, self.frontier = self.frontier or self._former, None
         self._progress_waits = str(error)
-        pause_s = self._unanswered.failed()
-        _log.error("a feed waits for Kafka", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
+        pause_s = self._begun_anew.failed()
+        _log.error("a feed begins anew", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), pause_s)
         return not (self._closing.is_set() or self._is_over)
+
+    def _may_be_late(self) -> bool:
+        """Return whether a fence may come from a late request, and not from another owner.
+
+        Such a request is one of a producer that this owner has given up, or of a former owner that was cut
+        off. A fence soon after another one is from an owner that is there.
+        """
+        former, self._fenced_at = self._fenced_at, self._now()
+        return self._fenced_at > former + _LATE_S or self._fenced_at < self._given_up_at + _LATE_S
 
     async def _own_epoch(self) -> None:
         await self._producer.open()
@@ -302,7 +334,7 @@ class FeedPublisher:
         self.frontier = self._progress.begin(left)
         self._proved = not self._writer.beside
         self._progress_waits = ""
-        self._unanswered.succeeded()
+        self._begun_anew.succeeded()
         self._owed = self._persisted if self._marks and self.frontier.marker is not None else None
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
         self._ahead_due = self._now() + _SPANS_S

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from tidegate.client.kafka.transaction import GivenUpError, Record
-from tidegate.errors import SettingsError
+from tidegate.errors import ProducerFenced, SettingsError
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.bounded_call import bounded
 
@@ -42,14 +42,14 @@ class ProgressProducer:
         self._reopening = reopening
         self._producer = new()
         self._given_up = False
-        #: Whether a call was given up, so that ``open`` has to come before the next ``commit``.
+        #: Whether a call was given up or fenced, so that ``open`` has to come before the next ``commit``.
         self.is_lost = False
 
     async def open(self) -> None:
         """Fence earlier writers, and end their transaction. M0 has to follow.
 
-        Raises ``DeliveryError`` when the broker refuses, ``UnansweredError`` when it does not answer, and
-        ``GivenUpError`` after ``give_up``.
+        Raises ``ProducerFenced`` and ``DeliveryError`` when the broker refuses, ``UnansweredError`` when it
+        does not answer, and ``GivenUpError`` after ``give_up``.
         """
         if self.is_lost:
             await self._reopen()
@@ -59,7 +59,8 @@ class ProgressProducer:
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
 
-        Raises what that raises and what ``open`` raises. After an ``UnansweredError`` ``open`` has to follow.
+        Raises what that raises and what ``open`` raises. ``open`` has to follow an ``UnansweredError`` and a
+        ``ProducerFenced``.
         """
         await self._bounded(partial(self._producer.commit, records, insist=insist))
 
@@ -89,6 +90,9 @@ class ProgressProducer:
     ) -> None:
         try:
             await bounded(self._producer, call, threads or self._threads, patience_s)
+        except ProducerFenced:
+            self.is_lost = True
+            raise
         except GivenUpError:
             self.is_lost = True
             if self._given_up:

@@ -126,6 +126,11 @@ class Publishing:
         records = OutputTopics.now(KafkaConnection(self.settings.bootstrap_servers), [self.topic]).records()
         return [int(record.value or b"") for record in records]
 
+    async def until_marked(self, publisher: FeedPublisher, wall: int) -> None:
+        """Repeat a checkpoint, as partitions do, until its marker is there."""
+        while wall not in await asyncio.to_thread(self.written):
+            publisher.apply(checkpoint(wall))
+
 
 def checkpoint(wall: int) -> PartitionProgress:
     """The feed's only range is complete up to ``wall``."""

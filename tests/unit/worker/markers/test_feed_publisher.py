@@ -15,6 +15,7 @@ from tidegate.changefeed.definition.feed import FeedEpoch, FeedState
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.job_records import SpansRecord
 from tidegate.delivery import back_off
+from tidegate.errors import ProducerFenced
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
@@ -105,6 +106,52 @@ def test_an_owner_that_is_fenced_while_it_lets_go_of_the_feed_goes_quietly(
 
     asyncio.run(main())
     assert (publishing.written(), ended) == ([10], [])
+
+
+def test_an_owner_that_is_fenced_begins_anew_once_and_ends_when_another_one_insists(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that was late fences once. An owner that is there does so again."""
+    ended: list[BaseException] = []
+    monkeypatch.setattr("tidegate.worker.process.ending.end_process", ended.append)
+
+    async def main() -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        async with publishing.publisher(held) as (publisher, _):
+            publisher.apply(checkpoint(10))
+            await until(lambda: publishing.written() == [10])
+            await asyncio.to_thread(publishing.fence)
+            await publishing.until_marked(publisher, 20)
+            assert not ended
+            await asyncio.to_thread(publishing.fence)
+            publisher.apply(checkpoint(30))
+            await until(lambda: bool(ended))
+
+    asyncio.run(main())
+    assert isinstance(ended[0], ProducerFenced)
+    assert publishing.written() == [10, 10, 20]  # who begins anew repeats what may be owed
+
+
+def test_an_owner_that_gave_producers_up_may_be_fenced_by_each_of_them(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka may get to the requests of producers that were given up long after they were sent."""
+    ended: list[BaseException] = []
+    monkeypatch.setattr("tidegate.worker.process.ending.end_process", ended.append)
+
+    async def main() -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        async with publishing.publisher(held) as (publisher, _):
+            publisher._given_up_at = asyncio.get_running_loop().time()
+            for wall in (10, 20, 30):
+                await publishing.until_marked(publisher, wall)
+                await asyncio.to_thread(publishing.fence)
+            await publishing.until_marked(publisher, 40)
+
+    asyncio.run(main())
+    assert not ended
 
 
 def test_a_publisher_closes_while_its_markers_wait(publishing: Publishing) -> None:
