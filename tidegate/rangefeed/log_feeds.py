@@ -177,7 +177,7 @@ class _FollowedRange:
         yield from self._offer(lambda feeds: feeds.offer_ops(ops))
         yield from self._close(command.closed)
         yield from self._close_covered()
-        end = _end_of_trigger(command, self._request.span)
+        end = _end_after(command, self._request.span)
         if end is not None:
             yield from self.break_off(end)
 
@@ -315,18 +315,21 @@ _REASONS: Final = {
 }
 
 
-def _end_of_trigger(command: Command, span: Span) -> FeedEnd | None:
-    match command.trigger:
-        case Trigger.SPLIT:
-            return FeedEnd(EndReason.RANGE_SPLIT)
-        case Trigger.MERGE:
-            return FeedEnd(EndReason.RANGE_MERGED)
-        case Trigger.ADD_SSTABLE | Trigger.HISTORY_MUTATION:
-            if not any(span.overlaps(mutated) for mutated in command.mutated_spans((span,))):
-                return None
-            if command.at_write_timestamp:
-                what = f"index {command.raft_index} added a file of versions, which cannot be shown"
-                return FeedEnd(EndReason.FAILED, what)
-            what = f"index {command.raft_index} changed versions outside of the op log"
-            return FeedEnd(EndReason.HISTORY_MUTATED, f"{what} ({command.trigger.value})")
-    return None
+def _end_after(command: Command, span: Span) -> FeedEnd | None:
+    return _end_by_change(command, span) or _ENDS_OF_RANGES.get(command.trigger)
+
+
+_ENDS_OF_RANGES: Final = {
+    Trigger.SPLIT: FeedEnd(EndReason.RANGE_SPLIT),
+    Trigger.MERGE: FeedEnd(EndReason.RANGE_MERGED),
+}
+
+
+def _end_by_change(command: Command, span: Span) -> FeedEnd | None:
+    if not any(span.overlaps(mutated) for mutated in command.mutated_spans((span,))):
+        return None
+    if command.at_write_timestamp:
+        what = f"index {command.raft_index} added a file of versions, which cannot be shown"
+        return FeedEnd(EndReason.FAILED, what)
+    what = f"index {command.raft_index} changed versions outside of the op log"
+    return FeedEnd(EndReason.HISTORY_MUTATED, f"{what} ({command.change.value})")

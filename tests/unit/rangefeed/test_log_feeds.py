@@ -166,6 +166,16 @@ def test_rewritten_history_ends_the_feeds_of_the_spans_that_it_touches(
     assert short(events(log, FeedRequest(RIGHT)))[-1] == "steady 1"
 
 
+@pytest.mark.parametrize("trigger", [Trigger.SPLIT, Trigger.MERGE])
+def test_history_that_is_rewritten_beside_the_end_of_a_range_is_told(
+    log: HandLog, range_: HandRange, trigger: Trigger
+) -> None:
+    range_.index += 1
+    log.write(range_.command(trigger=trigger)._replace(mutated=(LEFT,), also=Trigger.HISTORY_MUTATION))
+    assert short(events(log))[-1] == "HISTORY_MUTATED"
+    assert short(events(log, FeedRequest(RIGHT)))[-1].startswith("RANGE_")
+
+
 def test_history_that_was_rewritten_nobody_says_where_ends_every_feed_of_the_range(
     log: HandLog, range_: HandRange
 ) -> None:
