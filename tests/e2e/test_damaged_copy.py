@@ -48,11 +48,18 @@ def damage(scenario: Scenario, change: Callable[[StateChange], StateChange]) -> 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda row: row._replace(value=None),
-        lambda row: row._replace(value=row.value + _UNKNOWN_FIELD),
-        lambda row: row._replace(value=b"\x01\xff"),
+        pytest.param(lambda row: row._replace(value=None), id="a lost row"),
+        pytest.param(
+            lambda row: row._replace(value=row.value + _UNKNOWN_FIELD),
+            id="a row of other bytes",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            lambda row: row._replace(value=b"\x01\xff"),
+            id="a row that cannot be read",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["a lost row", "a row of other bytes", "a row that cannot be read"],
 )
 def test_a_copy_that_is_not_what_was_written_is_read_again(
     half_read: Scenario, change: Callable[[StateChange], StateChange]

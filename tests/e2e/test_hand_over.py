@@ -31,10 +31,11 @@ def loaded(
     return live_load(broker.bootstrap, prefix, directory, seed=_SEED, store=splits, rows_per_s=200)
 
 
+@pytest.mark.soak  # the simulation of workers moves feeds in `make test`
 @pytest.mark.timeout(1_500)
 @pytest.mark.parametrize(
     ("rounds", "split_every_ms", "killed"),
-    [(1, _FEW_SPLITS, False), pytest.param(4, _MANY_SPLITS, True, marks=pytest.mark.soak)],
+    [(1, _FEW_SPLITS, False), (4, _MANY_SPLITS, True)],
 )
 def test_a_feed_that_moves_to_spark_and_back_loses_and_invents_nothing(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, rounds: int, split_every_ms: int, killed: bool

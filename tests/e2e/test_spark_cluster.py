@@ -97,6 +97,7 @@ def test_executors_workers_and_drivers_that_are_killed_lose_and_invent_nothing(
             _finish(load, driver)
 
 
+@pytest.mark.soak
 def test_a_package_that_executors_lack_is_named_in_one_sentence(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster
 ) -> None:

@@ -52,7 +52,7 @@ def _query(load: LiveLoad, directory: Path, address: str) -> SparkCommand:
     return SparkCommand(load, directory, arguments)
 
 
-@pytest.mark.soak  # the next one, and tests/unit/spark/platform/test_object_files.py, are in `make test`
+@pytest.mark.soak  # tests/unit/spark/platform/test_object_files.py is in `make test`
 @pytest.mark.timeout(900)
 def test_a_slow_and_frozen_store_and_a_killed_driver_lose_and_invent_nothing(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, server: OwnedServer
@@ -87,6 +87,7 @@ def test_a_slow_and_frozen_store_and_a_killed_driver_lose_and_invent_nothing(
         assert read_whole(filesystem, f"{path}/{half}"), half
 
 
+@pytest.mark.soak
 def test_a_store_that_has_lost_the_directory_ends_the_query_with_a_sentence(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, server: OwnedServer
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_topic_that_nobody_created_does_not_appear(broker: KafkaBroker, topic_
     assert topic_prefix + "absent" not in admin.list_topics(timeout=30).topics
 
 
+@pytest.mark.soak
 def test_data_outlive_a_stop_and_a_kill(own_broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
     create_topic(own_broker, "t")
     produce(own_broker, "t", b"before the stop")

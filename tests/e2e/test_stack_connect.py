@@ -62,6 +62,7 @@ def file_sink(topic: str, into: Path) -> dict[str, str]:
 _WITHOUT_TOPICS = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
 
 
+@pytest.mark.soak
 def test_records_reach_a_sink_again_after_a_kill(
     broker: KafkaBroker, worker: ConnectWorker, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -251,6 +252,7 @@ def test_a_sink_whose_database_was_away_goes_on_after_a_restart(
     worker.delete("away")
 
 
+@pytest.mark.soak
 def test_up_uses_the_kafka_of_the_stack(tmp_path: Path) -> None:
     assert "run `tidegate stack up kafka` first" in stack(tmp_path, "up", "connect", succeeds=False)
     try:

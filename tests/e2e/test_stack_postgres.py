@@ -111,6 +111,7 @@ def test_nothing_is_left_of_an_ended_server() -> None:
     sessions[0].close()
 
 
+@pytest.mark.soak
 def test_a_server_dies_with_the_process_that_started_it(open_directory: Path) -> None:
     environment = os.environ | {"TMPDIR": str(open_directory)}
     with subprocess.Popen(
@@ -127,6 +128,7 @@ def test_a_server_dies_with_the_process_that_started_it(open_directory: Path) ->
         time.sleep(0.05)
 
 
+@pytest.mark.soak
 def test_up_status_and_down_keep_the_data(open_directory: Path) -> None:
     try:
         first = stack(open_directory, "up", "postgres").split(" at ")[1].split()[0]

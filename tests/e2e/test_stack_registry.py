@@ -56,6 +56,7 @@ def test_compatibility_can_be_set_per_subject(client: SchemaRegistryClient) -> N
     assert client.get_compatibility("free-value") == "NONE"
 
 
+@pytest.mark.soak
 def test_schemas_outlive_a_stop_and_a_kill(registry: SchemaRegistry) -> None:
     ids: list[int] = []
     for end in (registry.stop, registry.kill):
@@ -75,10 +76,12 @@ def test_a_frozen_registry_answers_once_it_goes_on(registry: SchemaRegistry) -> 
     registry_client(registry.url).get_subjects()
 
 
+@pytest.mark.soak
 def test_nothing_is_left_of_an_ended_registry() -> None:
     nothing_is_left_of(SchemaRegistry(), lambda running: registry_client(running.address).get_subjects())
 
 
+@pytest.mark.soak
 def test_up_status_and_down(tmp_path: Path) -> None:
     try:
         started = stack(tmp_path, "up", "registry")

@@ -47,6 +47,7 @@ def test_a_worker_with_standby_copies_takes_over_without_reading_changelogs_agai
     assert copier.stop() == 0, copier.text
 
 
+@pytest.mark.soak
 def test_a_worker_without_a_partition_of_its_own_keeps_copies_of_all(scenario: Scenario) -> None:
     first = scenario.start_worker("w0")
     scenario.create_feed(first)

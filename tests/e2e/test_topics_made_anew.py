@@ -54,7 +54,7 @@ def test_one_changelog_made_anew_is_refused_and_the_copy_is_kept(half_read: Scen
         assert "partition restored" not in worker.text
 
 
-@pytest.mark.parametrize("table", ["feeds", "descriptors"])
+@pytest.mark.parametrize("table", ["feeds", pytest.param("descriptors", marks=pytest.mark.soak)])
 def test_one_changelog_made_anew_is_refused_without_a_copy_too(half_read: Scenario, table: str) -> None:
     delete(half_read, f"{half_read.app_id}-{table}-changelog")
     shutil.rmtree(half_read.directory / "w0" / half_read.app_id)

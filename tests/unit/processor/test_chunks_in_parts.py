@@ -426,7 +426,9 @@ def _rows_by_feed(results: Sequence[StepResult]) -> dict[FeedId, list[str]]:
     return {feed_id: sorted(rows) for feed_id, rows in found.items()}
 
 
-@pytest.mark.parametrize("seed", range(60, 66))
+@pytest.mark.parametrize(
+    "seed", [60, 61, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(62, 66))]
+)
 def test_however_chunks_are_cut_rows_and_state_are_the_same(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
