@@ -44,6 +44,7 @@ from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_top
 from tidegate.delivery.feed_start import sink_gone
 from tidegate.errors import RetryError, StateError
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
+from tidegate.worker.feeds.background_calls import BackgroundCalls
 from tidegate.worker.feeds.feed_fences import FeedFences
 from tidegate.worker.feeds.feed_preparation import prepared
 from tidegate.worker.feeds.feed_registries import FeedRegistries
@@ -82,6 +83,7 @@ class JobsOwner:
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
         self._heirs: set[FeedId] = set()  # feeds that wait until no other feed can write to their topics
         self._fences = FeedFences(app)
+        self._calls = BackgroundCalls(self._look_at)
         self._faults = FeedFaults(INCIDENTS.labels("jobs").inc)
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
@@ -94,6 +96,7 @@ class JobsOwner:
         self.intake.close()
         self._app.follower.forget(self._look_at)
         await self._task
+        await self._calls.close()
         self._held.close()
         self._sinks.close()
         self._registries.close()
@@ -167,9 +170,15 @@ class JobsOwner:
         except StateError as error:
             _log.error("the next step of a feed cannot be taken", feed=feed_id, cause=str(error))
             return
-        if needs_fence(feed, step):
-            await self._fences.end(feed_id)
+        if needs_fence(feed, step) and not self._is_fenced(feed.definition):
+            return
         await self._do(feed.definition, step)
+
+    def _is_fenced(self, definition: FeedDefinition) -> bool:
+        """Whether step E2 is done. If it is not, it begins, and the feed is looked at behind it."""
+        return self._fences.has_ended(definition.id) or self._calls.has_returned(
+            (definition.id, definition.epoch, "the fence"), partial(self._fences.end, definition.id)
+        )
 
     def _next_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
         partitions = self._app.runtime.topology.partitions
@@ -215,7 +224,9 @@ class JobsOwner:
         """Take a feed over: steps H2 and H3 of docs/protocols/hand-over.md, N2 and N3 of
         docs/protocols/accept-cluster.md."""
         app = self._app
-        await self._fences.fence(definition.id)
+        purpose = (definition.id, definition.epoch, "the takeover")
+        if not self._calls.has_returned(purpose, partial(self._fences.fence, definition.id)):
+            return
         if not await app.follower.read_to_end(self._closing):
             return
         taken = due_takeover(self._view(definition), definition)
@@ -268,13 +279,15 @@ class JobsOwner:
             return
         cluster = self._sinks.cluster_of(definition)
         sink = self._app.runtime.sinks.of(definition, cluster)
+        topic = wanted_topics(former)[0]
+        shut_out = partial(self._fences.shut_out, owner, sink, topic, cluster or "")
         try:
-            await self._fences.shut_out(owner, sink, wanted_topics(former)[0], cluster or "")
+            purpose = (definition.id, definition.epoch, f"the end of {owner} on {cluster}")
+            if self._calls.has_returned(purpose, shut_out):
+                self._look_at(definition.id)
         except RetryError as error:
             _log.warning("a feed waits for its topics", feed=definition.id, owner=owner, cause=str(error))
             self._look_at(definition.id, _ANSWER_S)
-        else:
-            self._look_at(definition.id)
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
         """Whether the feed's sink or schema registries keep it from being announced. Its state says why.
@@ -348,14 +361,14 @@ class JobsOwner:
 
     async def _learn_sink(self, definition: FeedDefinition) -> None:
         """Ask the sink which cluster it is: a former jobs agent asked, and this one has to know it too."""
+        purpose = (definition.id, definition.epoch, "the question to the sink")
         try:
-            await self._sinks.learn(definition)
+            if self._calls.has_returned(purpose, partial(self._sinks.learn, definition)):
+                self._look_at(definition.id)
         except RetryError as error:
             servers = self._app.runtime.sinks.of(definition).servers
             topics = self._view(definition).stored_topics
             await self._store(sink_gone(definition, error, servers, topics))
-        else:
-            self._look_at(definition.id)
 
     async def _store(self, record: StateRecord) -> None:
         """Write the record, and look at the feed again once the record can be read."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import pytest
 
 from agents.jobs import JobsOwner
 from tests.simulation.judge import read_jobs
-from tests.simulation.plan import PROFILES, RunPlan, draw
+from tests.simulation.plan import PROFILES, PlannedFeed, RunPlan, draw
 from tests.simulation.run import Outcome, Run
 from tidegate.changefeed.definition.feed import LIVE, FeedId, FeedState
 from tidegate.changefeed.lifecycle.control import Activate, Register
@@ -20,6 +21,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import Announce
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import RetryError
+from tidegate.worker.feeds.feed_fences import FeedFences
 
 _ODD: Final = FeedId("feed0")
 #: Virtual, for what never comes to rest: the odd feed is tried again and again.
@@ -124,3 +126,44 @@ def test_a_step_for_which_a_server_does_not_answer_is_taken_again_and_fails_nobo
     view = read_jobs(run.broker, Topics.of(run.settings).jobs)
     states = [feed.current_state for _, feed in view.feeds()]
     assert {state.state for state in states if state is not None} <= LIVE | {FeedState.SUCCEEDED}
+
+
+def _plan_with_a_drop_before_a_feed() -> RunPlan:
+    plans = (draw(seed, PROFILES["odd"]) for seed in count())
+    return next(plan for plan in plans if _is_dropped_before_another_begins(plan.feeds))
+
+
+def _is_dropped_before_another_begins(feeds: Sequence[PlannedFeed]) -> bool:
+    first, *others = feeds
+    dropped_at = first.dropped_at
+    return dropped_at is not None and any(first.at + 1 < dropped_at < feed.at for feed in others)
+
+
+@pytest.mark.slow
+def test_other_feeds_have_their_steps_while_one_that_has_ended_cannot_be_fenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic of it may have too few replicas in sync: its transaction does not end, nor does the fence."""
+    end, announce = FeedFences.end, JobsOwner._announce
+    waiting: list[FeedFences] = []
+    meanwhile: list[FeedId] = []
+
+    async def without_answer(self: FeedFences, feed_id: FeedId) -> None:
+        if feed_id == _ODD:
+            waiting.append(self)
+            await asyncio.sleep(15)
+            waiting.remove(self)
+        await end(self, feed_id)
+
+    async def noted(self: JobsOwner, feed_id: FeedId, step: Announce) -> None:
+        if self._fences in waiting:  # of this worker: another one may have been killed while it waited
+            assert feed_id != _ODD, "partitions may be told of the end only behind the fence"
+            meanwhile.append(feed_id)
+        await announce(self, feed_id, step)
+
+    monkeypatch.setattr(FeedFences, "end", without_answer)
+    monkeypatch.setattr(JobsOwner, "_announce", noted)
+    run = Run(_plan_with_a_drop_before_a_feed())
+    outcome = run.run()
+    assert meanwhile
+    assert not outcome.faults

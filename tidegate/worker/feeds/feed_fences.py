@@ -43,6 +43,10 @@ class FeedFences:
         """Whether no process can write markers of the feed to its topics any more."""
         return feed_id in self._shut_out
 
+    def has_ended(self, feed_id: FeedId) -> bool:
+        """Whether ``end`` is done for the feed."""
+        return feed_id in self._ended
+
     async def end(self, feed_id: FeedId) -> None:
         """Fence the feed at home (step E2): from here on no process persists progress of it.
 

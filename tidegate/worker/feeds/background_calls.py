@@ -1,0 +1,43 @@
+"""Calls to Kafka clusters that a jobs agent makes without standing still.
+
+A cluster may take long to give no answer, or topics of a feed may have too few replicas in sync. The other
+feeds have their steps meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from tidegate.changefeed.definition.feed import FeedId
+
+#: A feed, its epoch, and the step that the call is for. Each step is called for by one call at a time.
+Purpose: TypeAlias = tuple[FeedId, int, str]
+
+
+class BackgroundCalls:
+    """The calls of one jobs agent that are under way. ``look_at`` is called with the feed behind each."""
+
+    def __init__(self, look_at: Callable[[FeedId], None]) -> None:
+        self._look_at = look_at
+        self._tasks: dict[Purpose, asyncio.Task[None]] = {}
+
+    def has_returned(self, purpose: Purpose, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Return whether ``call`` has come to its end. The first question begins it.
+
+        Raises what the call raised. Its end is told once: the next question begins the call anew.
+        """
+        task = self._tasks.get(purpose)
+        if task is None:
+            task = self._tasks[purpose] = asyncio.create_task(call(), name=f"{purpose[2]} of {purpose[0]}")
+            task.add_done_callback(lambda _: self._look_at(purpose[0]))
+        if not task.done():
+            return False
+        del self._tasks[purpose]
+        task.result()
+        return True
+
+    async def close(self) -> None:
+        """Wait for the calls that are under way. Nobody asks how they ended."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
