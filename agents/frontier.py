@@ -23,7 +23,7 @@ from tidegate.processor.checkpoint import PartitionProgress, read_report_record
 from tidegate.processor.range_claims import OVERLAPS_MAX, Overlap
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
-from tidegate.worker.kafka.intake import Intake
+from tidegate.worker.kafka.intake import Intake, insisted
 from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_records import MarkerRecords, UnmadeMarkers, ends_of, marker_records
@@ -70,9 +70,14 @@ class FrontierPartition:
         """
         follower = self._app.follower
         await follower.read_to_stable_end()
-        if not self._released:
-            follower.listen(self._look_at)
-            self.intake.open(await self._app.batches.committed_or_earliest(self._tp))
+        if self._released:
+            return
+        follower.listen(self._look_at)
+        place = await insisted(
+            self._tp, lambda: self._app.batches.committed_or_earliest(self._tp), lambda: self._released
+        )
+        if place is not None:
+            self.intake.open(place)
 
     def _look_at(self, feed_id: FeedId) -> None:
         """Begin or end the publisher of a feed, as the jobs topic says."""

@@ -52,7 +52,7 @@ from tidegate.worker.feeds.held_feeds import HeldFeeds
 from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
-from tidegate.worker.kafka.intake import Intake
+from tidegate.worker.kafka.intake import Intake, insisted
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.operations.metrics import INCIDENTS
 from tidegate.worker.process.ending import guarded_task
@@ -106,9 +106,11 @@ class JobsOwner:
         await self._in_thread(self._producer.open)
         if not await self._app.follower.read_to_end(self._closing):
             return
-        end = (await self._app.batches.highwaters(self._tp))[self._tp]
+        ends = await insisted(self._tp, lambda: self._app.batches.highwaters(self._tp), self._closing.is_set)
+        if ends is None:
+            return
         self.intake.open(0)
-        while self.intake.position < end and not self._closing.is_set():
+        while self.intake.position < ends[self._tp] and not self._closing.is_set():
             await self._wait(None)
         if not self._closing.is_set():
             self._app.follower.listen(self._look_at)

@@ -41,8 +41,11 @@ class FeedProgress:
         )
 
     def note_marker(self, marker: ResolvedTimestamp) -> None:
-        """Note that the marker was written to every output partition; the next record says so."""
-        self._marked = marker
+        """Note that the marker was written to every output partition; the next record says so.
+
+        An owner that has begun anew may note a marker late, below one that it has read.
+        """
+        self._marked = marker if self._marked is None else max(marker, self._marked)
 
     def record(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
         """Return what to persist: a high-water of the frontier, and the log positions that belong to it."""

@@ -8,8 +8,11 @@ starts in the past and holds no partition: that one waits.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
-from typing import Final
+from threading import Event
+from typing import Final, TypeVar
 
 import structlog
 
@@ -22,13 +25,16 @@ from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.delivery.feed_start import UNPREPARED, unprepared
-from tidegate.errors import RegistryAway
+from tidegate.errors import BrokerUnavailable, RegistryAway
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.runtime import Runtime
 
 _MARKERS_S: Final = 5.0  # the longest wait for the registration of the markers' schemas
 
+_THREAD_S: Final = 15.0  # the longest wait for a thread of the sink's cluster
+
 _log = structlog.get_logger("tidegate.jobs")
+AnswerT = TypeVar("AnswerT")
 
 
 async def prepared(
@@ -46,22 +52,42 @@ async def prepared(
     again.
     """
     sink = runtime.sinks.of(definition, cluster_id)
-    loop = asyncio.get_running_loop()
     try:
         place = sink.admin, cluster_id
         await _register_markers(definition, runtime.schema_ids)
         limit = limit_of_workers(runtime.settings.max_record_bytes)
         announce = partial(topics_to_announce, definition, step, *place, limit, own)
-        if announced := await loop.run_in_executor(sink.threads, announce):
+        if announced := await _in_thread(sink.threads, announce):
             return waiting(definition, "", announced)
         prepare = partial(
             prepare_topics, definition, step, *place, runtime.settings.output_partitions, limit, own
         )
-        targets, topics = await loop.run_in_executor(sink.threads, prepare)
+        targets, topics = await _in_thread(sink.threads, prepare)
         return starting_state(definition, step, targets, cluster_id, topics)
     except UNPREPARED as error:
         state = unprepared(definition, step, error, sink.servers, feed.stored_topics)
         return state or waiting(definition, str(error), feed.stored_topics)
+
+
+async def _in_thread(threads: Executor, call: Callable[[], AnswerT]) -> AnswerT:
+    """Return what ``call`` returns. It is made in one of the threads of a sink's cluster.
+
+    Markers of other feeds that wait for that cluster may have taken them all. Then the call is not begun, and
+    ``BrokerUnavailable`` is raised.
+    """
+    begun = Event()
+
+    def make() -> AnswerT:
+        begun.set()
+        return call()
+
+    calling = asyncio.get_running_loop().run_in_executor(threads, make)
+    await asyncio.wait([calling], timeout=_THREAD_S)
+    if not begun.is_set() and calling.cancel():
+        raise BrokerUnavailable(
+            f"markers of other feeds wait for the cluster, and no thread was free for {_THREAD_S:.0f} s"
+        )
+    return await calling
 
 
 async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -> None:

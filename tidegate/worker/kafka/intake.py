@@ -8,8 +8,8 @@ batch only if it begins where the last one ended, and sends the consumer back ot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol, TypeVar
 
 import structlog
 from aiokafka.errors import KafkaError, KafkaTimeoutError
@@ -23,6 +23,7 @@ from tidegate.worker.process.ending import end_process
 _LOOK_AGAIN_S: Final = 1.0
 
 _log = structlog.get_logger("tidegate.intake")
+AnswerT = TypeVar("AnswerT")
 
 
 class Flow(Protocol):
@@ -144,8 +145,7 @@ class Intake:
 
     async def _seek(self) -> None:
         try:
-            while not await self._has_found_place():  # noqa: ASYNC110 - nobody tells of a new leader
-                await asyncio.sleep(_LOOK_AGAIN_S)
+            await insisted(self.tp, self._find_place)
             await self._flow.open_partition(self.tp, self._next)
         except Exception as error:  # without a position nothing can be read
             end_process(error)
@@ -153,24 +153,8 @@ class Intake:
         if self._halted:
             self._flow.halt_partition(self.tp)
 
-    async def _has_found_place(self) -> bool:
-        """Find the place to go on from. Returns ``False`` where nobody leads the partition at present."""
-        try:
-            await self._find_place()
-        except KafkaError as error:
-            if not error.retriable and not isinstance(error, KafkaTimeoutError):
-                raise
-            _log.warning(
-                "Kafka does not say where a partition begins and ends; it is asked again",
-                topic=self.tp.topic,
-                partition=self.tp.partition,
-                cause=str(error) or repr(error),
-            )
-            return False
-        return True
-
     async def _find_place(self) -> None:
-        """Go on from the start of the topic if it was cut above the next offset.
+        """Find the place to go on from: the start of the topic if it was cut above the next offset.
 
         Batches may be taken while the answers are on their way, so ``_next`` may be above these by then.
         """
@@ -189,3 +173,26 @@ class Intake:
             self._moved.set()
             if self._cut is not None:
                 self._cut(first)
+
+
+async def insisted(
+    tp: TP, ask: Callable[[], Awaitable[AnswerT]], is_over: Callable[[], bool] = lambda: False
+) -> AnswerT | None:
+    """Ask Kafka about a partition until it answers. Returns ``None`` once ``is_over``.
+
+    Nobody may lead the partition at present: the question is asked again each second then.
+    """
+    while not is_over():
+        try:
+            return await ask()
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, KafkaTimeoutError):
+                raise
+            _log.warning(
+                "Kafka does not say where a partition begins and ends; it is asked again",
+                topic=tp.topic,
+                partition=tp.partition,
+                cause=str(error) or repr(error),
+            )
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    return None

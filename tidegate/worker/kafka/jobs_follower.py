@@ -80,9 +80,11 @@ class JobsFollower:
         """
         reached = self._ask(stable=False)
         closed = asyncio.ensure_future(closing.wait())
-        await asyncio.wait((reached, closed), return_when=asyncio.FIRST_COMPLETED)
-        closed.cancel()
-        reached.cancel()
+        try:
+            await asyncio.wait((reached, closed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closed.cancel()
+            reached.cancel()
         return not closing.is_set()
 
     async def read_to_stable_end(self) -> None:

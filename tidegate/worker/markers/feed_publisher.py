@@ -51,7 +51,7 @@ from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.early_reports import EarlyReports
 from tidegate.worker.markers.marker_records import MarkerRecords
 from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
-from tidegate.worker.markers.progress_producer import ProgressProducer, UnansweredError
+from tidegate.worker.markers.progress_producer import ProgressProducer, UnansweredError, UnopenedError
 from tidegate.worker.operations.metrics import INCIDENTS, MARKERS
 from tidegate.worker.operations.report import FeedReport
 from tidegate.worker.output.worker_sinks import SinkCluster
@@ -62,6 +62,7 @@ from tidegate.worker.process.settings import Settings
 _PROGRESS_S: Final = 1.0  # progress is persisted this often at most while no marker is due
 _SILENCE_S: Final = 3.0  # ``report`` tells of a marker that takes longer
 _LATE_S: Final = 60.0  # a fence that comes so soon after another one is no late request
+_LOOK_S: Final = 5.0  # a fenced owner waits so long for the end of the jobs topic
 _SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
 
 
@@ -127,7 +128,8 @@ class FeedPublisher:
         self._former: FeedFrontier | None = None  # the frontier until this owner began anew, for ``report``
         self._progress_waits = ""  # why this owner begins anew, until the next M0
         self._begun_anew = BackOff()
-        self._given_up_at = self._fenced_at = -math.inf  # the last time
+        self._fenced_at = -math.inf  # the last time
+        self._late_opens: list[float] = []  # when an opening was given up, which may still fence once
         if sink is not None:
             sink.publishers += 1  # it stays open until this one has ended
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
@@ -222,8 +224,8 @@ class FeedPublisher:
         self._refuse(error)
         while not self._closing.is_set():
             try:
-                if self._producer.is_lost:
-                    await self._producer.open()
+                if self._producer.is_lost and not await self._has_opened():
+                    return
                 await self._tell_refusal()
                 self._progress_waits = ""
             except (UnansweredError, ProducerFenced) as lost:
@@ -243,9 +245,13 @@ class FeedPublisher:
                 await self._closing.wait()
 
     async def _is_let_go(self, error: DeliveryError) -> bool:
-        """Return whether this owner need not write any more, after ``error``."""
-        is_owner = await self._follower.read_to_end(self._closing)
-        if is_owner and not self._is_over:
+        """Return whether this owner need not write any more, after ``error``.
+
+        An open transaction of the next owner may hide the end of the jobs topic. It is not waited for.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._follower.read_to_end(self._closing), _LOOK_S)
+        if not (self._closing.is_set() or self._is_over):
             return False
         # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
         # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
@@ -272,14 +278,15 @@ class FeedPublisher:
 
         Raises ``error`` where it is a fence that is no late request.
         """
-        if isinstance(error, UnansweredError):
-            self._given_up_at = self._now()
-        elif await self._is_let_go(error):
-            return False
-        elif not self._may_be_late():
-            raise error
         self._former, self.frontier = self.frontier or self._former, None
         self._progress_waits = str(error)
+        if isinstance(error, UnopenedError):
+            self._late_opens.append(self._now())
+        elif isinstance(error, ProducerFenced):
+            if await self._is_let_go(error):
+                return False
+            if not self._may_be_late():
+                raise error
         pause_s = self._begun_anew.failed()
         _log.error("a feed begins anew", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
         with contextlib.suppress(TimeoutError):
@@ -289,17 +296,21 @@ class FeedPublisher:
     def _may_be_late(self) -> bool:
         """Return whether a fence may come from a late request, and not from another owner.
 
-        Such a request is one of a producer that this owner has given up, or of a former owner that was cut
-        off. A fence soon after another one is from an owner that is there.
+        Such a request is one of a former owner that was cut off, or an opening that this owner has given up:
+        each of these fences once. Another fence soon after one is from an owner that is there.
         """
-        former, self._fenced_at = self._fenced_at, self._now()
-        return self._fenced_at > former + _LATE_S or self._fenced_at < self._given_up_at + _LATE_S
+        now, former = self._now(), self._fenced_at
+        self._fenced_at = now
+        self._late_opens = [at for at in self._late_opens if now < at + _LATE_S]
+        return now >= former + _LATE_S or bool(self._late_opens and self._late_opens.pop())
+
+    async def _has_opened(self) -> bool:
+        """Fence former owners and read what they persisted (M0). Returns whether this owner has the feed."""
+        await self._producer.open()
+        return await self._follower.read_to_end(self._closing) and not self._is_over
 
     async def _own_epoch(self) -> None:
-        await self._producer.open()
-        if not await self._follower.read_to_end(self._closing):  # reads what the predecessor persisted (M0)
-            return
-        if self._is_over:
+        if not await self._has_opened():
             return
         frontier = self._begin()
         preparing = guarded_task(self._prepare(), f"markers of {self.definition.id}")
@@ -363,7 +374,7 @@ class FeedPublisher:
         if not self._writer.beside:
             await self._mark_and_note(marker, frontier)
             return
-        if not self._proved:  # step M2b: an owner that was fenced at home meanwhile fails here, and ends
+        if not self._proved:  # step M2b: an owner that was fenced at home meanwhile is told of it here
             await self._persist(frontier, ResolvedTimestamp(frontier.high_water))
             self._proved = True
         self._begin_beside(self._mark_and_note(marker, frontier))

@@ -19,19 +19,23 @@ from tidegate.errors import ProducerFenced, SettingsError
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.bounded_call import bounded
 
-_REOPEN_S: Final = 10.0  # an attempt to open another producer
+_OPEN_S: Final = 10.0  # an attempt to open a producer
 
 
 class UnansweredError(GivenUpError):
     """Raised when a call took too long. Whether its transaction is committed is not known."""
 
 
+class UnopenedError(UnansweredError):
+    """Raised when ``open`` took too long. Kafka may get to its request late, and fence a later producer."""
+
+
 class ProgressProducer:
     """Commits progress and markers of one feed. No call keeps a thread for long.
 
     ``new`` makes the producer: for the first time at once, and again for each ``open`` that follows a call
-    which was given up. ``threads`` do the calls. ``reopening`` do those of such an ``open``, so that feeds
-    that wait for their topics take no thread from the others.
+    which was given up or fenced. ``threads`` do the calls. ``reopening`` do those of an ``open`` that follows
+    one without an answer, so that feeds that wait for their topics take no thread from the others.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class ProgressProducer:
         self._new = new
         self._threads = threads
         self._reopening = reopening
+        self._openers = threads  # the threads of the next ``open``
         self._producer = new()
         self._given_up = False
         #: Whether a call was given up or fenced, so that ``open`` has to come before the next ``commit``.
@@ -48,13 +53,13 @@ class ProgressProducer:
     async def open(self) -> None:
         """Fence earlier writers, and end their transaction. M0 has to follow.
 
-        Raises ``ProducerFenced`` and ``DeliveryError`` when the broker refuses, ``UnansweredError`` when it
-        does not answer, and ``GivenUpError`` after ``give_up``.
+        Raises ``ProducerFenced`` and ``DeliveryError`` when the broker refuses, ``UnopenedError`` when it
+        does not answer, ``UnansweredError`` where no producer can be made, and ``GivenUpError`` after
+        ``give_up``.
         """
         if self.is_lost:
-            await self._reopen()
-        else:
-            await self._bounded(self._producer.open)
+            await self._replace()
+        await self._bounded(self._producer.open, self._openers, _OPEN_S, UnopenedError)
 
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
@@ -62,7 +67,7 @@ class ProgressProducer:
         Raises what that raises and what ``open`` raises. ``open`` has to follow an ``UnansweredError`` and a
         ``ProducerFenced``.
         """
-        await self._bounded(partial(self._producer.commit, records, insist=insist))
+        await self._bounded(partial(self._producer.commit, records, insist=insist), self._threads)
 
     def give_up(self) -> None:
         """Make the call under way, and all later ones, raise ``GivenUpError``."""
@@ -73,7 +78,7 @@ class ProgressProducer:
         """Close the connections. The next owner of the feed ends a transaction that was given up."""
         await self._in_thread(self._producer.close, self._threads)
 
-    async def _reopen(self) -> None:
+    async def _replace(self) -> None:
         try:
             new = self._new()
         except SettingsError as error:  # such as a certificate that is being replaced
@@ -81,23 +86,26 @@ class ProgressProducer:
         former, self._producer = self._producer, new
         if self._given_up:
             new.give_up()
-        await self._in_thread(former.close, self._reopening)
+        await self._in_thread(former.close, self._openers)
         self.is_lost = False
-        await self._bounded(new.open, self._reopening, _REOPEN_S)
 
     async def _bounded(
-        self, call: Callable[[], object], threads: Executor | None = None, patience_s: float | None = None
+        self,
+        call: Callable[[], object],
+        threads: Executor,
+        patience_s: float | None = None,
+        unanswered: type[UnansweredError] = UnansweredError,
     ) -> None:
         try:
-            await bounded(self._producer, call, threads or self._threads, patience_s)
+            await bounded(self._producer, call, threads, patience_s)
         except ProducerFenced:
-            self.is_lost = True
+            self.is_lost, self._openers = True, self._threads
             raise
         except GivenUpError:
-            self.is_lost = True
+            self.is_lost, self._openers = True, self._reopening
             if self._given_up:
                 raise
-            raise UnansweredError(
+            raise unanswered(
                 "Kafka has not ended a transaction of the feed in time: a topic of it may have fewer "
                 "replicas in sync than its min.insync.replicas"
             ) from None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.kafka.topic_admin import TopicSpec
 from tidegate.client.own_topics import OwnTopics
 from tidegate.hlc import Timestamp
+from tidegate.worker.feeds import feed_preparation
 from tidegate.worker.feeds.feed_preparation import prepared
 
 _TABLE: Final = HandTable.of(104, "plain")
@@ -72,7 +75,12 @@ class _Cluster:
 
 
 def _prepared(
-    cluster: _Cluster, topic: str = "t", max_row_bytes: int = 0, *, moved: bool = False
+    cluster: _Cluster,
+    topic: str = "t",
+    max_row_bytes: int = 0,
+    *,
+    moved: bool = False,
+    threads: ThreadPoolExecutor | None = None,
 ) -> StateRecord:
     """Return what comes of a feed with that topic, of three partitions, that was accepted on the cluster
     ``c2``; or that was on it before, and is ``moved``. It leaves out rows above ``max_row_bytes``."""
@@ -83,7 +91,7 @@ def _prepared(
     targets = tuple(replace(target, topic=topic) for target in feed.targets)
     step = Prepare(Timestamp(5), (), {0: 7}, targets, "c2", topics_anew=not moved)
     definition = replace(feed.definition, epoch=FeedEpoch(2))
-    sink = SimpleNamespace(admin=cluster, threads=None, servers=cluster.servers)
+    sink = SimpleNamespace(admin=cluster, threads=threads, servers=cluster.servers)
     runtime: Any = SimpleNamespace(
         sinks=SimpleNamespace(of=lambda *_: sink),
         schema_ids=None,
@@ -139,3 +147,19 @@ def test_topics_that_cannot_be_the_feeds_are_waited_for(topic: str, partitions: 
     assert state.state is FeedState.PENDING
     assert "waits for its topics on the cluster c2" in state.error
     assert sentence in state.error
+
+
+def test_who_finds_no_thread_of_the_cluster_is_told_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Markers of other feeds, which wait for the cluster, may have them all, maybe for days."""
+    monkeypatch.setattr(feed_preparation, "_THREAD_S", 0.05)
+    answered, cluster = Event(), _Cluster("c2")
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(answered.wait)
+        try:
+            state = _prepared(cluster, threads=threads)
+        finally:
+            answered.set()
+        assert state.state is FeedState.PENDING
+        assert "no thread was free for" in state.error
+        assert not cluster.topics
+        assert _prepared(cluster, threads=threads).state is FeedState.STARTING

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
-from aiokafka.errors import KafkaTimeoutError, LeaderNotAvailableError
+from aiokafka.errors import KafkaTimeoutError, LeaderNotAvailableError, TopicAuthorizationFailedError
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.worker.kafka.hand_consumer import Consumer, settled
 from tidegate.worker.kafka import intake
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.kafka.intake import Intake
+from tidegate.worker.kafka.intake import Intake, insisted
 
 _TP = TP("log", 0)
 
@@ -52,6 +52,27 @@ def test_a_batch_from_before_the_seek_is_refused() -> None:
         assert taken(got) == [2]
 
     asyncio.run(run())
+
+
+def test_whoever_lets_go_of_a_partition_without_a_leader_asks_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intake, "_LOOK_AGAIN_S", 0.0)
+    asked: list[TP] = []
+
+    async def ask() -> int:
+        asked.append(_TP)
+        raise LeaderNotAvailableError
+
+    assert asyncio.run(insisted(_TP, ask, lambda: len(asked) == 3)) is None
+
+
+def test_what_no_question_mends_is_raised() -> None:
+    async def ask() -> int:
+        raise TopicAuthorizationFailedError
+
+    with pytest.raises(TopicAuthorizationFailedError):
+        asyncio.run(insisted(_TP, ask))
 
 
 def test_a_partition_without_a_leader_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

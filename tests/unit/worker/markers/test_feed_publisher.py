@@ -133,10 +133,10 @@ def test_an_owner_that_is_fenced_begins_anew_once_and_ends_when_another_one_insi
     assert publishing.written() == [10, 10, 20]  # who begins anew repeats what may be owed
 
 
-def test_an_owner_that_gave_producers_up_may_be_fenced_by_each_of_them(
+def test_an_owner_that_gave_openings_up_may_be_fenced_by_each_of_them(
     publishing: Publishing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka may get to the requests of producers that were given up long after they were sent."""
+    """Kafka may get to their requests long after they were sent. Each fences once."""
     ended: list[BaseException] = []
     monkeypatch.setattr("tidegate.worker.process.ending.end_process", ended.append)
 
@@ -144,14 +144,18 @@ def test_an_owner_that_gave_producers_up_may_be_fenced_by_each_of_them(
         held = Held(publishing.topic)
         held.prepared.set()
         async with publishing.publisher(held) as (publisher, _):
-            publisher._given_up_at = asyncio.get_running_loop().time()
+            publisher._late_opens = [asyncio.get_running_loop().time()] * 2
             for wall in (10, 20, 30):
                 await publishing.until_marked(publisher, wall)
                 await asyncio.to_thread(publishing.fence)
             await publishing.until_marked(publisher, 40)
+            assert not ended
+            await asyncio.to_thread(publishing.fence)
+            publisher.apply(checkpoint(50))
+            await until(lambda: bool(ended))
 
     asyncio.run(main())
-    assert not ended
+    assert isinstance(ended[0], ProducerFenced)
 
 
 def test_a_publisher_closes_while_its_markers_wait(publishing: Publishing) -> None:

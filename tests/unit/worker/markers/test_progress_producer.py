@@ -72,7 +72,7 @@ def impatience() -> Iterator[None]:
     """Within this context nobody waits for long. Else a start on a busy machine may take longer."""
     with pytest.MonkeyPatch.context() as impatient:
         impatient.setattr(bounded_call, "PATIENCE_S", 1.0)
-        impatient.setattr(progress_producer, "_REOPEN_S", 1.0)
+        impatient.setattr(progress_producer, "_OPEN_S", 1.0)
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic
 from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
+from tidegate.changefeed.definition.feed import Engine, FeedEpoch
 from tidegate.changefeed.lifecycle.control import NO_PARTITION, Ack, Failed
 from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
 from tidegate.client.control_acks import read_acks
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
@@ -24,6 +27,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers import feed_publisher
 from tidegate.worker.markers.marker_records import UnmadeMarkers
+from tidegate.worker.markers.progress_producer import ProgressProducer, UnansweredError
 from tidegate.worker.process import ending
 
 pytestmark = pytest.mark.broker
@@ -123,6 +127,37 @@ def test_a_frontier_that_cannot_begin_fails_its_feed(
 
     asyncio.run(main())
     assert "ArithmeticError (test_publishers_that_break.py" in publishing.failure().reason
+
+
+def test_a_frontier_that_cannot_begin_fails_nothing_once_its_feed_was_moved(
+    publishing: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was moved while the owner could not tell the failure."""
+
+    def begin(*_: object) -> None:
+        raise ArithmeticError("an odd record of spans")
+
+    open_, moved = ProgressProducer.open, replace(FEED.definition, epoch=FeedEpoch(2), engine=Engine.SPARK)
+
+    async def commit(self: ProgressProducer, *_: object, **__: object) -> None:
+        self.is_lost = True
+        raise UnansweredError("Kafka has not answered")
+
+    async def opened(self: ProgressProducer) -> None:
+        if self.is_lost:
+            await asyncio.to_thread(publishing.tell, DefinitionRecord(moved))
+            monkeypatch.undo()  # from here on Kafka answers
+        await open_(self)
+
+    async def main() -> None:
+        async with publishing.publisher(Held(publishing.topic)) as (publisher, _):
+            await publisher._task
+
+    monkeypatch.setattr(FeedProgress, "begin", begin)
+    monkeypatch.setattr(ProgressProducer, "commit", commit)
+    monkeypatch.setattr(ProgressProducer, "open", opened)
+    asyncio.run(main())
+    assert publishing.answers() == []
 
 
 def test_a_failure_that_cannot_be_told_is_told_again(
