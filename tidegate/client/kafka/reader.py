@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.errors import InputError
+from tidegate.errors import InputError, TidegateError
 from tidegate.verify import TopicPartition, TopicRecord
 
 _FETCHED_RECORDS: Final = 1_000
@@ -59,6 +59,7 @@ class PartitionReader:
         #: The offsets at which reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
         self._silent_s = 0.0
+        self._unread: list[Any] = []  # messages that came behind an error
         self.consumer.assign(
             [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
         )
@@ -69,23 +70,38 @@ class PartitionReader:
         return not self._unfinished
 
     def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
-        """Return the records that have come; return after ``timeout_s`` at the latest."""
-        records = []
-        # For several messages librdkafka waits until the time is over, even when the first have come.
-        messages = self.consumer.consume(1, timeout=timeout_s)
-        if messages:
-            messages += self.consumer.consume(_FETCHED_RECORDS, timeout=0)
-        self._silent_s = 0.0 if messages else self._silent_s + timeout_s
-        for message in messages:
+        """Return the records that have come; return after ``timeout_s`` at the latest.
+
+        An error among them is raised once the records before it were returned. Who polls again goes on behind
+        it.
+        """
+        records: list[TopicRecord] = []
+        messages, self._unread = self._unread or self._messages(timeout_s), []
+        for number, message in enumerate(messages):
             place = TopicPartition(message.topic(), message.partition())
-            if self._is_end(message):
-                self._unfinished.discard(place)
-                self.positions[place] = max(self.positions[place], message.offset())
-            else:
+            error = message.error()
+            if error is None:
                 self._unfinished.add(place)
                 self.positions[place] = message.offset() + 1
                 records.append(_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - this is its public name
+                self._unfinished.discard(place)
+                self.positions[place] = max(self.positions[place], message.offset())
+            elif records:
+                self._unread = messages[number:]
+                break
+            else:
+                self._unread = messages[number + 1 :]
+                raise self._fault(f"{place.topic}[{place.partition}]", error)
         return records
+
+    def _messages(self, timeout_s: float) -> list[Any]:
+        # For several messages librdkafka waits until the time is over, even when the first have come.
+        messages: list[Any] = self.consumer.consume(1, timeout=timeout_s)
+        if messages:
+            messages += self.consumer.consume(_FETCHED_RECORDS, timeout=0)
+        self._silent_s = 0.0 if messages else self._silent_s + timeout_s
+        return messages
 
     def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
         """Yield records below these offsets as they come; partitions interleave.
@@ -144,18 +160,12 @@ class PartitionReader:
         del open_ends[place]
         self.consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
 
-    def _is_end(self, message: Any) -> bool:
-        error = message.error()
-        if error is None:
-            return False
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - this is its public name
-            return True
-        place = f"{message.topic()}[{message.partition()}]"
+    def _fault(self, place: str, error: KafkaError) -> TidegateError:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - this is its public name
-            raise InputError(
+            return InputError(
                 f"Records of {place} were deleted while they were to be read ({error.str()}); start again."
             )
-        raise self._connection.failed(f"reading {place}", error)
+        return self._connection.failed(f"reading {place}", error)
 
     def _note_error(self, error: KafkaError) -> None:
         self.last_error = error.str()

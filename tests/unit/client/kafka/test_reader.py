@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
+from tidegate.errors import RetryError
 from tidegate.verify import TopicPartition
 
 _PLACE = TopicPartition("rows", 0)
@@ -17,9 +20,9 @@ _PLACE = TopicPartition("rows", 0)
 class Message:
     """A record of the partition, or its end."""
 
-    def __init__(self, offset: int, *, end: bool = False) -> None:
+    def __init__(self, offset: int, *, end: bool = False, error: int | None = None) -> None:
         self._offset = offset
-        self._end = end
+        self._error = KafkaError._PARTITION_EOF if end else error
 
     def topic(self) -> str:
         return _PLACE.topic
@@ -43,14 +46,14 @@ class Message:
         return None
 
     def error(self) -> KafkaError | None:
-        return KafkaError(KafkaError._PARTITION_EOF) if self._end else None
+        return None if self._error is None else KafkaError(self._error)
 
 
-class NewLeader:
-    """A consumer of a partition that ended at 4: its new leader says 2 until it has heard of the rest."""
+class Told:
+    """A consumer of a partition that is told so: each list comes at once."""
 
-    def __init__(self) -> None:
-        self._polls = [[Message(0), Message(1)], [Message(2, end=True)], [Message(2), Message(3)]]
+    def __init__(self, polls: Sequence[list[Message]]) -> None:
+        self._polls = list(polls)
 
     def consume(self, _: int, timeout: float) -> list[Message]:
         return self._polls.pop(0) if self._polls else []
@@ -62,13 +65,31 @@ class NewLeader:
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
 class Connection(KafkaConnection):
-    """A connection to that leader."""
+    """A connection to a broker that tells these, one after the other."""
+
+    polls: tuple[list[Message], ...] = ()
 
     def open(self, client: Any, more: Mapping[str, Any] = {}) -> Any:
-        return NewLeader()
+        return Told(self.polls)
 
 
 def test_all_records_below_the_end_are_read() -> None:
-    with PartitionReader(Connection(), {_PLACE: 0}) as reader:
+    """The partition ended at 4. Its new leader says 2 until it has heard of the rest."""
+    told = Connection(polls=([Message(0), Message(1)], [Message(2, end=True)], [Message(2), Message(3)]))
+    with PartitionReader(told, {_PLACE: 0}) as reader:
         assert [record.offset for record in reader.read_to({_PLACE: 4})] == [0, 1, 2, 3]
+
+
+def test_an_error_between_records_is_told_behind_those_before_it_and_loses_none() -> None:
+    """A reader of the jobs topic that passed over one would begin a feed at an older high-water."""
+    damaged = Message(2, error=KafkaError._BAD_COMPRESSION)
+    told = Connection(polls=([Message(0)], [Message(1), damaged, Message(3)], [Message(4)]))
+    with PartitionReader(told, {_PLACE: 0}) as reader:
+        assert [record.offset for record in reader.poll()] == [0, 1]
+        with pytest.raises(RetryError):
+            reader.poll()
+        assert [record.offset for record in reader.poll()] == [3]
+        assert [record.offset for record in reader.poll()] == [4]
+        assert reader.positions == {_PLACE: 5}
