@@ -107,7 +107,7 @@ class Publishing:
     ) -> AsyncIterator[tuple[FeedPublisher, JobsFollower]]:
         follower = JobsFollower(self.settings)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(150):
                 await follower.read_to_stable_end()
                 options = replace(FEED.definition.options, initial_scan=scan)
                 definition = replace(FEED.definition, options=options)
@@ -117,7 +117,7 @@ class Publishing:
                 try:
                     yield publisher, follower
                 finally:
-                    await asyncio.wait_for(publisher.close(), 20)
+                    await asyncio.wait_for(publisher.close(), 60)
         finally:
             await asyncio.to_thread(follower.close)
 
