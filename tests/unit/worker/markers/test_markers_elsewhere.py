@@ -40,10 +40,6 @@ pytestmark = [
 ]
 
 
-class Ended(Exception):
-    """Stands for the end of the process."""
-
-
 class Elsewhere(Publishing):
     """The same with a sink that is another cluster."""
 
