@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from operator import attrgetter
 from struct import Struct
-from typing import Final, NamedTuple, SupportsIndex, overload
+from typing import Final, NamedTuple, Protocol, SupportsIndex, overload, runtime_checkable
 
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
@@ -199,10 +199,14 @@ def some_of(records: Sequence[OutputRecord], numbers: Sequence[int]) -> Sequence
     return [records[number] for number in numbers]
 
 
+@runtime_checkable
+class MadeRecords(Protocol):
+    """Records that are made when they are asked for, from any index on."""
+
+    def starting_at(self, first: int) -> Iterator[OutputRecord]:
+        """Yield the records from index ``first`` on, without those before it."""
+
+
 def starting_at(records: Sequence[OutputRecord], first: int) -> Iterator[OutputRecord]:
     """Yield records of any sequence from index ``first`` on."""
-    return (
-        records.starting_at(first)
-        if isinstance(records, WrittenRecords)
-        else islice(iter(records), first, None)
-    )
+    return records.starting_at(first) if isinstance(records, MadeRecords) else islice(records, first, None)

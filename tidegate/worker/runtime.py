@@ -40,6 +40,8 @@ class Runtime:
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
         )
+        #: Partitions that are opened wait for the coordinator and read changelogs. Commits of others go on.
+        self.opening_threads = machine.executor(settings.commit_threads, "openings")
         #: The threads for progress and markers of feeds. A feed whose topic takes no marker keeps one, so
         #: these are not the threads by which log partitions commit.
         self.publisher_threads = machine.executor(settings.commit_threads, "publishers")
@@ -63,6 +65,7 @@ class Runtime:
         """Release everything. Rows that are not acknowledged are given up."""
         self.threads.steps.shutdown()
         self.threads.commits.shutdown()
+        self.opening_threads.shutdown()
         self.publisher_threads.shutdown()
         self.reopening_threads.shutdown()
         self.schema_ids.close()

@@ -29,6 +29,7 @@ from tidegate.client.feed_rows import feed_row
 from tidegate.client.jobs import Jobs
 from tidegate.errors import RegistryDenied, SecretMissing, StatementError
 from tidegate.processor.batch import OutputRecord
+from tidegate.processor.written_records import starting_at
 from tidegate.redaction import redacted
 from tidegate.registry.schema_registration import SchemaRegistrar
 
@@ -187,12 +188,26 @@ def test_headers_have_their_secrets_when_rows_are_sent(tmp_path: Path) -> None:
     definition = defined("""extra_headers='{"k": "secret://shop", "team": "blue"}'""")
     sent = [("k", b"secret://shop"), ("team", b"blue"), ("row", b"secret://shop")]
     rows = [OutputRecord("a", 0, b"k", b"v", 1, list(sent)) for _ in range(3)]
-    first, *rest = HeaderSecrets(definition, in_directory(tmp_path)).into(rows, 1)
-    assert first.headers == sent, "those before are sent already"
-    assert [row.headers for row in rest] == [
-        [("k", SECRET.encode()), ("team", b"blue"), ("row", b"secret://shop")]
-    ] * 2
+    filled = HeaderSecrets(definition, in_directory(tmp_path)).into(rows)
+    expected = [("k", SECRET.encode()), ("team", b"blue"), ("row", b"secret://shop")]
+    assert [row.headers for row in starting_at(filled, 1)] == [expected] * 2
+    assert len(filled) == 3
+    assert filled[0].headers == expected
+    assert [row.headers for row in filled[1:]] == [expected] * 2
     assert rows[2].headers == sent, "spools and state have names"
+
+
+def test_no_row_is_filled_for_a_sink_that_asks_for_none(tmp_path: Path) -> None:
+    """Rows that wait for a sink are offered to it again and again."""
+
+    class Unmade(list[OutputRecord]):
+        def __iter__(self) -> Iterator[OutputRecord]:
+            raise AssertionError("nobody asked for a row")
+
+    definition = defined("""extra_headers='{"k": "secret://shop"}'""")
+    rows = Unmade([OutputRecord("a", 0, b"k", b"v", 1, [("k", b"secret://shop")])] * 3)
+    filled = HeaderSecrets(definition, in_directory(tmp_path)).into(rows)
+    assert (len(filled), filled[2].topic) == (3, "a")
 
 
 def test_headers_name_no_secrets_for_another_sink(tmp_path: Path) -> None:

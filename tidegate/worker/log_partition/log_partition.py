@@ -30,7 +30,7 @@ from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.in_flight import InFlight
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
-from tidegate.worker.kafka.intake import Intake
+from tidegate.worker.kafka.intake import Intake, insisted
 from tidegate.worker.log_partition.partition_report import running_report
 from tidegate.worker.log_partition.partition_state import PartitionState, Stores
 from tidegate.worker.log_partition.standby import Standby
@@ -134,7 +134,8 @@ class LogPartition:
     # ---- opening
 
     async def _open(self) -> None:
-        processor = await self._in_thread(self._state.restore)
+        openings = self._app.runtime.opening_threads
+        processor = await asyncio.get_running_loop().run_in_executor(openings, self._state.restore)
         present = _Present() if processor is None else await self._present(processor)
         if processor is not None and not self._released:
             await self._start(processor, present)
@@ -143,7 +144,12 @@ class LogPartition:
         """Ask where log and control topic end now, if the partition has read nothing of the log."""
         if self._released or processor.next_offset is not None:
             return _Present()
-        ends = await self._app.batches.highwaters(self._log_place, self._control_place)
+        places = self._log_place, self._control_place
+        ends = await insisted(
+            places[0], lambda: self._app.batches.highwaters(*places), lambda: self._released
+        )
+        if ends is None:
+            return _Present()
         return _Present(int(ends[self._log_place]), int(ends[self._control_place]))
 
     async def _start(self, processor: PartitionProcessor, present: _Present) -> None:

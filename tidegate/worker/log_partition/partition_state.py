@@ -9,6 +9,7 @@ from threading import Event
 
 import structlog
 
+from tidegate.client.kafka.transaction import GivenUpError
 from tidegate.errors import StateMismatch
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import StateTable
@@ -22,7 +23,7 @@ from tidegate.ranges.intent_budget import IntentBudget, PartitionSpill
 from tidegate.worker.log_partition.standby import Standby
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
-from tidegate.worker.state.backlog_memory import BacklogMemory
+from tidegate.worker.state.backlog_memory import BacklogMemory, PartitionBacklogs
 from tidegate.worker.state.partition_writer import PartitionWriter
 from tidegate.worker.state.spill import RocksSpill
 from tidegate.worker.state.store import LocalStore, OpenStore
@@ -71,6 +72,7 @@ class PartitionState:
         self._copy: LocalStore | None = None
         self._writer: PartitionWriter | None = None
         self._spill: PartitionSpill | None = None
+        self._backlogs: PartitionBacklogs | None = None
         self._abandoned = Event()
         #: The time that the restore took, in ms; ``None`` before its end.
         self.restore_ms: int | None = None
@@ -98,7 +100,10 @@ class PartitionState:
         )
         if self._abandoned.is_set():
             return None
-        processor, records = self._read(copy, writer)
+        try:
+            processor, records = self._read(copy, writer)
+        except GivenUpError:  # abandoned, while Kafka did not answer
+            return None
         if processor is not None:
             self.restore_ms = round((time.monotonic() - began) * 1000)
             self._tell(processor, records)
@@ -111,13 +116,18 @@ class PartitionState:
             self._writer.abandon()
 
     def close(self) -> None:
-        """Close writer, copy and spill: nothing is written any more. Blocks."""
+        """Close writer, copy, spill and backlogs: nothing is written any more. Blocks."""
         if self._writer is not None:
             self._writer.close()
         if self._copy is not None:
             self._copy.close()
+        self._close_memory()
+
+    def _close_memory(self) -> None:
         if self._spill is not None:
             self._spill.close()
+        if self._backlogs is not None:
+            self._backlogs.close()
 
     def _read(self, copy: LocalStore, writer: PartitionWriter) -> tuple[PartitionProcessor | None, int]:
         """Read the changelogs. Returns the processor, and how many records were read for it.
@@ -154,20 +164,20 @@ class PartitionState:
         """
         if self._abandoned.is_set():
             return None
-        if self._spill is not None:
-            self._spill.close()
-        self._spill = self._stores.intents.partition()
-        partitions, config = self._runtime.topology.partitions, self._config(self._spill)
+        self._close_memory()
+        spill, backlogs = self._stores.intents.partition(), self._stores.backlogs.partition()
+        self._spill, self._backlogs = spill, backlogs
+        partitions, config = self._runtime.topology.partitions, self._config(spill, backlogs)
         return PartitionProcessor.restore(self._partition, partitions, config, _Rows(copy))
 
-    def _config(self, spill: PartitionSpill) -> ProcessorConfig:
+    def _config(self, spill: PartitionSpill, backlogs: PartitionBacklogs) -> ProcessorConfig:
         settings, topics = self._runtime.settings, self._runtime.topics
         ids = self._runtime.topology.topic_ids
         return ProcessorConfig(
             push=PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled),
             log_id=ids[topics.log],
             control_id=ids[topics.control],
-            queue=self._stores.backlogs.queue,
+            queue=backlogs.queue,
             backlog_bytes=settings.backlog_bytes,
             spill=spill,
             catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),

@@ -73,7 +73,7 @@ class FeedRowWriter:
         if shared is None:
             return first
         try:
-            rows = self._secrets.into(rows, first)
+            rows = self._secrets.into(rows)
         except SecretMissing as error:  # like a sink without room: somebody may still add the secret
             self._tell(error)
             return first

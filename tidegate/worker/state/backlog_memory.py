@@ -21,7 +21,7 @@ _AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back at once, even if 
 
 
 class BacklogMemory:
-    """Counts the bytes of all backlogs of a process against one limit, and makes their queues.
+    """Counts the bytes of all backlogs of a process against one limit.
 
     ``memory_bytes`` is the limit for all queues together. ``disk_bytes`` is what their files hold now.
     """
@@ -32,9 +32,9 @@ class BacklogMemory:
         self._held = 0
         self.disk_bytes = 0
 
-    def queue(self, range_id: RangeId) -> SpillingQueue:  # noqa: ARG002  # all ranges share the memory
-        """Make the queue for the backlog of a range."""
-        return SpillingQueue(self)
+    def partition(self) -> PartitionBacklogs:
+        """Return what makes the queues of one log partition."""
+        return PartitionBacklogs(self)
 
     def has_room(self, size: int) -> bool:
         """Whether memory has room for ``size`` bytes more."""
@@ -53,14 +53,34 @@ class BacklogMemory:
             raise _unwritable(self.directory, error) from None
 
 
-class SpillingQueue:
-    """A queue of entries, first in, first out.
-
-    The oldest entries are in memory. Once memory is full, the entries behind them are in a file.
-    """
+class PartitionBacklogs:
+    """The backlogs of one log partition. They give their room back when the partition is closed."""
 
     def __init__(self, memory: BacklogMemory) -> None:
         self._memory = memory
+        self._open: set[SpillingQueue] = set()
+
+    def queue(self, range_id: RangeId) -> SpillingQueue:  # noqa: ARG002  # all ranges share the memory
+        """Make the queue for the backlog of a range."""
+        return SpillingQueue(self._memory, self._open)
+
+    def close(self) -> None:
+        """Close all queues that are open."""
+        for queue in tuple(self._open):
+            queue.close()
+
+
+class SpillingQueue:
+    """A queue of entries, first in, first out.
+
+    The oldest entries are in memory. Once memory is full, the entries behind them are in a file. Until it is
+    closed it is among ``queues``.
+    """
+
+    def __init__(self, memory: BacklogMemory, queues: set[SpillingQueue]) -> None:
+        self._memory = memory
+        self._queues = queues
+        queues.add(self)
         self._oldest: deque[RawEntry] = deque()
         self._file: IO[bytes] | None = None
         self._read_at = 0
@@ -93,6 +113,7 @@ class SpillingQueue:
 
     def close(self) -> None:
         """Forget all entries, and delete the file."""
+        self._queues.discard(self)
         self._memory.hold(-sum(entry.held_bytes for entry in self._oldest))
         self._memory.disk_bytes -= self._written_to
         self._oldest.clear()

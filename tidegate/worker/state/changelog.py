@@ -170,8 +170,8 @@ class ChangelogReader:
         changes: list[StateChange] = []
         positions: dict[StateTable, tuple[str, int]] = {}
         for message in messages:
-            changelog = by_topic[message.topic()]
             if is_record(message):
+                changelog = by_topic[message.topic()]
                 change = StateChange(changelog.table, message.key(), message.value())
                 if is_shaped(*change):
                     changes.append(change)
@@ -180,6 +180,7 @@ class ChangelogReader:
                     report_foreign(message.topic(), message.partition(), message.offset(), foreign)
                 positions[changelog.table] = (changelog.topic_id, message.offset() + 1)
             elif is_end(message):
+                changelog = by_topic[message.topic()]
                 positions[changelog.table] = (changelog.topic_id, message.offset())
         if positions:
             copy.write(iter(changes), positions, _now_ms())

@@ -78,8 +78,12 @@ class PartitionWriter:
         self._producer.require_not_fenced(Record(changelog.topic, self._partition, POSITION_KEY, None))
 
     def abandon(self) -> None:
-        """Give up opening. Nothing may be committed after that. Another thread may call this."""
+        """Make ``open`` and ``reopen`` end soon, or raise ``GivenUpError``. Another thread may call this.
+
+        Nothing may be committed after that.
+        """
         self._reader.abandon()
+        self._producer.give_up()
 
     def commit(self, results: Sequence[StepResult]) -> None:
         """Commit the results without their rows (5, 6), then write the same changes to the local copy (7).

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from tidegate.client.kafka.transaction import GivenUpError
 from tidegate.worker.log_partition import partition_state
 from tidegate.worker.log_partition.partition_state import PartitionState
 
@@ -72,3 +75,49 @@ def test_a_partition_that_is_revoked_while_its_copy_is_opened_fences_nobody(
     states: list[PartitionState] = []
     states.append(_state(_Stores(states)))
     assert states[0].restore() is None
+
+
+class _Waiting(_Writer):
+    """A writer that waits for Kafka until it is given up."""
+
+    def __init__(self, *_: Any) -> None:
+        self.waits, self._given_up = Event(), Event()
+        _WAITING.append(self)
+
+    def abandon(self) -> None:
+        """See ``PartitionWriter``."""
+        self._given_up.set()
+
+    def open(self) -> int:
+        """See ``PartitionWriter``."""
+        self.waits.set()
+        assert self._given_up.wait(30)
+        raise GivenUpError
+
+
+_WAITING: list[_Waiting] = []
+
+
+class _Copies:
+    """Stores whose copies are empty."""
+
+    def open_copy(self, _: Path) -> Any:
+        """Open an empty copy."""
+        return self
+
+    def written_at_ms(self) -> None:
+        """See ``LocalStore``."""
+
+
+def test_a_partition_that_is_revoked_while_kafka_does_not_answer_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_state, "PartitionWriter", _Waiting)
+    state = _state(_Copies())
+    with ThreadPoolExecutor(1) as threads:
+        restoring = threads.submit(state.restore)
+        while not _WAITING:
+            pass
+        assert _WAITING[0].waits.wait(30)
+        state.abandon()
+        assert restoring.result(30) is None
