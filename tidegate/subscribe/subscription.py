@@ -324,7 +324,10 @@ class Subscription:
             else:
                 updates = self._updates.updates(opening.versions)
             self._show_later(self._selected(updates, self._made))
-        self._key_rows.close_at(opening.frontier)
+        # Up to AS OF the first snapshot fills the table, or still waits for it: a frontier would say that the
+        # table is complete.
+        if opening.frontier > self._bounds.as_of:
+            self._key_rows.close_at(opening.frontier)
         return shown
 
 

@@ -12,15 +12,27 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.client.subscribe.state.tables import opened
 from tests.unit.subscribe.consumer_run import DECODERS, consume, plan_of
-from tests.unit.subscribe.topic_histories import END, TopicHistory, reread, times, topic_histories
+from tests.unit.subscribe.topic_histories import (
+    END,
+    Commit,
+    TopicHistory,
+    marker_record,
+    record_bytes,
+    reread,
+    times,
+    topic_histories,
+)
 from tidegate.client.subscribe.state.file_checkpoints import FileCheckpoints
 from tidegate.client.subscribe.state.key_table import KeyTable
+from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
+from tidegate.errors import HistoryLost
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.client.resume_token import read_token
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.gate.row_gate import GateStart, RowGate
 from tidegate.subscribe.plan import SubscribePlan
-from tidegate.subscribe.subscription import Subscription, SubscriptionSource, resumed
-from tidegate.subscribe.updates.frontier import frontier_after
+from tidegate.subscribe.subscription import Subscription, SubscriptionBatch, SubscriptionSource, resumed
+from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, frontier_after
 
 #: Which of the next batches a process does not survive, and the step (docs/subscribe.md#checkpoints) behind
 #: which it ends. 0: before the rows were written to the key table.
@@ -103,3 +115,62 @@ def test_nothing_is_lost_or_repeated(
         assert table.frontier == frontier_after(END)
         found = [row for chunk in snapshot.chunks() for _, row in chunk]
         assert sorted(found, key=repr) == sorted(history.rows_at(table.frontier), key=repr)
+
+
+PLACE = FeedPartition("accounts", 0)
+ROWS = [Commit(Timestamp(5), key, (key, key, "a"), None) for key in range(4)]
+#: The ways of rows through a subscription: as they are, and through a query.
+STATEMENTS = ("SUBSCRIBE accounts", "SUBSCRIBE (SELECT id, note FROM accounts)")
+
+
+def read_rows(subscription: Subscription, *marks: int) -> list[SubscriptionBatch]:
+    """The batches of ``ROWS`` and markers behind them, after each of which the gate is opened."""
+    gate = RowGate(DECODERS, [PLACE])
+    for offset, commit in enumerate(ROWS):
+        gate.take(PLACE, FeedRecord(offset, *record_bytes(commit)))
+    batches = []
+    for offset, wall in enumerate(marks, len(ROWS)):
+        gate.take(PLACE, marker_record(offset, Timestamp(wall)))
+        opening = gate.open()
+        assert opening is not None
+        batches.append(subscription.advance(opening, gate.offsets()))
+    return [batch for batch in batches if batch is not None]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_table_has_no_frontier_before_the_snapshot_has_filled_it(tmp_path: Path, statement: str) -> None:
+    """A process that ends before leaves a table that no token can go on with, one below AS OF either."""
+    with opened(tmp_path) as table:
+        subscription = Subscription(plan_of(statement), Timestamp(9), SubscriptionSource(key_rows=table))
+        assert read_rows(subscription, 6, 8) == []
+        assert table.frontier == ZERO_FRONTIER
+    with opened(tmp_path) as table:
+        for wall in (6, 8):
+            with pytest.raises(HistoryLost, match="cannot be brought back"):
+                table.go_back_to(frontier_after(Timestamp(wall)))
+            table.start_over()
+        subscription = Subscription(plan_of(statement), Timestamp(9), SubscriptionSource(key_rows=table))
+        read_rows(subscription, 6, 8, 10)
+        assert (table.frontier, table.row_count) == (frontier_after(Timestamp(10)), len(ROWS))
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_subscription_that_ends_at_its_as_of_leaves_its_table_at_zero(
+    tmp_path: Path, statement: str
+) -> None:
+    with opened(tmp_path) as table:
+        plan = plan_of(f"{statement} AS OF 9 UP TO 9")
+        (last,) = read_rows(Subscription(plan, Timestamp(9), SubscriptionSource(key_rows=table)), 6, 12)
+        assert (last.is_last, last.is_snapshot, last.token) == (True, False, None)
+        assert table.frontier == ZERO_FRONTIER
+
+
+def test_the_rows_of_a_snapshot_leave_memory_before_it_is_complete(tmp_path: Path) -> None:
+    options = KeyTableOptions(fill_rows=2, sync=False)
+    with opened(tmp_path, options) as table:
+        plan = plan_of("SUBSCRIBE (SELECT id, note FROM accounts)")
+        subscription = Subscription(plan, Timestamp(9), SubscriptionSource(key_rows=table))
+        read_rows(subscription, 6)
+        assert len(table._changes) < len(ROWS)
+        assert table.frontier == ZERO_FRONTIER
+        assert table.replace(b"[1]", None) == (1, 1, "a")
