@@ -9,6 +9,7 @@ It gives the same rows as `RowUpdates` and `Outputs` do, which take any query.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -46,14 +47,15 @@ class PlainPath:
         before: RowBefore,
         key_rows: KeyRows,
         held: HeldRows | None = None,
+        reduced: Collection[str] = (),
     ) -> None:
-        """``held`` counts the rows of a snapshot while they are made."""
+        """``held`` counts the rows of a snapshot while they are made; ``reduced`` is as of `PlainChanges`."""
         self._held = held or HeldRows(None)
         self._bounds = bounds
         relation, shape = plan.relation, plan.shape
         if before is RowBefore.NOWHERE:  # nobody else sees its rows: they can have the output's order at once
             relation, shape = _in_output_order(relation, shape)
-        self._changes = PlainChanges(relation, before, key_rows)
+        self._changes = PlainChanges(relation, before, key_rows, reduced)
         self._show = plain_rows(shape)
         self._progress = plan.shape.progress
         self._wants_newest = bounds.snapshot or before is RowBefore.KEY_ROWS

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.errors import UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.subscribe.changes.reduced_keys import ReducedColumns
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.outputs.output_stage import OutputBounds, Outputs
 from tidegate.subscribe.outputs.plain_rows import TimeGroup, plain_rows
 from tidegate.subscribe.plan import SubscribePlan
 from tidegate.subscribe.query.shown_bytes import ShownBytes
-from tidegate.subscribe.subscription import comes_in_chunks, is_plain
+from tidegate.subscribe.subscription import comes_in_chunks, is_plain, reduced_columns
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.subscribe.updates.process_share import ProcessShare
 from tidegate.subscribe.updates.update import RowValues, Update
@@ -43,12 +44,14 @@ class StatementRows:
         stateful: whether it has to be given the snapshot and all changes behind it, once and in order.
     """
 
-    __slots__ = ("_plain", "_plan", "_selection", "fingerprint", "form", "stateful")
+    __slots__ = ("_columns", "_plain", "_plan", "_selection", "fingerprint", "form", "stateful")
 
     def __init__(self, plan: SubscribePlan, source: str, share: ProcessShare | None = None) -> None:
         """``source`` is the feed, for the fingerprint. ``share`` bounds what a ``stateful`` one keeps."""
         self._plan = plan
         self._selection = plan.selection(share)
+        reduced = reduced_columns(plan)
+        self._columns = ReducedColumns(plan.relation, reduced) if reduced else None
         self._plain = plain_rows(plan.shape) if is_plain(plan) else None
         self.stateful = self._selection is not None and self._selection.stateful
         self.fingerprint = fingerprint(plan, source)
@@ -80,6 +83,7 @@ class StatementRows:
         made = made or ShownBytes()
         as_of = resume_as_of(frontier)
         outputs = self._outputs(as_of)
+        rows = self._reduced(rows)
         shown: list[RowValues] = []
         with _refusing_deep_json(frontier):
             if not self._plan.snapshot:
@@ -99,6 +103,7 @@ class StatementRows:
         Raises as ``snapshot``.
         """
         as_of = resume_as_of(frontier)
+        rows = self._reduced(rows)
         if self._plain is not None:
             return self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
         outputs = self._outputs(as_of)
@@ -118,6 +123,10 @@ class StatementRows:
         shown: list[RowValues] = []
         if up_to is not None and changes.frontier > up_to:
             changes = changes.below(up_to)  # a row that is not shown has no say
+        if self._columns is not None:
+            row = self._columns.row
+            reduced = [[(row(gone), row(come)) for gone, come in pairs] for pairs in changes.pairs]
+            changes = replace(changes, pairs=reduced)
         if self._plain is not None:
             groups: list[TimeGroup] = []
             before: list[RowValues | None] = []
@@ -132,6 +141,9 @@ class StatementRows:
             outputs.take(self._selected(_updates(changes), made))
         rows = tuple(outputs.advance(changes.frontier, shown))
         return ShownRows(rows, outputs.frontier, outputs.ended)
+
+    def _reduced(self, rows: Sequence[RowValues]) -> Sequence[RowValues]:
+        return rows if self._columns is None else self._columns.rows(rows)
 
     def _outputs(self, as_of: Timestamp, up_to: Timestamp | None = None) -> Outputs:
         plan = self._plan

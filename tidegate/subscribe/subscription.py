@@ -24,6 +24,7 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_buckets import KeyBuckets
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
+from tidegate.subscribe.changes.reduced_keys import with_reduced_keys
 from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.fingerprint import fingerprint
@@ -139,16 +140,17 @@ class Subscription:
         self._plan = plan
         self._bounds = OutputBounds(as_of, plan.up_to, plan.snapshot)
         self._key_rows = source.key_rows or MemoryKeyRows(source.share)
-        self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of)
+        reduced = reduced_columns(plan)
+        self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of, reduced)
         self._selection = plan.selection(source.share)
         # The first rows of an order depend on the order of updates, which only `RowUpdates` fixes.
         ordered = self._selection is not None and self._selection.stateful
         fast = before is not RowBefore.NOWHERE and not ordered
-        self._changes = PlainChanges(plan.relation, before, self._key_rows) if fast else None
+        self._changes = PlainChanges(plan.relation, before, self._key_rows, reduced) if fast else None
         self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
         plain = not track_keys and is_plain(plan)
         self._waiting = held = HeldRows(source.share)
-        self._plain = PlainPath(plan, self._bounds, before, self._key_rows, held) if plain else None
+        self._plain = PlainPath(plan, self._bounds, before, self._key_rows, held, reduced) if plain else None
         self._resumable = not track_keys and not keeps_rows(plan)
         self._snapshot_due = plan.snapshot
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
@@ -200,6 +202,7 @@ class Subscription:
         if self._outputs.ended:
             return
         try:
+            opening = with_reduced_keys(opening, self._plan.relation)
             if self._buckets is not None:
                 yield from self._in_chunks(self._buckets, opening, offsets)
             elif (batch := self._batch(opening, offsets)) is not None:
@@ -399,6 +402,19 @@ def takes_parts(
         return False
     summed = row_before(plan, tells_before=tells_before) is not RowBefore.NOWHERE
     return summed and bool(plan.relation.primary_key) and (track_keys or not is_plain(plan))
+
+
+def reduced_columns(plan: SubscribePlan) -> frozenset[str]:
+    """Return the columns of its table that a plan shows as a deletion has them: composite ones in KEY.
+
+    So the text of a key is the same in the rows that set it and in the one that deletes it.
+    """
+    composite = plan.relation.composite
+    if not composite or not plan.shape.key:
+        return frozenset()
+    selection = plan.selection()
+    shown = plan.relation.columns if selection is None else selection.sources
+    return composite & {shown[at] for at in plan.shape.key}
 
 
 def is_plain(plan: SubscribePlan) -> bool:

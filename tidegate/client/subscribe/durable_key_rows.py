@@ -103,5 +103,5 @@ def _opened(directory: Path, feed: str, relation: Relation, *, durable: bool) ->
     from tidegate.client.subscribe.state.key_table_options import KeyTableOptions
     from tidegate.client.subscribe.state.table_directory import TableIdentity
 
-    identity = TableIdentity(feed, str(relation.name), relation.columns)
+    identity = TableIdentity(feed, str(relation.name), relation.columns, bool(relation.composite))
     return KeyTable(directory, identity, KeyTableOptions(sync=durable))

@@ -24,6 +24,7 @@ from tidegate.client.log_descriptors import TableVersions, versions_in_log
 from tidegate.client.subscribe.feed_term import term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.client.subscribe.stable_columns import (
+    composite_key,
     require_stable_columns,
     require_stable_key,
     versions_since,
@@ -191,6 +192,7 @@ def relation_of(
         added=frozenset(columns) - frozenset.intersection(*map(frozenset, shown)),
         removed=frozenset.union(*map(frozenset, shown)) - frozenset(columns),
         types=tuple(column.type for column in shown_columns(newest, options)),
+        composite=frozenset(name for version in valid for name in composite_key(version, options)),
     )
 
 

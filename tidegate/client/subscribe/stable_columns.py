@@ -17,7 +17,14 @@ from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.errors import SchemaMismatch
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.types import Kind, SqlType
 
+#: The composite types that a reader of records can put in one form.
+_COMPOSITE: Final = {
+    Format.JSON: frozenset({Kind.DECIMAL, Kind.FLOAT}),
+    Format.AVRO: frozenset({Kind.FLOAT}),
+    Format.CSV: frozenset[Kind](),
+}
 _BEGIN_ANEW: Final = "Create a new feed WITH initial_scan on topics of its own, and subscribe to that"
 
 
@@ -57,6 +64,22 @@ def require_stable_key(table: TableName, versions: Sequence[TableDescriptor], op
             was, new = keys.values()
             fault = f"The primary key of {table} was {', '.join(was)} and is {', '.join(new)}"
             raise _unstable(fault, version, "by their keys")
+
+
+def composite_key(table: TableDescriptor, options: FeedOptions) -> list[str]:
+    """Return the columns of the primary key of which a row's record and its deletion's may have two forms.
+
+    JSON has the trailing zeros of a DECIMAL and the sign of a negative zero in rows alone. An Avro
+    ``decimal`` has the scale of its column in both.
+    """
+    kinds = _COMPOSITE[options.format]
+    key = {part.column_id for part in table.primary_key}
+    return [each.name for each in table.columns if each.id in key and _number_kind(each.type) in kinds]
+
+
+def _number_kind(sql_type: SqlType) -> Kind:
+    """Return the kind of a column, or of its elements."""
+    return sql_type.kind if sql_type.element is None else sql_type.element.kind
 
 
 def _unstable(

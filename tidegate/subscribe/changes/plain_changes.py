@@ -6,7 +6,7 @@ is decoded the other way, so that errors are the same, and so is a row with a me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from itertools import repeat
 from operator import attrgetter, is_not
@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.changes.reduced_keys import ReducedColumns
 from tidegate.subscribe.changes.row_updates import RowBefore, row_of
 from tidegate.subscribe.changes.row_values import RowLines
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
@@ -38,10 +39,18 @@ class PlainChanges:
 
     __slots__ = (
         *("_before", "_columns", "_key", "_key_decoder", "_key_rows", "_lines", "_optional"),
-        *("_width", "_wrapped"),
+        *("_reduced", "_width", "_wrapped"),
     )
 
-    def __init__(self, relation: Relation, before: RowBefore, key_rows: KeyRows) -> None:
+    def __init__(
+        self,
+        relation: Relation,
+        before: RowBefore,
+        key_rows: KeyRows,
+        reduced: Collection[str] = (),
+    ) -> None:
+        """Rows have the columns ``reduced`` in the form that their deletions have (`ReducedColumns`)."""
+        self._reduced = ReducedColumns(relation, reduced) if reduced else None
         self._before = before
         self._key_rows = key_rows
         self._lines = RowLines(relation)
@@ -63,7 +72,7 @@ class PlainChanges:
         _, rows = self._decoded(opened, decode)
         if self._before is RowBefore.KEY_ROWS and rows:
             self._key_rows.replace_all(list(zip(opened.keys, rows, strict=True)))
-        return rows
+        return self._shown(rows)
 
     def pairs(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         """Return the row before each version, and the row that it sets; ``None`` for no row.
@@ -76,7 +85,7 @@ class PlainChanges:
         elif self._before is RowBefore.NOWHERE:
             for at in [at for at, row in enumerate(after) if row is None]:
                 before[at] = self._key_alone(opened, at, decode)
-        return before, after
+        return self._shown(before), self._shown(after)
 
     def updates(self, opened: OpenedRows, decode: DecodeRow) -> list[Update]:
         """Return the updates of all versions, retractions first. Raises as ``RowUpdates.updates`` does."""
@@ -88,6 +97,9 @@ class PlainChanges:
             if after is not None:
                 updates.append(Update(time, 1, after))
         return updates
+
+    def _shown(self, rows: _Rows) -> _Rows:
+        return rows if self._reduced is None else self._reduced.rows(rows)
 
     def _decoded(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         """Return the row before each version if records tell it, and the row that each version sets."""

@@ -15,12 +15,13 @@ Else a version that changes nothing is ``-1`` and ``+1`` of one row, whose sum i
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from tidegate.errors import UnreadableRow
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
+from tidegate.subscribe.changes.reduced_keys import ReducedColumns
 from tidegate.subscribe.changes.row_values import RowLines
 from tidegate.subscribe.gate.feed_record import RowVersion
 from tidegate.subscribe.updates.relation import Relation
@@ -38,7 +39,7 @@ class RowBefore(enum.Enum):
 class RowUpdates:
     """Makes the updates of one relation from its versions, which come in the order of their timestamps."""
 
-    __slots__ = ("_as_of", "_before", "_key_rows", "_lines")
+    __slots__ = ("_as_of", "_before", "_key_rows", "_lines", "_reduced")
 
     def __init__(
         self,
@@ -46,8 +47,13 @@ class RowUpdates:
         before: RowBefore,
         key_rows: KeyRows | None = None,
         as_of: Timestamp = ZERO,
+        reduced: Collection[str] = (),
     ) -> None:
-        """With ``NOWHERE``, changes up to ``as_of`` belong to the snapshot, in which each key has one row."""
+        """With ``NOWHERE``, changes up to ``as_of`` belong to the snapshot, in which each key has one row.
+
+        Rows have the columns ``reduced`` in the form that their deletions have (`ReducedColumns`).
+        """
+        self._reduced = ReducedColumns(relation, reduced)
         self._lines = RowLines(relation)
         self._before = before
         self._key_rows = key_rows or MemoryKeyRows()
@@ -62,9 +68,9 @@ class RowUpdates:
         rows = [row_of(self._lines, version) for version in versions]
         for version, before, row in zip(versions, self._rows_before(versions, rows), rows, strict=True):
             if before is not None:
-                updates.append(Update(version.updated, -1, before))
+                updates.append(Update(version.updated, -1, self._reduced.row(before)))
             if row is not None:
-                updates.append(Update(version.updated, 1, row))
+                updates.append(Update(version.updated, 1, self._reduced.row(row)))
         return updates
 
     def _rows_before(

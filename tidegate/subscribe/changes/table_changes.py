@@ -19,6 +19,7 @@ from tidegate.subscribe.changes.key_buckets import KeyBuckets
 from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.changes.newest_rows import NewestRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
+from tidegate.subscribe.changes.reduced_keys import with_reduced_keys
 from tidegate.subscribe.changes.row_updates import RowBefore
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.opened_rows import OpenedRows
@@ -92,12 +93,13 @@ class TableFollower:
     3. Each later opening gives its changes: the rows before come from the table.
     """
 
-    __slots__ = ("_as_of", "_buckets", "_changes", "_filled", "_newest", "_rows", "frontier")
+    __slots__ = ("_as_of", "_buckets", "_changes", "_filled", "_newest", "_relation", "_rows", "frontier")
 
     def __init__(
         self, relation: Relation, rows: KeyRows, as_of: Timestamp, chunks: Spill | None = None
     ) -> None:
         self._as_of = as_of
+        self._relation = relation
         self._rows = rows
         self._changes = PlainChanges(relation, RowBefore.KEY_ROWS, rows)
         self._newest = NewestRows()
@@ -111,6 +113,7 @@ class TableFollower:
 
         Raises ``SchemaMismatch``, ``UnreadableRow``, and what the table of rows raises.
         """
+        opening = with_reduced_keys(opening, self._relation)
         opened = opening.rows
         begin = 0
         if not self._filled:

@@ -60,7 +60,8 @@ def read_token(text: str, fingerprint: str) -> ResumeToken:
     if token.fingerprint != fingerprint:
         raise TokenRefused(
             f"The token is of another subscription (fingerprint {token.fingerprint:.20}, not {fingerprint}): "
-            "the table, the query, the columns or the envelope differ. Begin this one with a snapshot"
+            "the table, the query, the columns or the envelope differ, or an earlier version told the rows "
+            "apart by the text of their DECIMAL and FLOAT keys. Begin this one with a snapshot"
         )
     return token
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -66,6 +66,11 @@ class OpenedRows:
         """Return the rows of one topic, in the same order."""
         at = [each for each, place in enumerate(self.places) if place.topic == topic]
         return self if len(at) == len(self) else self.at(at)
+
+    def with_keys(self, keys: list[bytes]) -> OpenedRows:
+        """Return the rows with other keys, in the same order."""
+        hashes = [hash(place.topic) ^ hash(key) for place, key in zip(self.places, keys, strict=True)]
+        return replace(self, keys=keys, key_hashes=int_column(hashes))
 
     def at(self, positions: list[int]) -> OpenedRows:
         """Return the rows at some positions, in the order of these."""

@@ -24,6 +24,8 @@ class Relation:
         added: those of ``columns`` that rows of older versions of the table lack; they are NULL there.
         types: the SQL types of ``columns``, in their order; empty where they are not known.
         removed: columns that only rows of older versions have; they are left out.
+        composite: those of ``primary_key`` of which records of a row and of its deletion may have two forms
+            of one value, as 1.50 and 1.5.
     """
 
     name: TableName
@@ -33,6 +35,7 @@ class Relation:
     added: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
     types: tuple[SqlType, ...] = ()
+    composite: frozenset[str] = frozenset()
 
     def positions(self, column: str) -> list[int]:
         """Return where the column stands: no position for an unknown one, several for an ambiguous one."""

@@ -111,6 +111,24 @@ def test_names_of_a_key_that_no_record_shows_may_change() -> None:
     assert relation.primary_key == ("shard_16", "id")
 
 
+@pytest.mark.parametrize(
+    ("key", "in_json", "in_avro"),
+    [
+        ("DECIMAL", True, False),
+        ("DECIMAL(10,2)[]", True, False),
+        ("FLOAT8", True, True),
+        ("FLOAT4[]", True, True),
+        ("INT8", False, False),
+        ("STRING[]", False, False),
+    ],
+)
+def test_columns_of_a_key_that_have_two_forms(key: str, in_json: bool, in_avro: bool) -> None:
+    table = [HandTable.of(104, "accounts", f"id {key}, a {key}").descriptor]
+    for options, composite in ((OPTIONS, in_json), (_OBJECT_KEYS, in_json), (_AVRO, in_avro)):
+        expected = frozenset({"id"} if composite else ())
+        assert relation_of(TableName("accounts"), table, options).composite == expected
+
+
 @pytest.mark.broker
 def test_a_table_that_is_refused_hides_no_other_one(broker: KafkaBroker, topic_prefix: str) -> None:
     first = ACCOUNTS.descriptor

@@ -227,7 +227,7 @@ class KeyTable:
         if about is None:
             return self._begin()
         form, found = read_about(about)
-        if form != TABLE_FORMAT:
+        if form > TABLE_FORMAT:
             raise StateError(
                 f"The key table in {self._path} has format {form}, and this version of tidegate reads format "
                 f"{TABLE_FORMAT}: a newer one wrote it. Upgrade, or name another directory"

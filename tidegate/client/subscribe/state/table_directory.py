@@ -32,11 +32,13 @@ class TableIdentity:
         feed: the feed that is read, as in the fingerprint of tokens.
         table: the table's full name.
         columns: its columns, in the order of the rows' values.
+        reduced_keys: whether keys are reduced before rows are put under them.
     """
 
     feed: str
     table: str
     columns: tuple[str, ...]
+    reduced_keys: bool = False
 
 
 class TableDirectory:
@@ -134,7 +136,7 @@ def discard_key_table(path: Path) -> None:
 
 def require_same_table(path: Path, found: TableIdentity, wanted: TableIdentity) -> None:
     """Raise ``StateError`` where the rows in ``path`` are of another table, ``HistoryLost`` where its columns
-    have changed."""
+    have changed, or rows are told apart by other keys."""
     if (found.feed, found.table) != (wanted.feed, wanted.table):
         raise StateError(
             f"The key table in {path} is of the table {found.table} of the feed {found.feed!r}, not of "
@@ -145,4 +147,12 @@ def require_same_table(path: Path, found: TableIdentity, wanted: TableIdentity) 
             f"The rows by key in {path} have the columns {', '.join(found.columns)}, and {wanted.table} has "
             f"{', '.join(wanted.columns)}: what later changes retract is not known in these. Discard the "
             "rows, and begin again with a snapshot"
+        )
+    if found.reduced_keys != wanted.reduced_keys:
+        fault = "by the text of their DECIMAL and FLOAT keys: rows that were deleted may be among them"
+        if found.reduced_keys:
+            fault = "by the values of DECIMAL and FLOAT keys, and now they are by all bytes of their keys"
+        raise HistoryLost(
+            f"The rows by key in {path}, of {wanted.table}, were told apart {fault}. Discard the rows, and "
+            "begin again with a snapshot"
         )

@@ -4,7 +4,7 @@
 |---|---|
 | ``00`` ``about`` | JSON: format, feed, table, columns |
 | ``00`` ``state`` | JSON: the frontier, the number of rows, the sum of their seals |
-| ``r`` and the record's key | a row (`value_codec`) |
+| ``r`` and the record's key, reduced if the table's keys are | a row (`value_codec`) |
 | ``u`` and a frontier, 12 bytes | how to go back from it to the frontier before |
 
 Each value begins with its *seal*, the CRC-32 of key and value. RocksDB has checksums of its own, of blocks
@@ -27,8 +27,10 @@ from tidegate.client.subscribe.state.value_codec import read_size, size_bytes
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
 
-#: The version of all of this and of rows. A directory of a newer one is refused; ``about`` stays readable.
-TABLE_FORMAT: Final = 1
+#: The newest version of all of this and of rows. A directory of a newer one is refused; ``about`` stays
+#: readable. Version 2 has rows under reduced keys. All other tables have version 1: it is the same for them.
+TABLE_FORMAT: Final = 2
+_PLAIN_KEYS: Final = 1
 
 ABOUT_KEY: Final = b"\x00about"
 STATE_KEY: Final = b"\x00state"
@@ -100,7 +102,7 @@ def about_bytes(identity: TableIdentity) -> bytes:
     members = {
         "columns": identity.columns,
         "feed": identity.feed,
-        "format": TABLE_FORMAT,
+        "format": TABLE_FORMAT if identity.reduced_keys else _PLAIN_KEYS,
         "table": identity.table,
     }
     return sealed(ABOUT_KEY, _json(members))
@@ -116,7 +118,8 @@ def read_about(stored: bytes) -> tuple[int, TableIdentity]:
     form = int(members["format"])
     if form > TABLE_FORMAT:
         return form, TableIdentity("", "", ())
-    return form, TableIdentity(members["feed"], members["table"], tuple(members["columns"]))
+    columns = tuple(members["columns"])
+    return form, TableIdentity(members["feed"], members["table"], columns, form > _PLAIN_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,6 +310,11 @@ def test_a_value_that_cannot_be_stored_ends_the_table_before_anything_is_written
             HistoryLost,
             "have the columns id, city, and .* city, id",
         ),
+        (
+            replace(IDENTITY, reduced_keys=True),
+            HistoryLost,
+            "rows that were deleted may be among them.* begin again with a snapshot",
+        ),
     ],
 )
 def test_rows_of_something_else_are_refused_and_kept(
@@ -324,11 +329,21 @@ def test_rows_of_something_else_are_refused_and_kept(
         assert contents(table) == {b"a": (1, "x")}
 
 
+def test_rows_under_reduced_keys_are_those_of_such_a_table_alone(tmp_path: Path) -> None:
+    reduced = replace(IDENTITY, reduced_keys=True)
+    for wall in (1, 2):
+        with KeyTable(tmp_path / "t", reduced, OPTIONS) as table:
+            table.replace(b"[1.5]", (1, "x"))
+            table.close_at(frontier(wall))
+    with pytest.raises(HistoryLost, match=r"by the values of DECIMAL .* begin again with a snapshot"):
+        opened(tmp_path / "t")
+
+
 def test_a_newer_format_is_refused_and_kept(tmp_path: Path) -> None:
     with opened(tmp_path / "t") as table:
-        table._db.put(ABOUT_KEY, sealed(ABOUT_KEY, b'{"format":2,"something":"else"}'))
+        table._db.put(ABOUT_KEY, sealed(ABOUT_KEY, b'{"format":3,"something":"else"}'))
     for _ in range(2):
-        with pytest.raises(StateError, match=r"has format 2, and this version .* format 1: .* Upgrade"):
+        with pytest.raises(StateError, match=r"has format 3, and this version .* format 2: .* Upgrade"):
             opened(tmp_path / "t")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +50,9 @@ def test_stored_records_keep_their_bytes() -> None:
     assert about_bytes(IDENTITY)[4:] == (
         b'{"columns":["id","city"],"feed":"feed","format":1,"table":"movr.public.rides"}'
     )
+    assert about_bytes(replace(IDENTITY, reduced_keys=True))[4:] == (
+        b'{"columns":["id","city"],"feed":"feed","format":2,"table":"movr.public.rides"}'
+    )
     undo = UndoRecord(state, [(b"[1]", None), (b"[2]", b"seal and row")]).to_bytes(frontier(9))
     assert undo[4:] == b"4" + state.to_bytes() + b"\x03[1]\x00" + b"\x03[2]\x0cseal and row"
     assert undo_key(frontier(9)).hex() == "75" + "0000000000000009" + "00000000"
@@ -57,7 +61,9 @@ def test_stored_records_keep_their_bytes() -> None:
 def test_records_are_read_back() -> None:
     state = KeyTableState(Frontier(MAX), 2, 300)
     assert read_state(state.to_bytes()) == state
+    reduced = replace(IDENTITY, reduced_keys=True)
     assert read_about(about_bytes(IDENTITY)) == (1, IDENTITY)
+    assert read_about(about_bytes(reduced)) == (2, reduced)
     undo = UndoRecord(state, [(b"", None), (b"x" * 200, b"y" * 20_000)])
     assert read_undo(undo_key(frontier(1)), undo.to_bytes(frontier(1))) == undo
     assert undo_frontier(undo_key(Frontier(MAX))) == Frontier(MAX)
