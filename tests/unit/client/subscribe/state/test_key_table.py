@@ -31,6 +31,8 @@ from tests.unit.client.subscribe.state.tables import (
     opened,
     same,
 )
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.client.subscribe.durable_key_rows import open_key_rows
 from tidegate.client.subscribe.state.key_table import KeyTable
 from tidegate.client.subscribe.state.rocks_files import read_span
 from tidegate.client.subscribe.state.table_directory import TableDirectory, discard_key_table
@@ -38,6 +40,7 @@ from tidegate.client.subscribe.state.table_records import ABOUT_KEY, UNDO, UNDO_
 from tidegate.errors import HistoryLost, StateError
 from tidegate.subscribe.changes.key_rows import KeyChange, MemoryKeyRows
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER
+from tidegate.subscribe.updates.relation import Relation
 
 KEYS: Final = st.sampled_from([b"", b"[1]", b"[2]", b"\x00state", b"\xff\xff", b"r", b"[1]\x00"])
 OPENINGS: Final = st.lists(st.lists(st.tuples(KEYS, st.none() | ROWS), max_size=8), min_size=1, max_size=6)
@@ -337,6 +340,22 @@ def test_rows_under_reduced_keys_are_those_of_such_a_table_alone(tmp_path: Path)
             table.close_at(frontier(wall))
     with pytest.raises(HistoryLost, match=r"by the values of DECIMAL .* begin again with a snapshot"):
         opened(tmp_path / "t")
+
+
+def test_rows_of_before_their_keys_were_reduced_are_given_up_for_a_new_snapshot_alone(tmp_path: Path) -> None:
+    relation = Relation(TableName("rides"), ("id", "city"), ("id",))
+    reduced = replace(relation, composite=frozenset({"id"}))
+    rows = open_key_rows(tmp_path / "t", "feed", relation)
+    rows.replace(b"[1.50]", (1, "x"))
+    rows.close_at(frontier(1))
+    rows.close()
+    with pytest.raises(HistoryLost, match="rows that were deleted may be among them"):
+        open_key_rows(tmp_path / "t", "feed", reduced)
+    open_key_rows(tmp_path / "t", "feed", relation).close()
+    for discard_lost in (True, False):
+        anew = open_key_rows(tmp_path / "t", "feed", reduced, discard_lost=discard_lost)
+        assert anew.frontier == ZERO_FRONTIER
+        anew.close()
 
 
 def test_a_newer_format_is_refused_and_kept(tmp_path: Path) -> None:
