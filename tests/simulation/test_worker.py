@@ -59,7 +59,7 @@ _SEEDS = {
     "child-before-hand-off": 211,
     "claims-only-where-needed": 1,
     "ended-producer-forgotten": 67,
-    "ends-without-comparison": 208,
+    "ends-without-comparison": 62,
     "given-up-batch-passed-over": 36,
     "healing-without-scan": 131,
     "keys-do-not-count": 2,
@@ -80,7 +80,7 @@ _SEEDS = {
     "silent-ranges-waited-for": 31,
     "state-before-rows": 300,
     "taken-up-while-stopping": 42,
-    "unblamed-row-forgotten": 20,
+    "unblamed-row-forgotten": 6,
     "unfrozen-state": 18,
     "unreported-span-ignored": 47,
 }
