@@ -77,14 +77,17 @@ def plan_subscribe(
     source = statement.source
     relation = find_relation(source, relations)
     query = subject if isinstance(subject, SelectQuery) else None
-    columns = relation.columns if query is None else Selection(query, relation).columns
+    columns, types = relation.columns, relation.known_types
+    if query is not None:
+        selection = Selection(query, relation)
+        columns, types = selection.columns, selection.types
     qualifiers = () if query is not None else tuple(source.parts[at:] for at in range(len(source.parts)))
     as_of, up_to = (_time(clause, now_ns) for clause in (statement.as_of, statement.up_to))
     _require_order(statement.as_of, statement.up_to, as_of, up_to)
     return SubscribePlan(
         relation=relation,
         query=query,
-        shape=shape_of(columns, statement.output, qualifiers, progress=statement.progress),
+        shape=shape_of(columns, statement.output, qualifiers, types, progress=statement.progress),
         snapshot=statement.snapshot,
         as_of=as_of,
         at_least=statement.as_of is not None and statement.as_of.at_least,

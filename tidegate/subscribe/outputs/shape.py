@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tidegate.rows.types import SqlType
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.statement.expression import ColumnReference, Constant
 from tidegate.subscribe.statement.faults import StatementFault
@@ -29,10 +30,14 @@ _KEYED: Final = frozenset({OutputMode.UPSERT, OutputMode.DEBEZIUM})
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """One column that rows of a timestamp are sorted by; ``DIFF_POSITION`` is mz_diff."""
+    """One column that rows of a timestamp are sorted by; ``DIFF_POSITION`` is mz_diff.
+
+    ``type`` is its SQL type, ``None`` if that is not known.
+    """
 
     position: int
     order: ValueOrder
+    type: SqlType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,11 @@ def shape_of(
     columns: tuple[str, ...],
     output: OutputClause,
     qualifiers: tuple[tuple[str, ...], ...] = (),
+    types: tuple[SqlType | None, ...] = (),
     *,
     progress: bool = False,
 ) -> OutputShape:
-    """Return the shape that an output clause has for these columns.
+    """Return the shape that an output clause has for these columns, whose ``types`` may not be known.
 
     Raises ``SubscribeStatementError`` for columns that do not exist, are ambiguous or stand in KEY twice, and
     for items of ORDER BY that are no columns.
@@ -86,7 +92,7 @@ def shape_of(
         mode=output.mode,
         key=key,
         rest=tuple(at for at in range(len(columns)) if at not in key),
-        order_by=tuple(_row_order(columns, qualifiers, item) for item in output.order_by),
+        order_by=tuple(_row_order(columns, qualifiers, types, item) for item in output.order_by),
         progress=progress,
     )
 
@@ -112,20 +118,32 @@ def _key(columns: tuple[str, ...], output: OutputClause) -> tuple[int, ...]:
     return tuple(positions)
 
 
-def _row_order(columns: tuple[str, ...], qualifiers: tuple[tuple[str, ...], ...], item: SortItem) -> RowOrder:
+def _row_order(
+    columns: tuple[str, ...],
+    qualifiers: tuple[tuple[str, ...], ...],
+    types: tuple[SqlType | None, ...],
+    item: SortItem,
+) -> RowOrder:
+    at = _sorted_position(columns, qualifiers, item)
+    return RowOrder(at, item.order, types[at] if types and at != DIFF_POSITION else None)
+
+
+def _sorted_position(
+    columns: tuple[str, ...], qualifiers: tuple[tuple[str, ...], ...], item: SortItem
+) -> int:
     """Read a column by its name, ``mz_diff``, or a position: 1 is mz_diff, 2 the first column."""
     match item.target:
         case ColumnReference() as column:
             unqualified = (DIFF_COLUMN, *columns)
             scope = Scope(columns if len(column.parts) > 1 else unqualified, qualifiers)
-            return RowOrder(scope.position(column) - (len(column.parts) == 1), item.order)
+            return scope.position(column) - (len(column.parts) == 1)
         case Constant(value=int() as number) if not isinstance(number, bool):
             if not 1 <= number <= len(columns) + 1:
                 raise StatementFault.POSITION_OUT_OF_RANGE.error(
                     f"column reference {number} in ORDER BY clause is out of range (1 - {len(columns) + 1})",
                     item.position,
                 )
-            return RowOrder(number - 2, item.order)
+            return number - 2
     raise StatementFault.INVALID_ORDER_BY.error(
         "invalid ORDER BY in SUBSCRIBE WITHIN TIMESTAMP ORDER BY",
         item.position,

@@ -5,6 +5,7 @@ Division of integers drops the fraction, and a remainder has the sign of the div
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
 from typing import Any, Final, TypeAlias
@@ -20,6 +21,7 @@ _QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
 MOST_BITS: Final = 4_096
 #: Characters of a number that an error shows.
 _SHOWN_CHARACTERS: Final = 60
+_NAN: Final = Decimal("NaN")
 
 
 def _quotient(left: Any, right: Any) -> Any:
@@ -32,9 +34,7 @@ def _quotient(left: Any, right: Any) -> Any:
 def _remainder(left: Any, right: Any) -> Any:
     if isinstance(left, int):
         return left - right * _quotient(left, right)
-    return (
-        _EXACT.remainder(left, right) if isinstance(left, Decimal) else float(Decimal(left) % Decimal(right))
-    )
+    return _EXACT.remainder(left, right) if isinstance(left, Decimal) else math.fmod(left, right)
 
 
 _DECIMAL: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal]]] = {
@@ -60,10 +60,12 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
     """
     if not is_number(left) or not is_number(right):
         raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
-    if operator in "/%" and right == 0:
+    if operator in "/%" and right == 0 and left == left:
         raise EvaluationError("division by zero")
     try:
         left, right = _alike(left, right)
+        if not _has_value(operator, left, right):
+            return _NAN if isinstance(left, Decimal) else math.nan
         by_decimal = _DECIMAL.get(operator) if isinstance(left, Decimal) else None
         result: Number = (by_decimal or _PLAIN[operator])(left, right)
     except (DecimalException, OverflowError, ValueError) as error:
@@ -72,6 +74,29 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
     if isinstance(result, int) and result.bit_length() > MOST_BITS:
         raise EvaluationError(f"the result of {operator} is out of range")
     return result
+
+
+def _has_value(operator: str, left: Any, right: Any) -> bool:
+    """Whether the result is a number. It is NaN where an operand is, and for infinities as in oo - oo."""
+    if type(left) is int or (_is_finite(left) and _is_finite(right)):
+        return True
+    if left != left or right != right:
+        return False
+    one, other = _is_finite(left), _is_finite(right)
+    match operator:
+        case "+":
+            return one or other or bool(left == right)
+        case "-":
+            return one or other or bool(left != right)
+        case "*":
+            return bool(left) and bool(right)
+        case "/":
+            return one or other
+    return one
+
+
+def _is_finite(number: Any) -> bool:
+    return number.is_finite() if isinstance(number, Decimal) else math.isfinite(number)
 
 
 def _shown(value: Any) -> str:

@@ -59,7 +59,7 @@ def _boolean(value: Any) -> bool:
     return _TRUTHS[value.strip().lower()] if isinstance(value, str) else bool(value)
 
 
-def _numeric(value: Any) -> Decimal:
+def numeric(value: Any) -> Decimal:
     """Return a decimal. A NaN has no sign and no digits, as in PostgreSQL.
 
     Raises ``ValueError`` for a NaN that signals: decimals cannot be compared with it.
@@ -84,7 +84,7 @@ def _text(value: Any) -> str:
 _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("bigint", "int", "int2", "int4", "int8", "integer", "smallint"), _integer),
     **dict.fromkeys(TEXT_TYPES, _text),
-    **dict.fromkeys(("dec", "decimal", "numeric"), _numeric),
+    **dict.fromkeys(("dec", "decimal", "numeric"), numeric),
     **dict.fromkeys(("double", "float", "float4", "float8", "real"), float),
     **dict.fromkeys(("bool", "boolean"), _boolean),
 }

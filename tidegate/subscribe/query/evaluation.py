@@ -11,8 +11,11 @@ from operator import itemgetter
 from typing import Any, Final
 
 from tidegate.errors import EvaluationError
+from tidegate.rows.types import SqlType
 from tidegate.subscribe.query.arithmetic import ARITHMETIC, calculate, type_name
 from tidegate.subscribe.query.casts import CAST_TYPES, TEXT_TYPES, cast
+from tidegate.subscribe.query.column_values import number_reader
+from tidegate.subscribe.query.expression_types import Compiled, constant_type, result_type
 from tidegate.subscribe.query.patterns import is_like
 from tidegate.subscribe.query.query_work import CHARACTERS, LETTERS, RowWork
 from tidegate.subscribe.query.scope import Scope
@@ -25,11 +28,14 @@ from tidegate.subscribe.query.three_valued import (
     in_constants,
     truth,
 )
+from tidegate.subscribe.query.typed_operands import alike, fixed
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.updates.update import RowValues
 
 _CAST: Final = "cast "
+#: Operators whose operands have to be of one type.
+_OF_ONE_TYPE: Final = frozenset({*COMPARISONS, "in", "is same", "nullif", "coalesce"})
 
 
 def compile_expression(expression: Expression, scope: Scope, work: RowWork | None = None) -> Evaluate:
@@ -38,16 +44,30 @@ def compile_expression(expression: Expression, scope: Scope, work: RowWork | Non
 
     Raises ``SubscribeStatementError`` for columns and functions that do not exist.
     """
+    return compiled(expression, scope, work or RowWork()).evaluate
+
+
+def compiled(expression: Expression, scope: Scope, work: RowWork) -> Compiled:
+    """Do what ``compile_expression`` does; the result knows its SQL type too."""
     match expression:
         case Constant():
-            value = expression.value
-            return lambda _: value
+            return fixed(expression.value, constant_type(expression.value))
         case ColumnReference():
-            return itemgetter(scope.position(expression))
+            at = scope.position(expression)
+            return Compiled(_column(at, scope.type_at(at)), scope.type_at(at))
         case Operation():
-            work = work or RowWork()
-            operands = [compile_expression(each, scope, work) for each in expression.operands]
-            return _operation(expression, operands, work)
+            operands = [compiled(each, scope, work) for each in expression.operands]
+            if expression.operator in _OF_ONE_TYPE:
+                operands = alike(expression, operands)
+            evaluate = _operation(expression, operands, work)
+            sql_type = result_type(expression.operator, operands)
+            read = number_reader(sql_type) if expression.operator == "coalesce" else None
+            return Compiled(evaluate if read is None else _of_one(read, evaluate), sql_type)
+
+
+def _column(at: int, sql_type: SqlType | None) -> Evaluate:
+    read, raw = number_reader(sql_type), itemgetter(at)
+    return raw if read is None else _of_one(read, raw)
 
 
 def operations_in(expression: Expression) -> int:
@@ -70,7 +90,8 @@ def is_true(value: Any) -> bool:
     return truth(value) is True
 
 
-def _operation(operation: Operation, operands: list[Evaluate], work: RowWork) -> Evaluate:
+def _operation(operation: Operation, known_operands: list[Compiled], work: RowWork) -> Evaluate:
+    operands = [each.evaluate for each in known_operands]
     name = operation.operator
     lazy, strict = LAZY_OPERATORS.get(name), _strict(name, work)
     known = lazy or strict
@@ -80,18 +101,14 @@ def _operation(operation: Operation, operands: list[Evaluate], work: RowWork) ->
         )
     function = known[0]
     if lazy is not None:
-        if _is_in_constants(operation) and (found := _in_constants(operation, operands[0], work)) is not None:
-            return found
+        if _is_in_constants(operation):
+            found = in_constants(operands[0], [each.constant for each in known_operands[1:]], work)
+            if found is not None:
+                return found
         return lambda row: function(operands, row, work)
     if len(operands) == 1:
         return _of_one(function, operands[0])
     return _of_several(function, operands)
-
-
-def _in_constants(operation: Operation, value: Evaluate, work: RowWork) -> Evaluate | None:
-    return in_constants(
-        value, [each.value for each in operation.operands[1:] if isinstance(each, Constant)], work
-    )
 
 
 def _of_one(function: Callable[..., Any], operand: Evaluate) -> Evaluate:

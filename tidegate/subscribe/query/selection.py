@@ -8,7 +8,9 @@ from functools import total_ordering
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from tidegate.subscribe.query.evaluation import compile_expression, is_true, operations_in
+from tidegate.subscribe.query.column_values import Read, order_reader
+from tidegate.subscribe.query.evaluation import compile_expression, compiled, is_true, operations_in
+from tidegate.subscribe.query.expression_types import Compiled
 from tidegate.subscribe.query.query_work import NO_BOUND, PAUSE_STEPS, ROW_STEPS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import RowBytes, ShownBytes
@@ -73,12 +75,14 @@ class _Sort:
     over_output: bool
     order: ValueOrder
     is_column: bool
+    read: Read | None
 
     def key(self, row: RowValues, shown: RowValues, work: RowWork) -> _SortedBy:
         """Return what to sort a row by. Raises ``LimitExceeded`` where ``work`` does."""
         value = self.evaluate(shown if self.over_output else row)
         work.look_at(value)
-        key = self.order.key(value)
+        read = self.read
+        key = self.order.key(value if read is None or value is None else read(value))
         made = 0 if self.is_column else value_bytes(value)
         copied = value_bytes(value) if isinstance(value, dict | list | tuple) else 0
         return _SortedBy(_Downward(key) if self.order.descending else key, _KEY_BYTES + made, copied)
@@ -89,13 +93,14 @@ class Selection:
 
     Attributes:
         columns: the names of its columns.
+        types: their SQL types; ``None`` where one is not known.
         sources: the relation's column that each of them is; ``None`` for an expression.
         stateful: whether it has to see the whole relation: it cannot be resumed without a snapshot.
     """
 
     __slots__ = (
         *("_grows", "_items", "_share", "_sorts", "_picks", "_steps", "_top", "_where", "_work"),
-        *("columns", "sources", "stateful"),
+        *("columns", "sources", "stateful", "types"),
     )
 
     def __init__(self, query: SelectQuery, relation: Relation, share: ProcessShare | None = None) -> None:
@@ -107,16 +112,20 @@ class Selection:
         qualifiers = (
             [(alias,)] if alias else [query.source.parts[at:] for at in range(len(query.source.parts))]
         )
-        scope = Scope(relation.columns, tuple(qualifiers))
+        scope = Scope(relation.columns, tuple(qualifiers), relation.known_types)
         self._share = share
         self._work = work = RowWork(NO_BOUND if share is None else ROW_STEPS)
-        self.columns, self._items = _items(query.items, scope, work)
+        self.columns, items = _items(query.items, scope, work)
+        self._items = [each.evaluate for each in items]
+        self.types = tuple([each.type for each in items])
         self.sources = _sources(query.items, scope)
         # A row that has each column at most once, and nothing else, is no longer than that of the table.
         self._grows = None in self.sources or len({*self.sources}) < len(self.sources)
         self._where = None if query.where is None else compile_expression(query.where, scope, work)
         self.stateful = query.limit is not None or query.offset > 0
-        self._sorts = [_sort(item, scope, Scope(self.columns), work) for item in query.order_by]
+        self._sorts = [
+            _sort(item, scope, Scope(self.columns, types=self.types), work) for item in query.order_by
+        ]
         expressions = _expressions(query)
         operations = sum(map(operations_in, expressions))
         #: The steps that a row takes, beside those of operations on texts.
@@ -216,20 +225,31 @@ def _expressions(query: SelectQuery) -> list[Expression]:
 
 def _items(
     items: Iterable[SelectItem], scope: Scope, work: RowWork
-) -> tuple[tuple[str, ...], list[Evaluate]]:
+) -> tuple[tuple[str, ...], list[Compiled]]:
+    """Return the names of a query's columns, and what gives their values.
+
+    A column of the table is shown as the feed gives it.
+    """
     names: list[str] = []
-    functions: list[Evaluate] = []
+    functions: list[Compiled] = []
     most = max(_MOST_COLUMNS, len(scope.columns))
     for item in items:
         if item.expression is None:
             names += scope.columns
-            functions += map(_column, range(len(scope.columns)))
+            functions += [Compiled(_column(at), scope.type_at(at)) for at in range(len(scope.columns))]
         else:
             names.append(item.name or _name_of(item.expression))
-            functions.append(compile_expression(item.expression, scope, work))
+            functions.append(_shown_as(item.expression, scope, work))
         if len(names) > most:
             raise StatementFault.TOO_MANY_COLUMNS.error(f"a query has up to {most:,} columns")
     return tuple(names), functions
+
+
+def _shown_as(expression: Expression, scope: Scope, work: RowWork) -> Compiled:
+    if isinstance(expression, ColumnReference):
+        at = scope.position(expression)
+        return Compiled(_column(at), scope.type_at(at))
+    return compiled(expression, scope, work)
 
 
 def _sources(items: Iterable[SelectItem], scope: Scope) -> tuple[str | None, ...]:
@@ -273,13 +293,16 @@ def _sort(item: SortItem, scope: Scope, output: Scope, work: RowWork) -> _Sort:
                 f"column reference {target.value} in ORDER BY clause is out of range (1 - {count})",
                 item.position,
             )
-        return _Sort(_column(target.value - 1), True, item.order, True)
+        at = target.value - 1
+        return _Sort(_column(at), True, item.order, True, order_reader(output.type_at(at)))
     over_output = (
         isinstance(target, ColumnReference) and len(target.parts) == 1 and target.parts[0] in output.columns
     )
+    by = _shown_as(target, output if over_output else scope, work)
     return _Sort(
-        compile_expression(target, output if over_output else scope, work),
+        by.evaluate,
         over_output,
         item.order,
         isinstance(target, ColumnReference),
+        order_reader(by.type),
     )

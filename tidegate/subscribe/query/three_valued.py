@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, TypeAlias
 
@@ -45,15 +47,26 @@ _LONG: Final = frozenset({str, bytes, dict, list, tuple})
 def compare(operator: str, left: Any, right: Any, work: RowWork | None = None) -> bool:
     """Return ``left operator right`` for two values that are not NULL. ``work`` counts what that takes.
 
-    NaN equals itself, and is above all numbers. Raises ``EvaluationError`` for values of unlike types, and
-    where ``work`` does.
+    NaN equals itself, and is above all numbers. A float is compared with any number as a float. Raises
+    ``EvaluationError`` for values of unlike types, and where ``work`` does.
     """
-    alike = type(left) is type(right) or (is_number(left) and is_number(right))
-    if not alike:
-        raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
+    if type(left) is not type(right):
+        if not is_number(left) or not is_number(right):
+            raise EvaluationError(f"operator does not exist: {type_name(left)} {operator} {type_name(right)}")
+        if isinstance(left, float) or isinstance(right, float):
+            left, right = _as_float(left), _as_float(right)
     if work is not None and type(left) in _LONG:
         work.compare(left, right)
     return COMPARISONS[operator](value_key(left), value_key(right))
+
+
+def _as_float(number: Any) -> Any:
+    """Return a number as a float; as it is if it is beyond all floats."""
+    try:
+        rounded = float(number)
+    except OverflowError:
+        return number
+    return number if math.isinf(rounded) and isinstance(number, Decimal) and number.is_finite() else rounded
 
 
 def truth(value: Any) -> bool | None:
@@ -114,6 +127,7 @@ def in_constants(value: Evaluate, items: Sequence[Any], work: RowWork) -> Evalua
     if not present or not (texts or all(is_number(item) and item == item for item in present)):
         return None
     known, unknown = frozenset(present), len(present) < len(items)
+    as_floats = known if texts else frozenset(map(_as_float, present))
 
     def is_in(row: RowValues) -> bool | None:
         sought = value(row)
@@ -121,7 +135,8 @@ def in_constants(value: Evaluate, items: Sequence[Any], work: RowWork) -> Evalua
             return None
         if not (isinstance(sought, str) if texts else is_number(sought)):
             compare("=", sought, present[0], work)  # it says why they cannot be compared
-        return True if sought == sought and sought in known else None if unknown else False
+        among = as_floats if type(sought) is float else known
+        return True if sought == sought and sought in among else None if unknown else False
 
     return is_in
 

@@ -37,6 +37,11 @@ class Relation:
     types: tuple[SqlType, ...] = ()
     composite: frozenset[str] = frozenset()
 
+    @property
+    def known_types(self) -> tuple[SqlType | None, ...]:
+        """The types of all columns; none where they are not known."""
+        return self.types if len(self.types) == len(self.columns) else ()
+
     def positions(self, column: str) -> list[int]:
         """Return where the column stands: no position for an unknown one, several for an ambiguous one."""
         return [at for at, name in enumerate(self.columns) if name == column]
