@@ -25,7 +25,7 @@ from tidegate.client.subscribe.state.sql_checkpoints import SqlCheckpoints
 from tidegate.client.subscribe.state.sql_dialect import SQLITE
 from tidegate.subscribe import SubscriptionBatch, subscribe_statement
 from tidegate.subscribe.outputs.keyed_rows import DELETE
-from tidegate.subscribe.outputs.row_text import plain_text
+from tidegate.subscribe.text.row_text import plain_text
 
 #: The columns of a row before the table's own: mz_timestamp and mz_state.
 OWN = 2

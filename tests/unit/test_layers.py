@@ -113,7 +113,7 @@ CHAPTERS: Final = {
     "tidegate.rows": "keyside valueside",
     "tidegate.serve": "shared postgres feeds web",
     "tidegate.spark": "platform changefeed warehouse datasource backfill",
-    "tidegate.subscribe": "updates statement query gate changes outputs client",
+    "tidegate.subscribe": "text updates statement query gate changes outputs client",
     "tidegate.worker": "process operations kafka output state commit markers feeds log_partition",
     "sim": "log store workloads",
     "stack": "processes downloads recipes",

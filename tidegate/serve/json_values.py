@@ -17,8 +17,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.outputs.nested_text import nested_text, quoted_text
-from tidegate.subscribe.outputs.number_text import not_finite_name, number_text
+from tidegate.subscribe.text.nested_text import nested_text, quoted_text
+from tidegate.subscribe.text.number_text import not_finite_name, number_text
 
 #: The integers that a double holds exactly: ``Number.MAX_SAFE_INTEGER``.
 MOST_EXACT: Final = 2**53 - 1

@@ -40,7 +40,7 @@ from tidegate.errors import (
 )
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition
-from tidegate.subscribe.outputs.row_text import JsonLines
+from tidegate.subscribe.text.row_text import JsonLines
 from tidegate.subscribe.updates.value_order import values_key
 
 STATEMENTS = pytest.mark.parametrize(

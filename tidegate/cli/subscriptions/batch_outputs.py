@@ -21,7 +21,7 @@ from tidegate.client.shown_text import shown_text
 from tidegate.client.subscribe import DeliveredBatch, LiveSubscription
 from tidegate.errors import InputError
 from tidegate.subscribe import ConsumerState, TableContents
-from tidegate.subscribe.outputs.row_text import JsonLines, csv_line, plain_text
+from tidegate.subscribe.text.row_text import JsonLines, csv_line, plain_text
 from tidegate.subscribe.updates.update import RowValues
 
 _SHOWN_ROWS: Final = 30

@@ -12,8 +12,8 @@ from typing import Any, Final
 from tidegate.errors import RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.json_values import json_value
-from tidegate.subscribe.outputs.nested_text import nested_text, quoted_text
-from tidegate.subscribe.outputs.number_text import number_text
+from tidegate.subscribe.text.nested_text import nested_text, quoted_text
+from tidegate.subscribe.text.number_text import number_text
 
 
 def value_bytes(value: Any) -> bytes | None:

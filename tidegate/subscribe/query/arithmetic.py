@@ -8,15 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from tidegate.errors import EvaluationError, brief
 
 Number: TypeAlias = int | float | Decimal
 
-#: More digits than sums and products of columns have; a quotient is cut at as many as PostgreSQL gives.
-_EXACT: Final = Context(prec=2_000, rounding=ROUND_HALF_EVEN)
-_QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
+#: More digits than sums and products of columns have.
+_MOST_DIGITS: Final = 2_000
+_EXACT: Final = Context(prec=_MOST_DIGITS, rounding=ROUND_HALF_EVEN)
+#: The digits of a quotient behind those of its whole part.
+_QUOTIENT_DIGITS: Final = 38
 #: The most bits of an integer; products of products would grow without end.
 MOST_BITS: Final = 4_096
 #: Characters of a number that an error shows.
@@ -28,7 +31,17 @@ def _quotient(left: Any, right: Any) -> Any:
     if isinstance(left, int):
         cut = abs(left) // abs(right)
         return cut if (left < 0) == (right < 0) else -cut
-    return _QUOTIENT.divide(left, right) if isinstance(left, Decimal) else left / right
+    return _decimal_quotient(left, right) if isinstance(left, Decimal) else left / right
+
+
+def _decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
+    whole_digits = min(max(left.adjusted() - right.adjusted(), 0), _MOST_DIGITS - _QUOTIENT_DIGITS)
+    return _quotients(_QUOTIENT_DIGITS + whole_digits).divide(left, right)
+
+
+@cache
+def _quotients(digits: int) -> Context:
+    return Context(prec=digits, rounding=ROUND_HALF_EVEN)
 
 
 def _remainder(left: Any, right: Any) -> Any:

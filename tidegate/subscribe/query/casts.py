@@ -9,6 +9,8 @@ from typing import Any, Final
 from tidegate.errors import EvaluationError
 from tidegate.subscribe.query.arithmetic import MOST_BITS, type_name
 from tidegate.subscribe.query.shown_bytes import bounded_text
+from tidegate.subscribe.text.number_text import number_text
+from tidegate.subscribe.text.row_text import plain_text
 
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
@@ -37,7 +39,9 @@ def _written_out(value: Decimal) -> Decimal:
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, float):
+    if isinstance(value, str):
+        number = int(_plain_digits(value))
+    elif isinstance(value, float):
         number = int(Decimal(value).to_integral_value(ROUND_HALF_EVEN))
     elif isinstance(value, Decimal):
         if value.is_finite() and value.adjusted() > _MOST_INTEGER_DIGITS:
@@ -50,6 +54,16 @@ def _integer(value: Any) -> int:
     return number
 
 
+def _plain_digits(text: str) -> str:
+    """Return a text that may be a number's. Raises ``ValueError`` for digits that only Python takes for such.
+
+    Examples: ``1_000``, and digits of other scripts.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return text
+
+
 def _out_of_range() -> EvaluationError:
     """Return the error, without the integer: Python prints integers of up to 4,300 digits only."""
     return EvaluationError(f"integer out of range: an integer has up to {MOST_BITS:,} bits")
@@ -60,32 +74,39 @@ def _boolean(value: Any) -> bool:
 
 
 def numeric(value: Any) -> Decimal:
-    """Return a decimal. A NaN has no sign and no digits, as in PostgreSQL.
+    """Return a decimal. A NaN has no sign and no digits, as in PostgreSQL; a float has its shortest digits.
 
     Raises ``ValueError`` for a NaN that signals: decimals cannot be compared with it.
     """
-    number = Decimal(value)
+    if isinstance(value, str):
+        value = _plain_digits(value)
+    number = Decimal(repr(value) if isinstance(value, float) else value)
     if number.is_snan():
         raise ValueError
     return _NAN if number.is_nan() else number
 
 
+def _float(value: Any) -> float:
+    return float(_plain_digits(value) if isinstance(value, str) else value)
+
+
 def _text(value: Any) -> str:
+    """Return a value's text: that of a JSON feed, but for numbers, which have no exponent without need."""
     match value:
-        case bool():
-            return "true" if value else "false"
-        case Decimal():
-            return format(_written_out(value), "f")
         case str():
             return value
-    return bounded_text(str(value))
+        case Decimal():
+            return format(_written_out(value), "f")
+        case float():
+            return number_text(value).removesuffix(".0")
+    return bounded_text(plain_text(value))
 
 
 _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("bigint", "int", "int2", "int4", "int8", "integer", "smallint"), _integer),
     **dict.fromkeys(TEXT_TYPES, _text),
     **dict.fromkeys(("dec", "decimal", "numeric"), numeric),
-    **dict.fromkeys(("double", "float", "float4", "float8", "real"), float),
+    **dict.fromkeys(("double", "float", "float4", "float8", "real"), _float),
     **dict.fromkeys(("bool", "boolean"), _boolean),
 }
 CAST_TYPES: Final = frozenset(_CASTS)

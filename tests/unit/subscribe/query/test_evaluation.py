@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.subscribe.statement.statements import expressions
 from tidegate.errors import EvaluationError, SubscribeStatementError
-from tidegate.subscribe.outputs.row_text import json_text
 from tidegate.subscribe.query.arithmetic import calculate
 from tidegate.subscribe.query.casts import cast
 from tidegate.subscribe.query.evaluation import compile_expression
@@ -23,6 +22,7 @@ from tidegate.subscribe.query.scope import Scope, references
 from tidegate.subscribe.statement.expression import Expression
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SelectQuery
+from tidegate.subscribe.text.row_text import json_text
 
 SCOPE = Scope(("a", "b", "c"), (("t",),))
 

@@ -1,4 +1,4 @@
-"""A table of a typed column ``v`` beside its key ``id``, with the values that feeds in JSON and in Avro give."""
+"""A table of a typed column ``v`` beside its key ``id``, with values as feeds in JSON and Avro have them."""
 
 from __future__ import annotations
 

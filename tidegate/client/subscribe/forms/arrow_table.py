@@ -23,13 +23,13 @@ from tidegate.errors import InputError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.types import SqlType
-from tidegate.subscribe.outputs.row_text import plain_text
 from tidegate.subscribe.outputs.shape import (
     DIFF_COLUMN,
     PROGRESSED_COLUMN,
     STATE_COLUMN,
     TIMESTAMP_COLUMN,
 )
+from tidegate.subscribe.text.row_text import plain_text
 from tidegate.subscribe.updates.update import RowValues
 
 #: 19 digits of nanoseconds, and 10 of the logical part.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from tidegate.subscribe.outputs.row_text import plain_text
+from tidegate.subscribe.text.row_text import plain_text
 from tidegate.subscribe.updates.update import RowValues
 
 SHOWN_ROWS: Final = 20

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from tidegate.subscribe.outputs.number_text import number_text
-from tidegate.subscribe.outputs.row_text import JsonLines, csv_line
+from tidegate.subscribe.text.number_text import number_text
+from tidegate.subscribe.text.row_text import JsonLines, csv_line
 
 
 @pytest.mark.parametrize(

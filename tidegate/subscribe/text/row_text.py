@@ -15,8 +15,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.outputs.nested_text import is_nested, nested_text, quoted_text
-from tidegate.subscribe.outputs.number_text import is_finite, not_finite_name, number_text
+from tidegate.subscribe.text.nested_text import is_nested, nested_text, quoted_text
+from tidegate.subscribe.text.number_text import is_finite, not_finite_name, number_text
 
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$')
 

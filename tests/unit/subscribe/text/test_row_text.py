@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.outputs.row_text import JsonLines, csv_line, json_text, plain_text
+from tidegate.subscribe.text.row_text import JsonLines, csv_line, json_text, plain_text
 
 _FINITE = st.decimals(allow_nan=False, allow_infinity=False)
 _JSON = st.recursive(
