@@ -21,7 +21,7 @@ _MINUTES_PER_DAY: Final = 1440
 _POSITIVE_INFINITY_DAYS: Final = 2**63 - 1
 _NEGATIVE_INFINITY_DAYS: Final = -(2**63)
 #: The greatest and the least TIMESTAMP, 294276-12-31 23:59:59.999999 and 4714-11-24 BC.
-_INFINITE_TIMESTAMPS: Final = {
+INFINITE_TIMESTAMPS: Final = {
     9_224_318_016_000 * _NANOS_PER_SECOND - 1000: "infinity",
     -210_866_803_200 * _NANOS_PER_SECOND: "-infinity",
 }
@@ -84,16 +84,16 @@ def sql_timestamp_text(nanos: int) -> str:
     """Return a TIMESTAMP as SQL prints it: ``2025-04-01 17:55:46.8``, ``0044-03-15 00:00:00 BC``,
     ``infinity``.
     """
-    if nanos in _INFINITE_TIMESTAMPS:
-        return _INFINITE_TIMESTAMPS[nanos]
+    if nanos in INFINITE_TIMESTAMPS:
+        return INFINITE_TIMESTAMPS[nanos]
     text, era = _sql_timestamp(nanos)
     return text + era
 
 
 def sql_timestamptz_text(nanos: int) -> str:
     """Return a TIMESTAMPTZ in UTC as SQL prints it: ``2025-04-01 17:55:46.812942+00``."""
-    if nanos in _INFINITE_TIMESTAMPS:
-        return _INFINITE_TIMESTAMPS[nanos]
+    if nanos in INFINITE_TIMESTAMPS:
+        return INFINITE_TIMESTAMPS[nanos]
     text, era = _sql_timestamp(nanos)
     return f"{text}+00{era}"
 

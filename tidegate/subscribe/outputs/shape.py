@@ -16,6 +16,7 @@ from typing import Final
 
 from tidegate.rows.types import SqlType
 from tidegate.subscribe.query.scope import Scope
+from tidegate.subscribe.query.typed_operands import require_order
 from tidegate.subscribe.statement.expression import ColumnReference, Constant
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import OutputClause, OutputMode, SortItem
@@ -84,7 +85,7 @@ def shape_of(
     """Return the shape that an output clause has for these columns, whose ``types`` may not be known.
 
     Raises ``SubscribeStatementError`` for columns that do not exist, are ambiguous or stand in KEY twice, and
-    for items of ORDER BY that are no columns.
+    for items of ORDER BY that are no columns, or whose type has no order.
     """
     key = _key(columns, output)
     return OutputShape(
@@ -125,7 +126,9 @@ def _row_order(
     item: SortItem,
 ) -> RowOrder:
     at = _sorted_position(columns, qualifiers, item)
-    return RowOrder(at, item.order, types[at] if types and at != DIFF_POSITION else None)
+    sql_type = types[at] if types and at != DIFF_POSITION else None
+    require_order(sql_type, item.position)
+    return RowOrder(at, item.order, sql_type)
 
 
 def _sorted_position(

@@ -14,7 +14,7 @@ from tidegate.errors import EvaluationError
 from tidegate.rows.types import SqlType
 from tidegate.subscribe.query.arithmetic import ARITHMETIC, calculate, type_name
 from tidegate.subscribe.query.casts import CAST_TYPES, TEXT_TYPES, cast
-from tidegate.subscribe.query.column_values import number_reader
+from tidegate.subscribe.query.column_values import number_reader, reading, text_reader
 from tidegate.subscribe.query.expression_types import Compiled, constant_type, result_type
 from tidegate.subscribe.query.patterns import is_like
 from tidegate.subscribe.query.query_work import CHARACTERS, LETTERS, RowWork
@@ -24,18 +24,21 @@ from tidegate.subscribe.query.three_valued import (
     COMPARISONS,
     LAZY_OPERATORS,
     Evaluate,
+    Lazy,
     compare,
     in_constants,
     truth,
 )
-from tidegate.subscribe.query.typed_operands import alike, fixed
+from tidegate.subscribe.query.typed_operands import alike, constants_read, fixed
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.updates.update import RowValues
 
 _CAST: Final = "cast "
-#: Operators whose operands have to be of one type.
-_OF_ONE_TYPE: Final = frozenset({*COMPARISONS, "in", "is same", "nullif", "coalesce"})
+_NULLIF: Final = "nullif"
+#: Operators that compare their operands, beside ``nullif``.
+_COMPARING: Final = frozenset({*COMPARISONS, "in", "is same"})
+_TO_TEXT: Final = frozenset(f"{_CAST}{name}" for name in TEXT_TYPES)
 
 
 def compile_expression(expression: Expression, scope: Scope, work: RowWork | None = None) -> Evaluate:
@@ -57,17 +60,31 @@ def compiled(expression: Expression, scope: Scope, work: RowWork) -> Compiled:
             return Compiled(_column(at, scope.type_at(at)), scope.type_at(at))
         case Operation():
             operands = [compiled(each, scope, work) for each in expression.operands]
-            if expression.operator in _OF_ONE_TYPE:
-                operands = alike(expression, operands)
-            evaluate = _operation(expression, operands, work)
-            sql_type = result_type(expression.operator, operands)
-            read = number_reader(sql_type) if expression.operator == "coalesce" else None
-            return Compiled(evaluate if read is None else _of_one(read, evaluate), sql_type)
+            return _compiled_operation(expression, operands, work)
+
+
+def _compiled_operation(operation: Operation, operands: list[Compiled], work: RowWork) -> Compiled:
+    name = operation.operator
+    sql_type = result_type(name, operands)
+    if name == "coalesce":
+        operands = constants_read(operation, operands)
+        read = number_reader(sql_type)
+        evaluate = _operation(operation, operands, work)
+        return Compiled(evaluate if read is None else reading(read, evaluate), sql_type)
+    if name == _NULLIF and len(operands) == 2:
+        compared = alike(operation, operands, work)
+        operands = compared if compared[0] is operands[0] else [*compared, operands[0]]
+    elif name in _COMPARING:
+        operands = alike(operation, operands, work)
+    elif name in _TO_TEXT and len(operands) == 1:
+        read = text_reader(operands[0].type)
+        operands = operands if read is None else [Compiled(reading(read, operands[0].evaluate))]
+    return Compiled(_operation(operation, operands, work), sql_type)
 
 
 def _column(at: int, sql_type: SqlType | None) -> Evaluate:
     read, raw = number_reader(sql_type), itemgetter(at)
-    return raw if read is None else _of_one(read, raw)
+    return raw if read is None else reading(read, raw)
 
 
 def operations_in(expression: Expression) -> int:
@@ -95,9 +112,9 @@ def _operation(operation: Operation, known_operands: list[Compiled], work: RowWo
     name = operation.operator
     lazy, strict = LAZY_OPERATORS.get(name), _strict(name, work)
     known = lazy or strict
-    if known is None or len(operands) not in known[1]:
+    if known is None or len(operation.operands) not in known[1]:
         raise StatementFault.UNKNOWN_FUNCTION.error(
-            f"function {name} with {len(operands)} arguments does not exist", operation.position
+            f"function {name} with {len(operation.operands)} arguments does not exist", operation.position
         )
     function = known[0]
     if lazy is not None:
@@ -105,10 +122,21 @@ def _operation(operation: Operation, known_operands: list[Compiled], work: RowWo
             found = in_constants(operands[0], [each.constant for each in known_operands[1:]], work)
             if found is not None:
                 return found
+            function = _counting_items(function, len(operands))
         return lambda row: function(operands, row, work)
     if len(operands) == 1:
         return _of_one(function, operands[0])
     return _of_several(function, operands)
+
+
+def _counting_items(function: Lazy, items: int) -> Lazy:
+    """Have an IN count its items, which are compared one by one."""
+
+    def value(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> Any:
+        work.spend(items)
+        return function(operands, row, work)
+
+    return value
 
 
 def _of_one(function: Callable[..., Any], operand: Evaluate) -> Evaluate:

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import total_ordering
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from tidegate.subscribe.query.column_values import Read, order_reader
 from tidegate.subscribe.query.evaluation import compile_expression, compiled, is_true, operations_in
 from tidegate.subscribe.query.expression_types import Compiled
-from tidegate.subscribe.query.query_work import NO_BOUND, PAUSE_STEPS, ROW_STEPS, RowWork
+from tidegate.subscribe.query.query_work import LETTERS, NO_BOUND, PAUSE_STEPS, ROW_STEPS, RowWork
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.shown_bytes import RowBytes, ShownBytes
 from tidegate.subscribe.query.three_valued import Evaluate
 from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
+from tidegate.subscribe.query.typed_operands import require_order
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.statement import SelectItem, SelectQuery, SortItem
@@ -81,9 +83,13 @@ class _Sort:
         """Return what to sort a row by. Raises ``LimitExceeded`` where ``work`` does."""
         value = self.evaluate(shown if self.over_output else row)
         work.look_at(value)
-        read = self.read
-        key = self.order.key(value if read is None or value is None else read(value))
-        made = 0 if self.is_column else value_bytes(value)
+        by = value
+        if self.read is not None and value is not None:
+            if isinstance(value, str):
+                work.spend(len(value) // LETTERS)
+            by = self.read(value)
+        key = self.order.key(by)
+        made = 0 if self.is_column and by is value else value_bytes(by)
         copied = value_bytes(value) if isinstance(value, dict | list | tuple) else 0
         return _SortedBy(_Downward(key) if self.order.descending else key, _KEY_BYTES + made, copied)
 
@@ -124,7 +130,8 @@ class Selection:
         self._where = None if query.where is None else compile_expression(query.where, scope, work)
         self.stateful = query.limit is not None or query.offset > 0
         self._sorts = [
-            _sort(item, scope, Scope(self.columns, types=self.types), work) for item in query.order_by
+            _sort(item, scope, Scope(self.columns, types=self.types), work, ranked=self.stateful)
+            for item in query.order_by
         ]
         expressions = _expressions(query)
         operations = sum(map(operations_in, expressions))
@@ -264,7 +271,7 @@ def _sources(items: Iterable[SelectItem], scope: Scope) -> tuple[str | None, ...
 
 
 def _column(at: int) -> Evaluate:
-    return lambda row: row[at]
+    return itemgetter(at)
 
 
 def _name_of(expression: Expression) -> str:
@@ -280,10 +287,11 @@ def _name_of(expression: Expression) -> str:
 _UNNAMED = frozenset({"and", "or", "not", "in", "like", "ilike", "neg"})
 
 
-def _sort(item: SortItem, scope: Scope, output: Scope, work: RowWork) -> _Sort:
+def _sort(item: SortItem, scope: Scope, output: Scope, work: RowWork, *, ranked: bool) -> _Sort:
     """Read an item of ORDER BY.
 
-    A number is a position of the output, a plain name one of its columns, else one of the relation's.
+    A number is a position of the output, a plain name one of its columns, else one of the relation's. Unless
+    rows are ``ranked``, for LIMIT or OFFSET, the order says nothing, and its type needs none.
     """
     target = item.target
     if isinstance(target, Constant) and type(target.value) is int:
@@ -294,11 +302,15 @@ def _sort(item: SortItem, scope: Scope, output: Scope, work: RowWork) -> _Sort:
                 item.position,
             )
         at = target.value - 1
+        if ranked:
+            require_order(output.type_at(at), item.position)
         return _Sort(_column(at), True, item.order, True, order_reader(output.type_at(at)))
     over_output = (
         isinstance(target, ColumnReference) and len(target.parts) == 1 and target.parts[0] in output.columns
     )
     by = _shown_as(target, output if over_output else scope, work)
+    if ranked:
+        require_order(by.type, item.position)
     return _Sort(
         by.evaluate,
         over_output,

@@ -120,20 +120,20 @@ def _in(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> bool | N
 def in_constants(value: Evaluate, items: Sequence[Any], work: RowWork) -> Evaluate | None:
     """Return the function for ``value IN (constants)``, which takes as long for many constants as for one.
 
-    ``None`` if the constants are not all texts, or all numbers.
+    ``None`` if the constants are not all texts, all bytes, or all numbers.
     """
     present = [item for item in items if item is not None]
-    texts = all(isinstance(item, str) for item in present)
-    if not present or not (texts or all(is_number(item) and item == item for item in present)):
+    kind = next((each for each in (str, bytes) if all(isinstance(item, each) for item in present)), None)
+    if not present or not (kind or all(is_number(item) and item == item for item in present)):
         return None
     known, unknown = frozenset(present), len(present) < len(items)
-    as_floats = known if texts else frozenset(map(_as_float, present))
+    as_floats = known if kind else frozenset(map(_as_float, present))
 
     def is_in(row: RowValues) -> bool | None:
         sought = value(row)
         if sought is None:
             return None
-        if not (isinstance(sought, str) if texts else is_number(sought)):
+        if not (isinstance(sought, kind) if kind else is_number(sought)):
             compare("=", sought, present[0], work)  # it says why they cannot be compared
         among = as_floats if type(sought) is float else known
         return True if sought == sought and sought in among else None if unknown else False
@@ -153,8 +153,11 @@ def _coalesce(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> Any:
 
 
 def _nullif(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> Any:
-    left, right = (operand(row) for operand in operands)
-    return None if left is not None and right is not None and compare("=", left, right, work) else left
+    """Evaluate NULLIF. A third operand is the first one as it is shown, if it is compared in another form."""
+    left, right, *shown = (operand(row) for operand in operands)
+    if left is not None and right is not None and compare("=", left, right, work):
+        return None
+    return shown[0] if shown else left
 
 
 def _is(wanted: bool | None) -> Lazy:

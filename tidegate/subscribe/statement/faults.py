@@ -25,6 +25,7 @@ class StatementFault(enum.Enum):
     UNKNOWN_RELATION = ("unknown_relation", "42P01")
     UNKNOWN_FUNCTION = ("unknown_function", "42883")
     INVALID_CONSTANT = ("invalid_constant", "22P02")
+    UNORDERED_TYPE = ("unordered_type", "0A000")
     NOT_SUBSCRIBABLE = ("not_subscribable", "42809")
     INVALID_ORDER_BY = ("invalid_order_by", "42P10")
     POSITION_OUT_OF_RANGE = ("position_out_of_range", "42P10")
