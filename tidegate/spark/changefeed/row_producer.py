@@ -28,6 +28,8 @@ from tidegate.processor.batch import OutputRecord
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
 _ASK_S: Final = 5.0
+#: The time that the reports of rows that are thrown away may take; they are there at once.
+_LET_GO_S: Final = 5.0
 #: At the end of a round a cluster that acknowledges a few rows is waited for so many times ``stall_s``.
 _TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
@@ -139,7 +141,12 @@ class RowProducer:
 
         Rows on their way may still arrive: the first of them, in order, up to some row.
         """
-        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer.purge()
+        # each row keeps the client and its threads alive until it is reported
+        give_up_at = time.monotonic() + _LET_GO_S
+        while len(self._producer) and time.monotonic() < give_up_at:
+            with suppress(KafkaException, SystemError):  # how it ended is known
+                self._producer.poll(_POLL_S)
 
     def _tell_of_waiting(self) -> None:
         if time.monotonic() > self._tell_at:

@@ -129,7 +129,7 @@ def test_a_refused_row_that_is_taken_for_delivered_is_found(
     deliver = PartitionTask._send
     monkeypatch.setattr(PartitionTask, "_fail_refused", lambda _: None)
     monkeypatch.setattr(PartitionTask, "_send", send)
-    run = DrivenQuery(30, tmp_path, monkeypatch)
+    run = DrivenQuery(31, tmp_path, monkeypatch)
     run.clients.grows = _GROWS
     with pytest.raises(BrokenPromise):
         run.run(_BATCHES)
