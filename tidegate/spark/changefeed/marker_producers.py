@@ -13,7 +13,14 @@ from typing import Final, Protocol, TypeAlias
 
 from tidegate.client.kafka.transaction import GivenUpError, Record, TransactionalProducer
 from tidegate.delivery.producer_ids import MarkerIds
-from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld, TidegateError
+from tidegate.errors import (
+    DeliveryError,
+    RecordRefused,
+    RetryError,
+    SettingsError,
+    SinkHeld,
+    TidegateError,
+)
 
 #: The time for which a batch waits for another cluster, if that answered the last time; seconds.
 _PATIENCE_S: Final = 10.0
@@ -41,7 +48,9 @@ class MarkerProducer(Protocol):
 
     @property
     def held(self) -> str:
-        """The reason why nothing can be written: the sink's address means another cluster. Else empty."""
+        """The reason why nothing can be written, else empty: the sink's address means another cluster, or the
+        operator's entry for the cluster cannot be used.
+        """
 
     @property
     def is_proved(self) -> bool:
@@ -99,7 +108,7 @@ class OtherMarkerProducer:
     ``new_producer`` makes a producer, which the thread opens (M2a). A producer that fails is replaced. Before
     it opens the first one, the thread fences the transactional id of earlier versions (M2d). ``check`` raises
     ``SinkHeld`` for a producer that talks to another cluster than that of the feed's topics (M2c); ``held``
-    has the sentence as long as it does.
+    has the sentence as long as it does. Both may raise ``SettingsError``, which holds the markers as well.
     """
 
     def __init__(
@@ -135,8 +144,8 @@ class OtherMarkerProducer:
                 if not self._is_former_out:
                     self._former = self._new_producer(self._ids.former)
                 self._producer = self._new_producer(self._ids.present)
-            # no entry of the operator allows the cluster, or a secret of its login is missing
-            except RetryError as error:
+            # no entry of the operator allows the cluster, or its login has no secret or no usable file
+            except (RetryError, SettingsError) as error:
                 self.held = str(error)
                 self._fail(error)
                 return False
@@ -198,7 +207,7 @@ class OtherMarkerProducer:
         done, self._done = self._done, None
         try:
             work.result()
-        except SinkHeld as error:
+        except (SinkHeld, SettingsError) as error:
             self.held = str(error)
             self._fail(error)
         except RetryError as away:

@@ -22,7 +22,7 @@ from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.row_delivery import ROW_DELIVERY
 from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
 from tidegate.client.kafka.transaction import is_fatal
-from tidegate.errors import BrokerUnavailable, RowRefused
+from tidegate.errors import BrokerUnavailable, RowRefused, SettingsError
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
@@ -60,7 +60,8 @@ class RowProducer:
 
     It must not be used again once it has raised ``FeedRefused`` or ``BrokerUnavailable``. ``stall_s`` is how
     many seconds it waits without any acknowledgement; without it, it waits without limit. ``watched`` says
-    that the address may come to mean another cluster (docs/protocols/sink-addresses.md).
+    that the address may come to mean another cluster (docs/protocols/sink-addresses.md). Raises
+    ``SettingsError`` for settings that the client refuses, such as a certificate that it cannot read.
     """
 
     def __init__(
@@ -69,9 +70,14 @@ class RowProducer:
         self._watch = ClusterWatch(logging.getLogger("tidegate.kafka"))
         self._topic = ""
         listening = {"logger": self._watch} if watched else {}
-        self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
-        self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
+        try:
+            self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
+        except KafkaException as error:
+            raise SettingsError(
+                f"The settings for Kafka at {self._servers} cannot be used: {error.args[0].str()}."
+            ) from None
+        self._stall_s = stall_s
         self._refused: FeedRefused | None = None
         self._undelivered = ""  # why a row was not delivered, for a reason that is not the row's
         self._trouble = ""

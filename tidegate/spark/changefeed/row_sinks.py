@@ -14,7 +14,14 @@ from tidegate.changefeed.definition.sink import SinkUri
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_identity import held, held_backfill, uncertain, unknown
-from tidegate.errors import BrokerUnavailable, RetryError, SecretMissing, SinkHeld, SinkNotAllowed
+from tidegate.errors import (
+    BrokerUnavailable,
+    RetryError,
+    SecretMissing,
+    SettingsError,
+    SinkHeld,
+    SinkNotAllowed,
+)
 from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.pauses import FIRST_PAUSE_S
 from tidegate.spark.changefeed.query_sinks import sink_connection, sink_servers
@@ -74,9 +81,10 @@ class RowSinks:
         """Hand rows over; wait for room.
 
         ``name`` is the name that ranges use for the feed, by default its id. Returns the feeds that have to
-        be detached: their cluster takes no rows, their sink's address means another cluster than the stored
-        one, or no cluster is stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``RetryError``
-        for a cluster that is waited for without limit.
+        be detached: their cluster takes no rows, no client can be opened with its login, their sink's address
+        means another cluster than the stored one, or no cluster is stored. Raises ``FeedRefused`` as
+        ``RowProducer.send`` does. For a cluster that is waited for without limit, raises ``RetryError``, and
+        ``SettingsError`` where that is the query's own.
         """
         stored = self._clusters.get(name or feed_id)
         if stored is None:
@@ -102,6 +110,11 @@ class RowSinks:
             return self._give_up(servers)
         except BrokerUnavailable as ended:
             return self._ended(servers, ended)
+        except SettingsError as unusable:
+            if stored == OWN:
+                raise
+            self._fed[servers].discard(feed_id)
+            return self.leave(feed_id, RetryError(f"feed {feed_id} is given no row: {unusable}"))
         return ()
 
     def acknowledge(self) -> Iterator[FeedId]:

@@ -14,7 +14,7 @@ import pytest
 import tidegate.spark.changefeed.marker_producers
 from tidegate.client.kafka.transaction import GivenUpError, Record, TransactionalProducer
 from tidegate.delivery.producer_ids import MarkerIds
-from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused, SinkHeld
+from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused, SettingsError, SinkHeld
 from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer
 
 _WAIT_S = 60.0
@@ -205,3 +205,25 @@ def test_a_fence_that_another_cluster_may_have_taken_comes_again(cluster: Cluste
         _until_ready(writer)
         assert (writer.held, cluster.opened) == ("", ["before", "before", "now"])
         assert asked == [0, 1, 1, 2, 2], "before each is opened, and behind the id of before"
+
+
+def test_a_login_that_no_client_can_be_opened_with_holds_the_markers_until_it_can(cluster: Cluster) -> None:
+    """At first the producer meets that, and then the client that is asked which cluster it is."""
+    unusable = [SettingsError("no certificate for the producer"), SettingsError("nor for the other client")]
+
+    def make(transactional_id: str) -> Any:
+        if len(unusable) == 2:
+            raise unusable.pop(0)
+        return Producer(cluster, transactional_id)
+
+    def check(_: TransactionalProducer) -> None:
+        if unusable:
+            raise unusable.pop()
+
+    with closing(OtherMarkerProducer("away", make, _IDS, check)) as writer:
+        assert not writer.get_ready()
+        assert writer.held == "no certificate for the producer"
+        assert not writer.get_ready()
+        assert writer.held == "nor for the other client"
+        _until_ready(writer)
+        assert not writer.held

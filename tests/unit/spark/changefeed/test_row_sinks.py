@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidegate.spark.changefeed.row_sinks
 from tests.destinations import DESTINATIONS
+from tidegate.access.destinations_file import read_destinations
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.sink import parse_sink_uri
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
+from tidegate.errors import BrokerUnavailable, RetryError, SettingsError, SinkHeld
 from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.row_producer import SinkStalled
 from tidegate.spark.changefeed.row_sinks import RowSinks
@@ -209,6 +212,42 @@ def test_the_querys_own_is_waited_for_by_the_batch(producers: Producers) -> None
     sinks.send(_AT_HOME, _HOME, _ROWS)
     with pytest.raises(BrokerUnavailable):
         list(sinks.acknowledge())
+
+
+def _with_entry(tmp_path: Path) -> KafkaConnection:
+    """Return a connection whose entry for another cluster names a certificate that is not on this machine."""
+    entries = tmp_path / "destinations.toml"
+    entries.write_text(
+        f"""
+        [clusters.away]
+        servers = ["127.0.0.1:8"]
+        security_protocol = "SSL"
+        ssl_ca_location = "{tmp_path / "rotated.pem"}"
+        """
+    )
+    return KafkaConnection("127.0.0.1:9", destinations=read_destinations(entries))
+
+
+def test_a_feed_whose_login_names_a_certificate_that_is_missing_is_left_behind_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sinks = RowSinks(_with_entry(tmp_path), 60.0, _STORED)
+    assert sinks.send(_ONE, _AWAY, _ROWS) == [_ONE]
+    assert not list(sinks.acknowledge())
+    assert re.search(
+        r"feed one is given no row: The settings for Kafka at 127\.0\.0\.1:8 .*ssl\.ca\.location", caplog.text
+    )
+
+
+def test_a_backfill_waits_for_that_certificate(tmp_path: Path) -> None:
+    with pytest.raises(RetryError, match=r"feed one is given no row: .*ssl\.ca\.location"):
+        RowSinks(_with_entry(tmp_path), None, _STORED).send(_ONE, _AWAY, _ROWS)
+
+
+def test_settings_of_the_querys_own_cluster_that_cannot_be_used_are_raised() -> None:
+    unusable = replace(_CONNECTION, security_protocol="SSL", ssl_ca_location="/missing/ca.pem")
+    with pytest.raises(SettingsError, match=r"Kafka at 127\.0\.0\.1:9 cannot be used: .*ssl\.ca\.location"):
+        RowSinks(unusable, 60.0, _STORED).send(_AT_HOME, _HOME, _ROWS)
 
 
 def test_after_a_while_it_is_tried_again(producers: Producers) -> None:
