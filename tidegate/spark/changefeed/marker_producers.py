@@ -195,7 +195,7 @@ class OtherMarkerProducer:
         if self._patient:
             with suppress(TimeoutError, TidegateError, GivenUpError):
                 self._work.result(_PATIENCE_S)
-            self._patient = self._work.done()
+            self._patient = self._work.done() and self._work.exception() is None
 
     def _has_finished(self) -> bool:
         """Return whether nothing is under way; take in how the last work ended."""

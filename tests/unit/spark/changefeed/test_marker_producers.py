@@ -128,6 +128,29 @@ def test_a_cluster_that_is_away_is_waited_for_once_and_not_by_the_next_batch(
     assert len(cluster.committed) == 1
 
 
+def test_a_cluster_that_gives_no_answer_is_waited_for_once_until_it_gives_one(cluster: Cluster) -> None:
+    """The question itself ends before a batch's patience does: nothing is under way at the next batch."""
+    asked = threading.Event()
+
+    def check(producer: Any) -> None:
+        if not asked.is_set():
+            asked.set()
+            raise BrokerUnavailable("no answer within 5 s")
+        producer._wait()
+
+    with closing(_writer(cluster, check)) as writer:
+        assert not writer.get_ready()
+        cluster.answers.clear()
+        began = time.monotonic()
+        assert not any(writer.get_ready() for _ in range(10))
+        assert time.monotonic() - began < _WAIT_S / 2, "a batch waited"
+        cluster.answers.set()
+        _until_ready(writer)
+        done: list[bool] = []
+        writer.write(_marking(1), lambda: done.append(True))
+        assert done == [True], "once it has answered, its markers are there with their batches"
+
+
 def test_who_opens_a_cluster_has_to_prove_itself_each_time(
     writer: OtherMarkerProducer, cluster: Cluster
 ) -> None:
@@ -163,6 +186,7 @@ def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkerProduc
     _until_ready(writer)
     assert not done
     writer.write(_marking(1), lambda: done.append(True))
+    _until_ready(writer)
     assert done == [True]
     assert cluster.opened == ["before", "now"]
 
