@@ -100,7 +100,7 @@ class Preparation:
             own = self._own_topics(definition)
             topics = topics_to_announce(definition, prepare, admin, cluster, LIMIT_OF_SPARK, own)
         except UNPREPARED as error:
-            return self._unprepared(definition, prepare, error)
+            return self.unprepared(definition, prepare, error)
         return waiting(definition, "", topics) if topics else None
 
     def create_early(self, announced: Iterable[StateRecord]) -> None:
@@ -128,8 +128,18 @@ class Preparation:
                 definition, prepare, admin, cluster, partitions, LIMIT_OF_SPARK, own
             )
         except UNPREPARED as error:
-            return self._unprepared(definition, prepare, error)
+            return self.unprepared(definition, prepare, error)
         return starting_state(definition, prepare, targets, cluster, topics)
+
+    def unprepared(self, definition: FeedDefinition, prepare: Prepare, error: Exception) -> StateRecord:
+        """Return the failed state of a feed that met ``error``; raise it if the feed waits."""
+        cluster = self._sinks.known_cluster(definition) if prepare.cluster is None else prepare.cluster
+        servers = self._sinks.servers(definition, cluster)
+        topics = self._jobs.view[definition.id].stored_topics
+        state = unprepared(definition, prepare, error, servers, topics)
+        if state is None:
+            raise error
+        return state
 
     def schema_id(self, url: str, schema: SubjectSchema) -> int:
         """Return the id of a schema in the registry at ``url``, which is asked once."""
@@ -157,16 +167,6 @@ class Preparation:
         if cluster is None:
             cluster = self._sinks.cluster_of(definition)
         return self._sinks.admin(self._sinks.connection(definition, cluster)), cluster
-
-    def _unprepared(self, definition: FeedDefinition, prepare: Prepare, error: Exception) -> StateRecord:
-        """Return the failed state of a feed that met ``error``; raise it if the feed waits."""
-        cluster = self._sinks.known_cluster(definition) if prepare.cluster is None else prepare.cluster
-        servers = self._sinks.servers(definition, cluster)
-        topics = self._jobs.view[definition.id].stored_topics
-        state = unprepared(definition, prepare, error, servers, topics)
-        if state is None:
-            raise error
-        return state
 
     def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
         return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))

@@ -342,14 +342,28 @@ class QueryFeeds:
         step = self._step(feed, definition)
         match step:
             case Announce(message=Register()) | Prepare():
-                if fault := self._fault(definition):
-                    return definition, StoreState(failed(definition, fault, feed.stored_topics))
+                if (end := self._end(feed, definition, step)) is not None:
+                    return definition, StoreState(end)
                 if self._waits_for_topics(definition):
                     return None
                 if self._present and isinstance(step, Announce):
                     self._kept_back = True
                     return None
         return definition, step
+
+    def _end(self, feed: FeedView, definition: FeedDefinition, step: Step) -> StateRecord | None:
+        """Return the failed state of a feed that cannot run; ``None`` if it can.
+
+        Raises ``RetryError`` for a sink to wait for. A new feed that partitions are held for already fails
+        if its sink does not answer any more.
+        """
+        try:
+            fault = self._fault(definition)
+        except RetryError as away:
+            if isinstance(step, Prepare):
+                return self._preparation.unprepared(definition, step, away)
+            raise
+        return failed(definition, fault, feed.stored_topics) if fault else None
 
     def _fault(self, definition: FeedDefinition) -> str:
         """Return why the feed cannot run, or an empty text. Raises ``RetryError`` for a sink to wait for.

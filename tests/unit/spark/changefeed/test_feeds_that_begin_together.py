@@ -287,3 +287,35 @@ def test_a_cluster_that_gives_no_answer_is_asked_once_for_all_of_its_feeds(
         assert len(asked) == 1
         states = [feeds._jobs.view[each.id].current_state for each in waiting]
         assert all(state is not None and "gave no answer" in (state.error or "") for state in states), states
+
+
+def test_a_new_feed_whose_sink_goes_away_while_partitions_are_held_for_it_fails_alone(
+    broker: KafkaBroker,
+    topics: Topics,
+    topic_prefix: str,
+    new: Sequence[FeedDefinition],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The question comes before its topics are prepared, and the batch waited for an answer to it."""
+    there, is_there = "127.0.0.1:9", [True]
+    ask = TopicAdmin.cluster_id
+
+    def answer(admin: TopicAdmin) -> str:
+        return "theirs" if admin._servers == there and is_there else ask(admin)
+
+    monkeypatch.setattr(TopicAdmin, "cluster_id", answer)
+    options = replace(WITH_MARKERS, topic_prefix=f"{topic_prefix}away-")
+    feed = activation([_TABLE], options, feed_id="away", sink_uri=f"kafka://{there}").definition
+    away = replace(feed, engine=Engine.SPARK)
+    _write(broker, topics, [DefinitionRecord(away)])
+    connection = KafkaConnection(broker.bootstrap, destinations=DESTINATIONS)
+    query = Query("query", connection, topics.log, 1, "", ProcessorConfig())
+    with closing(QueryFeeds(query, topics, 1)) as feeds:
+        feeds._jobs.read_to_end()
+        _register(feeds, [away, *new])
+        is_there.clear()
+        assert _told(feeds) == {**{each.id: Activate for each in new}, away.id: Remove}
+        state = feeds._jobs.view[away.id].current_state
+        assert state is not None
+        assert state.state is FeedState.FAILED
+        assert f"its sink, the Kafka cluster at {there}, went away while the feed began" in state.error
