@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.listed_offsets import listed_offsets
-from tidegate.errors import RetryError, TopologyError
+from tidegate.errors import BrokerUnavailable, RetryError, TopologyError
 
 _REQUEST_S: Final = 10.0
 _ENDS_S: Final = 5.0  # the question is repeated soon, and a feed that closes waits for the answer
@@ -180,13 +180,13 @@ class TopicAdmin:
     def cluster_id(self) -> str:
         """Return the cluster's id, which is the same for all its addresses.
 
-        Asks once. Raises ``RetryError``.
+        Asks once. Raises ``BrokerUnavailable``.
         """
         try:
             answer = self._admin.describe_cluster(request_timeout=_ENDS_S).result()
         except KafkaException as failure:
             cause = failure.args[0].str()
-            raise RetryError(f"Kafka at {self._servers} gives no answer: {cause}") from None
+            raise BrokerUnavailable(f"Kafka at {self._servers} gives no answer: {cause}") from None
         return str(answer.cluster_id)
 
     def only_cluster(self, topic: str) -> str:
