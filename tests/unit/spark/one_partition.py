@@ -59,6 +59,14 @@ class Tasks:
             Round(at or self._next, instructions=instructions),
         )
 
+    def read(self, end: int, at: RoundId | None = None) -> list[Answer]:
+        """A round of records that the task reads from Kafka itself, up to the offset ``end``."""
+        batches = [pa.RecordBatch.from_pydict({"id": [0]})]
+        return self._round(
+            lambda query, round_, heads: run_told([0], query, round_, heads, batches, {0: end}),
+            Round(at or self._next, records=True),
+        )
+
     @property
     def _next(self) -> RoundId:
         self._number += not self._of_batch

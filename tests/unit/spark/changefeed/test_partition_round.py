@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +30,13 @@ from tests.unit.client.topics import create_topic
 from tests.unit.spark.one_partition import NOBODY, Tasks, tasks_on
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Register, Registered, read_ack
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.errors import (
     BrokerUnavailable,
     FeedError,
     QueryEnded,
     RegistryAway,
+    RetryError,
     StateError,
     TidegateError,
     TopologyError,
@@ -49,6 +51,8 @@ from tidegate.spark.changefeed.task.log_records import TASK_COLUMNS
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.state_files import StateFiles
 from tidegate.spark.platform.task_clock import STAGES
+from tidegate.verify import TopicPartition as LogPlace
+from tidegate.verify import TopicRecord
 
 _SEED: Final = 7
 _EVERYTHING: Final = {0: Instructions(everything=True)}
@@ -153,6 +157,30 @@ def test_what_retention_removed_is_noticed_without_records(
     task.run(records[:40])
     cut_at(60)
     assert _holes(task.tell(_EVERYTHING))
+
+
+@pytest.mark.broker
+def test_what_retention_removes_amid_a_tasks_own_reading_is_a_hole_at_the_next_try(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log's first offset was asked for before."""
+    task, cut_at = tasks
+    task.run(records[:40])
+    read_to = PartitionReader.read_to
+
+    def cut_first(self: PartitionReader, ends: Mapping[LogPlace, int]) -> Iterator[TopicRecord]:
+        cut_at(60)
+        self.assign(self.positions)  # what it has fetched ahead may reach to beyond the cut
+        return read_to(self, ends)
+
+    monkeypatch.setattr(PartitionReader, "read_to", cut_first)
+    fault = _fault(task.read(80))
+    assert type(fault) is RetryError
+    assert "below offset 60 while they were to be read. The next try takes them for a hole." in str(fault)
+    monkeypatch.setattr(PartitionReader, "read_to", read_to)
+    holes = _holes(task.read(80))
+    assert holes
+    assert all("begins at offset 60, but offset 40 was to be read next" in hole for hole in holes)
 
 
 @pytest.mark.broker

@@ -24,7 +24,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import read_control
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.reader import PartitionReader
-from tidegate.errors import RowRefused, SecretMissing
+from tidegate.errors import InputError, RetryError, RowRefused, SecretMissing
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -210,8 +210,7 @@ class PartitionTask:
 
     def _log_start(self) -> int:
         """Return the first offset that the partition has now."""
-        place = TopicPartition(self._query.log, self._partition)
-        return Cluster(self._query.connection).bounds([place])[place].low
+        return _first_offset(self._query, TopicPartition(self._query.log, self._partition))
 
     def _go_on(self) -> None:
         while self._processor.ready:
@@ -322,16 +321,33 @@ def _status(status: PartitionStatus) -> dict[str, int]:
 
 
 def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:
-    """Yield the records at these offsets, by a reader of our own."""
+    """Yield the records at these offsets, by a reader of our own.
+
+    Raises ``RetryError`` when retention has removed some of them since the log's first offset was asked for.
+    """
     if not offsets:
         return
     place = TopicPartition(query.log, partition)
     records: list[LogRecord] = []
     with PartitionReader(query.connection, {place: offsets.start}) as reader:
-        for record in reader.read_to({place: offsets.stop}):
-            records.append(LogEntryRecord(record.offset, record.key, record.value, record.timestamp_ms))
-            if len(records) == _RECORDS_AGAIN:
-                yield records
-                records = []
+        try:
+            for record in reader.read_to({place: offsets.stop}):
+                records.append(LogEntryRecord(record.offset, record.key, record.value, record.timestamp_ms))
+                if len(records) == _RECORDS_AGAIN:
+                    yield records
+                    records = []
+        except InputError:
+            first = _first_offset(query, place)
+            if first <= reader.positions[place]:
+                raise
+            raise RetryError(
+                f"Retention removed records of {query.log} partition {partition} below offset {first} while "
+                "they were to be read. The next try takes them for a hole."
+            ) from None
     if records:
         yield records
+
+
+def _first_offset(query: Query, place: TopicPartition) -> int:
+    """Return the first offset that the partition has now."""
+    return Cluster(query.connection).bounds([place])[place].low
