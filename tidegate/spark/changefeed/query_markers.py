@@ -96,7 +96,7 @@ class QueryMarkers:
         for feed_id, call in opening.items():
             try:
                 call.result()
-            except (FatalError, RetryError, SettingsError):
+            except (FatalError, RetryError, SettingsError, GivenUpError):
                 raise
             except Exception as error:
                 self._fail(feed_id, due[feed_id].epoch, self._faults.reported(feed_id, error))
@@ -145,8 +145,8 @@ class QueryMarkers:
 
         Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
         marker is refused fails. What keeps one feed from its markers keeps no other: it is raised when all
-        others are done. Raises ``DeliveryError`` when another query runs these feeds, and ``RetryError`` for
-        a fault that may pass.
+        others are done. Raises ``DeliveryError`` when another query runs these feeds, ``RetryError`` for a
+        fault that may pass, and ``GivenUpError`` when this is closed meanwhile.
         """
         ends: list[DeliveryError] = []
         waits: list[RetryError] = []
@@ -173,7 +173,7 @@ class QueryMarkers:
                 raise
             _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
             self._close(feed_id)
-        except (RetryError, SettingsError):
+        except (RetryError, SettingsError, GivenUpError):  # the last: the query ends meanwhile
             raise
         except Exception as error:
             self._fail(feed_id, markers.epoch, self._faults.reported(feed_id, error))

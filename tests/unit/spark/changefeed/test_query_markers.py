@@ -28,6 +28,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import GivenUpError
 from tidegate.delivery.producer_ids import progress_id
 from tidegate.errors import DeliveryError, RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
@@ -176,6 +177,26 @@ def test_an_exception_that_nobody_foresaw_fails_its_feed_and_no_other(
     assert markers.written() == dict.fromkeys(map(FeedId, ("second", "third")), 1)
     markers.begin([])
     assert set(markers.feeds()) == {FeedId("second"), FeedId("third")}
+
+
+def test_a_query_that_ends_amid_its_markers_fails_no_feed(
+    broker: KafkaBroker, topics: Topics, markers: QueryMarkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends it waits for a broker no longer, and gives up its producers."""
+
+    def give_up(*_: object) -> None:
+        raise GivenUpError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FeedMarkers, "publish", give_up)
+        with pytest.raises(GivenUpError):
+            markers.publish()
+    for feed_id in markers.feeds():
+        markers._close(feed_id)
+    monkeypatch.setattr(QueryMarkers, "_open", give_up)
+    with pytest.raises(GivenUpError):
+        markers.begin(list(map(FeedId, _NAMES)))
+    assert {_state(broker, topics, name).state for name in _NAMES} == {FeedState.RUNNING}
 
 
 @pytest.mark.parametrize("step", ["_open", "_ends"])
