@@ -16,8 +16,12 @@ from tidegate.errors import SettingsError, TidegateError
 #: The kinds of files that Spark's executors import: a wheel is a zip, and has to be named so.
 _PY_FILES: Final = frozenset({".zip", ".egg", ".py"})
 
+#: All cores of this machine. A task is tried four times, as on a cluster: with ``local[*]`` Spark tries it
+#: once, and a Python worker that is killed for its memory would end the job.
+_THIS_MACHINE: Final = "local[*,4]"
+
 master_option = click.option(
-    "--master", help="Where Spark runs: local[*] unless spark-submit says something else."
+    "--master", help=f"Where Spark runs: {_THIS_MACHINE} unless spark-submit says something else."
 )
 jars_option = click.option(
     "--jars",
@@ -54,7 +58,7 @@ def spark_master(master: str | None) -> str | None:
     Raises as ``service_module`` does.
     """
     if master is None and not service_module("tidegate.spark.platform.session").submitted():
-        return "local[*]"
+        return _THIS_MACHINE
     return master
 
 
