@@ -47,6 +47,10 @@ from tidegate.spark.platform.kafka_source import is_time_overflow
 
 #: The time to wait before a call to something that does not answer is made again.
 _AGAIN_S: Final = 5.0
+#: A round that runs again writes its rows again, so the wait before each further try doubles up to this.
+_LONGEST_S: Final = 300.0
+#: How often such a wait looks for feeds that have ended meanwhile.
+_LOOK_S: Final = 5.0
 #: The answers of a partition that has to run the round once more.
 _UNDONE: Final = ("fault", "refused", "broke")
 _TIME_OVERFLOW: Final = (
@@ -226,6 +230,7 @@ class BatchDriver:
         """
         answers: list[Answer] = []
         due: frozenset[int] | None = None
+        wait_s = _AGAIN_S
         while True:
             came = self._run(replace(round_, clusters=self._feeds.clusters()), records, account, due)
             answers += [answer for answer in came if answer.kind not in _UNDONE]
@@ -244,8 +249,11 @@ class BatchDriver:
             if not due:
                 return round_, answers
             if faults:
-                self._wait_for(*(faults[partition] for partition in sorted(faults)))
-            round_ = self._without_dropped(round_, account)
+                self._tell_wait(*(faults[partition] for partition in sorted(faults)), wait_s=wait_s)
+                round_ = self._wait_to_repeat(round_, account, wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_S)
+            else:
+                round_ = self._without_dropped(round_, account)
 
     def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
         """Return what the call returns.
@@ -256,16 +264,31 @@ class BatchDriver:
             try:
                 return call()
             except RetryError as away:
-                self._wait_for(away)
+                self._tell_wait(away, wait_s=_AGAIN_S)
+                self._wait(_AGAIN_S)
 
-    def _wait_for(self, *faults: TidegateError) -> None:
-        """Wait before the next try. Raises the first fault that waiting cannot mend."""
+    def _tell_wait(self, *faults: TidegateError, wait_s: float) -> None:
+        """Tell of the wait before the next try. Raises the first fault that waiting cannot mend."""
         for fault in faults:
             if not isinstance(fault, RetryError):
                 raise fault
         for sentence in dict.fromkeys(map(str, faults)):
-            _log.warning("%s The batch waits for that; it is tried again in %g s.", sentence, _AGAIN_S)
-        self._ending.wait(_AGAIN_S)
+            _log.warning("%s The batch waits for that; it is tried again in %g s.", sentence, wait_s)
+
+    def _wait_to_repeat(self, round_: Round, account: Account, wait_s: float) -> Round:
+        """Wait before the round runs again; return it as it is to run then.
+
+        A feed that is dropped ends the wait: it may have been the reason.
+        """
+        ends_at = time.monotonic() + wait_s
+        while True:
+            self._wait(max(0.0, min(_LOOK_S, ends_at - time.monotonic())))
+            amended = self._without_dropped(round_, account)
+            if amended != round_ or time.monotonic() >= ends_at:
+                return amended
+
+    def _wait(self, seconds: float) -> None:
+        self._ending.wait(seconds)
         self._require_wanted()
 
     def _require_wanted(self) -> None:

@@ -126,6 +126,59 @@ def test_only_partitions_that_miss_something_run_once_more(
     assert set(driver.ledger.account(0).heads) == {0, 1}
 
 
+def test_the_waits_before_a_round_runs_again_grow_until_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each try writes the same rows once more."""
+    monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_LONGEST_S", 0.04)
+    troubles = {True: 4, False: 1}  # of the round of records, and of the one behind it
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        if troubles[round_.records]:
+            troubles[round_.records] -= 1
+            return [_fault(0, _AWAY)]
+        return _heads(round_, due or {0})
+
+    with caplog.at_level(logging.WARNING):
+        ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
+    waits = [record.getMessage().rpartition(" again in ")[2] for record in caplog.records]
+    assert waits == ["0.01 s.", "0.02 s.", "0.04 s.", "0.04 s.", "0.01 s."]
+
+
+class _Dropping(logging.Handler):
+    """Has a feed dropped once the driver says that it waits."""
+
+    def __init__(self, feeds: Told) -> None:
+        super().__init__(logging.WARNING)
+        self._feeds = feeds
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._feeds.messages = [(_REMOVAL, (0,))]
+
+
+def test_a_feed_that_is_dropped_ends_a_long_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 3_600.0)
+    monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_LOOK_S", 0.01)
+    feeds = Told()
+
+    def tasks(round_: Round, _: frozenset[int] | None) -> list[Answer]:
+        if not round_.records:
+            return _heads(round_, {0})
+        if not round_.instructions:
+            return [_fault(0, _AWAY)]
+        feeds.messages = []  # partitions have been told
+        return _heads(round_, {0})
+
+    logger, dropping = logging.getLogger("tidegate.spark"), _Dropping(feeds)
+    logger.addHandler(dropping)
+    try:
+        ByHand(tmp_path, feeds, tasks)(_NO_RECORDS, 0)
+    finally:
+        logger.removeHandler(dropping)
+    assert not feeds.messages
+
+
 def test_a_feed_that_is_dropped_meanwhile_holds_a_batch_no_longer(tmp_path: Path) -> None:
     feeds, told = Told(), []
 
