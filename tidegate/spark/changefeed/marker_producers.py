@@ -225,6 +225,8 @@ class OtherMarkerProducer:
             self._close_former()
             if done is not None:
                 done()
+        finally:
+            del work  # its exception names this frame: the two would keep the producer alive
         return True
 
     def _fail(self, error: TidegateError) -> None:

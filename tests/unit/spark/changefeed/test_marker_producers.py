@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -213,6 +216,33 @@ def test_writers_with_the_id_of_before_are_shut_out_before_the_first_marker_and_
     writer.write(_marking(1), lambda: None)
     _until_ready(writer)
     assert cluster.opened == ["before", "now", "now"]
+
+
+def test_a_producer_that_is_replaced_is_gone_at_once(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has threads and connections, and a long process seldom collects what is in cycles."""
+    caplog.set_level(logging.ERROR)  # a kept line of the log would keep its exception
+    made: list[weakref.ref[Any]] = []
+
+    def make(transactional_id: str) -> Any:
+        producer = Producer(cluster, transactional_id)
+        made.append(weakref.ref(producer))
+        return producer
+
+    def check(_: TransactionalProducer) -> None:
+        raise BrokerUnavailable("no answer within 5 s")
+
+    with closing(OtherMarkerProducer("away", make, _IDS, check)) as writer:
+        gc.disable()
+        try:
+            assert not writer.get_ready()
+            deadline = time.monotonic() + _WAIT_S
+            while any(left() is not None for left in made) and time.monotonic() < deadline:
+                time.sleep(0.01)  # a thread closes them
+            assert [left() for left in made] == [None, None]
+        finally:
+            gc.enable()
 
 
 def test_a_fence_that_another_cluster_may_have_taken_comes_again(cluster: Cluster) -> None:
