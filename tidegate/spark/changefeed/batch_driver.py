@@ -382,8 +382,9 @@ class BatchDriver:
         return self._query.tasks or session.sparkContext.defaultParallelism
 
     def _after(self, round_: Round, answers: Sequence[Answer], account: Account) -> Account:
-        if any(each.exchanges for each in round_.instructions.values()):
-            self._exchanges = []  # they are passed on
+        # a stored round may not have all that this run of the batch has found out
+        passed_on = {told.message for each in round_.instructions.values() for told in each.exchanges}
+        self._exchanges = [message for message in self._exchanges if message not in passed_on]
         self._exchanges += [answer.body for answer in answers if answer.kind == "exchange"]
         if any(each.everything for each in round_.instructions.values()):
             self._unheard = False

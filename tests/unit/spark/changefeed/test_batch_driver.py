@@ -263,6 +263,23 @@ def test_a_batch_whose_driver_died_amid_such_rounds_goes_on_with_them(tmp_path: 
     assert driver.ledger.account(0).controls == 2
 
 
+def test_what_a_stored_round_does_not_pass_on_is_passed_on_by_the_next(tmp_path: Path) -> None:
+    """A batch that runs again may find out more than the run whose rounds are stored."""
+    ledger = Ledger(fs.LocalFileSystem(), str(tmp_path))
+    ledger.tell(Round(RoundId(0, 0), records=True))
+    ledger.tell(Round(RoundId(0, 1), instructions={0: Instructions(exchanges=(Message(0, _CLAIM),))}))
+    other = encode_exchange(Claim(RangeId(4), RangeId(3), RaftIndex(9), Span(b"c", b"d")))[1]
+    passed_on: list[bytes] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        passed_on.extend(told.message for each in round_.instructions.values() for told in each.exchanges)
+        found = [_CLAIM, other] if round_.records else []
+        return [*_heads(round_, {0, 1}), *(Answer(0, "exchange", message) for message in found)]
+
+    ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
+    assert passed_on == [_CLAIM, other]
+
+
 def test_what_no_waiting_mends_ends_the_query_with_its_own_words(tmp_path: Path) -> None:
     torn = StateError("x.arrow is torn.")
     driver = ByHand(tmp_path, Told(), lambda *_: [_fault(0, _AWAY), _fault(1, torn)])
