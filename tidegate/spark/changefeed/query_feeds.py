@@ -137,6 +137,7 @@ class QueryFeeds:
         """
         self._jobs.read()
         self._close_unused()
+        self._forget_unseen()
         feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
         self._markers.begin(feed_ids)
         postponed = self._postponed.feeds()
@@ -157,6 +158,13 @@ class QueryFeeds:
         live, self._live_before = [*now, *self._live_before], now
         self._sinks.close_unused(live)
         self._preparation.close_unused(live)
+
+    def _forget_unseen(self) -> None:
+        """Forget readings of answers for feeds that have ended, or were moved, before they were learnt."""
+        view = self._jobs.view
+        for feed_id, epoch in list(self._unseen):
+            if view[feed_id].epoch != epoch or view[feed_id].status is not FeedState.PENDING:
+                del self._unseen[feed_id, epoch]
 
     def paused(self) -> frozenset[FeedId]:
         """Return the feeds that are given no rows now, since their sinks do not take rows."""

@@ -145,6 +145,12 @@ def _write(broker: KafkaBroker, topics: Topics, jobs: Sequence[JobRecord], acks:
     )
 
 
+def _write_jobs(broker: KafkaBroker, topics: Topics, jobs: Sequence[JobRecord]) -> None:
+    """Write these records, whatever transaction is open on other topics."""
+    with closing(open_producer(KafkaConnection(broker.bootstrap), f"{topics.app_id}-wishes")) as writer:
+        writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in jobs])
+
+
 def _query_feeds(broker: KafkaBroker, topics: Topics) -> QueryFeeds:
     query = Query("query", KafkaConnection(broker.bootstrap), topics.log, 1, "", ProcessorConfig())
     return QueryFeeds(query, topics, 1)
@@ -247,6 +253,21 @@ def test_a_worker_that_died_amid_its_answer_delays_the_feed_that_is_taken_over_a
         assert announced[moved.feed_id] == Remove(moved.feed_id, FIRST_EPOCH)
         assert isinstance(announced[new.feed_id], Register)
         del died
+
+
+def test_nothing_is_kept_of_a_feed_that_is_dropped_while_it_waits_for_such_an_answer(
+    broker: KafkaBroker, topics: Topics, moved_and_new: tuple[Activate, Activate]
+) -> None:
+    moved, new = moved_and_new
+    other = Removed(_feed("other").feed_id, FIRST_EPOCH, 0)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        worker = _steps_of_answering_worker(broker, topics, feeds, other, moved, new)
+        assert [feed_id for feed_id, _ in feeds._unseen] == [moved.feed_id]
+        _write_jobs(broker, topics, [DropRecord(moved.feed_id, requested_ns=0)])
+        feeds._jobs.read_to_end()
+        feeds.announcements()
+        assert not feeds._unseen
+        worker.abort_transaction(30)
 
 
 def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
