@@ -89,6 +89,7 @@ _SEEDS = {
 #: What takes longest to find: in `make soak`. Each kind of trouble has others that `make test` looks for.
 _LONG = {
     "accepted-at-the-high-water",
+    "addresses-decide-the-cluster",
     "changes-between-epochs-forgotten",
     "claims-only-where-needed",
     "ended-producer-forgotten",
