@@ -28,7 +28,7 @@ from tests.simulation.sinks import (
 from tests.simulation.stops import PlannedStop, draw_stops
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan, OnOversize
 
-_ODD_SNAPSHOT_MS: Final = 2_000
+_SNAPSHOT_MS: Final = 2_000
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
 
 
@@ -228,8 +228,9 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     if steps.random() < 0.5:
         plan = replace(plan, step_bytes=steps.choice((300, 1_500, 10_000)))
     backlogs = Random(f"{seed}:backlogs")
-    if backlogs.random() < 0.25:
-        plan = replace(plan, backlog_bytes=backlogs.choice((20_000, 100_000)))
+    if backlogs.random() < 0.25:  # later snapshots heal the ranges that were left for that bound
+        store = replace(plan.store, snapshot_interval_ms=plan.store.snapshot_interval_ms or _SNAPSHOT_MS)
+        plan = replace(plan, backlog_bytes=backlogs.choice((20_000, 100_000)), store=store)
     return _with_scans(_with_drops(_with_limits(_with_schemas(plan, profile)), profile), profile)
 
 
@@ -272,7 +273,7 @@ def _with_odd_log(plan: RunPlan, profile: Profile) -> RunPlan:
     odd = draw_odd_log(plan.seed, profile.odd, plan.seconds)
     if odd == PLAIN:
         return plan
-    return replace(plan, odd=odd, store=replace(plan.store, snapshot_interval_ms=_ODD_SNAPSHOT_MS))
+    return replace(plan, odd=odd, store=replace(plan.store, snapshot_interval_ms=_SNAPSHOT_MS))
 
 
 def _with_takeovers(plan: RunPlan, profile: Profile) -> RunPlan:

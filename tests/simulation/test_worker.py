@@ -93,6 +93,7 @@ _LONG = {
     "changes-between-epochs-forgotten",
     "claims-only-where-needed",
     "ended-producer-forgotten",
+    "ends-without-comparison",
     "every-index-counts",
     "last-refusal-unheard",
     "limit-by-the-process",
