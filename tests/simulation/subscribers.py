@@ -35,6 +35,7 @@ from tidegate.subscribe.client.consumer_state import ConsumerState
 from tidegate.subscribe.client.table_contents import TableContents
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
+from tidegate.subscribe.query.column_values import unordered_kind
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation, Relations
@@ -135,7 +136,11 @@ class WatchedTopic:
 def subscriber_plan(relation: Relation, mode: str, as_of: Timestamp) -> SubscribePlan:
     """The plan of a statement whose mode is written as for the table of `consumer_run`."""
     key = ", ".join(f'"{name}"' for name in relation.primary_key)
-    order = relation.columns[-1]
+    types = relation.known_types or (None,) * len(relation.columns)
+    ordered = [
+        name for name, each in zip(relation.columns, types, strict=True) if unordered_kind(each) is None
+    ]
+    order = ["mz_diff", *ordered][-1]
     mode = mode.replace("(id)", f"({key})").replace("balance", f'"{order}"')
     text = f"SUBSCRIBE {relation.name} {mode} WITH (PROGRESS) AS OF {as_of}"
     return plan_subscribe(parse_subscribe(text), Relations([relation]), now_ns=0)
