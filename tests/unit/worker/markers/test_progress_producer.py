@@ -118,6 +118,7 @@ def test_a_topic_that_lacks_replicas_holds_its_feed_alone_until_it_has_them() ->
         assert publishing.written() == [4, 5, 7]
 
 
+@pytest.mark.soak  # it freezes a broker for seconds, and what it measures has to have the machine
 def test_who_gets_no_answer_begins_anew_as_a_successor_would_and_lets_go_in_time() -> None:
     with KafkaBroker() as broker, ThreadPoolExecutor(2) as threads:
         publishing = Impatient(broker, "frozen-", threads)
