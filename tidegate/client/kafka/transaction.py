@@ -185,7 +185,11 @@ class TransactionalProducer:
             with suppress(KafkaException, SystemError):  # how it ended is known
                 self._producer.poll(0)  # purged records keep the client alive until they are reported
             return
-        if not self._has_opened:  # the client would complain of the ``open`` that was given up
+        if not self._has_opened:
+            # The client would complain of the ``open`` that was given up. It would repeat its request too,
+            # and fence later writers, while anything refers to it, such as the traceback of that ``open``.
+            with suppress(AttributeError):
+                del self._producer
             return
         try:
             self._producer.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any, cast
 from weakref import ref
@@ -16,9 +18,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic
+from tidegate.client.kafka import transaction
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.kafka.transaction import Record, TransactionalProducer, transactional
+from tidegate.client.kafka.transaction import GivenUpError, Record, TransactionalProducer, transactional
 from tidegate.client.output import OutputTopics
 from tidegate.errors import DeliveryError, SinkHeld
 
@@ -214,3 +217,24 @@ def _fenced_amid_records(connection: KafkaConnection, topic: str, name: str) -> 
     fenced.close()
     successor.close()
     return ref(client)
+
+
+def test_an_opening_that_is_given_up_repeats_its_request_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client would fence later writers again and again, for as long as anything refers to it."""
+    monkeypatch.setattr(transaction, "_CALL_S", 0.1)
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        servers = {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}
+        client = Seen({**servers, **transactional("app-feed", 1_000_000)})
+        left = ref(client)
+        producer = TransactionalProducer(client, "app-feed", 1_000_000)
+        del client
+        Timer(0.3, producer.give_up).start()
+        with pytest.raises(GivenUpError) as kept:
+            producer.open()
+        producer.close()
+        producer.close()
+        assert left() is None
+        assert kept.traceback
