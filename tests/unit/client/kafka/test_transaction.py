@@ -14,10 +14,10 @@ from typing import Any, cast
 from weakref import ref
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.topics import create_topic
+from tests.unit.client.topics import create_topic, wait_until_ended
 from tidegate.client.kafka import transaction
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
@@ -183,6 +183,7 @@ def test_a_writer_learns_whether_it_is_fenced_and_nobody_reads_what_it_asks_with
     writer.close()
     successor.commit([record])
     successor.close()
+    wait_until_ended(broker.bootstrap, {TopicPartition(topic, 0)})
     records = OutputTopics.now(connection, [topic]).records()
     assert [(each.key, each.value) for each in records] == [(b"key", b"value")] * 2
 
