@@ -187,11 +187,15 @@ class OtherMarkers:
             ) from None
 
     async def _let_go(self) -> None:
-        """Close the producer, unless it was never opened: then it has nothing to end."""
+        """Close the producer. One that was never opened has nothing to end: nobody waits for its close."""
         producer, self._producer = self._producer, None
-        if producer is not None and (self.is_open or producer.is_amid):
+        was_open, self.is_open = self.is_open, False
+        if producer is None:
+            return
+        if was_open or producer.is_amid:
             await self._in_thread(producer.close)
-        self.is_open = False
+        else:
+            self._cluster.threads.submit(producer.close)
 
     def _require_wanted(self) -> None:
         if self._given_up:

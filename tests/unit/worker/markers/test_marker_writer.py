@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.client.kafka import transaction
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds
-from tidegate.errors import RecordRefused, SinkHeld
+from tidegate.errors import RecordRefused, RetryError, SinkHeld
+from tidegate.worker.markers import bounded_call
 from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.process.settings import Settings
 
@@ -191,7 +196,7 @@ def test_writers_with_the_id_of_before_are_shut_out_on_the_feeds_own_cluster() -
         for _ in range(2):
             await writer.open()
         assert world.opened[1:] == [(_IDS.former, "home"), (_IDS.present, "home"), (_IDS.present, "home")]
-        assert world.closed == 1
+        assert world.closed == 2, "that of another cluster, and that of the id of before"
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))
@@ -207,6 +212,45 @@ def test_who_gives_up_amid_the_fence_of_the_id_of_before_opens_nothing_more() ->
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))
+
+
+class Seen(Producer):  # type: ignore[misc]  # confluent_kafka has no types
+    """librdkafka's producer, to which a weak reference can be had."""
+
+
+class Silent(World):
+    """A cluster that accepts connections and never answers."""
+
+    def __init__(self, threads: ThreadPoolExecutor, address: str) -> None:
+        super().__init__(threads)
+        self.settings = Settings(bootstrap_servers=address)
+        self.clients: list[ref[Seen]] = []
+
+    def producer(self, config: Mapping[str, Any]) -> Any:
+        client = Seen(config)
+        self.clients.append(ref(client))
+        return client
+
+
+def test_an_opening_that_has_no_answer_in_time_leaves_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client would repeat its request when the cluster is back, and fence later writers of the feed."""
+    monkeypatch.setattr(bounded_call, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(transaction, "_CALL_S", 0.1)
+
+    async def scenario(world: Any) -> pytest.ExceptionInfo[RetryError]:
+        writer = OtherMarkers(world, _IDS, world, replace(_STATE, sink_cluster=""))
+        with pytest.raises(RetryError, match="in time") as kept:
+            await writer.open()
+        return kept
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        with ThreadPoolExecutor(1) as threads:
+            world = Silent(threads, f"127.0.0.1:{silent.getsockname()[1]}")
+            kept = asyncio.run(scenario(world))
+        assert [client() for client in world.clients] == [None]
+    assert kept.traceback
 
 
 @asynccontextmanager
