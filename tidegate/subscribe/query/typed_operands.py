@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tidegate.changefeed.text.datum_text import inet_text
-from tidegate.errors import EvaluationError
+from tidegate.errors import EvaluationError, SubscribeStatementError
 from tidegate.rows.types import Kind, SqlType
 from tidegate.subscribe.query.casts import cast
 from tidegate.subscribe.query.column_values import UNORDERED, Read, order_reader, reading, unordered_kind
@@ -39,6 +39,12 @@ _FAMILIES: Final[Mapping[Kind, str]] = {
     **dict.fromkeys((Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.OID), "number"),
     **dict.fromkeys((Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ), "moment"),
 }
+#: What values are compared as, where they are compared as they are in expressions; all others as texts.
+_FORMS: Final[Mapping[Kind, str]] = {
+    **dict.fromkeys((Kind.INT, Kind.FLOAT, Kind.DECIMAL), "number"),
+    Kind.BOOL: "truth value",
+}
+_TEXT: Final = "text"
 #: Types whose values may be long, and have to be read to be compared.
 _LONG: Final = frozenset({Kind.BYTES, Kind.BIT, Kind.ARRAY})
 _NUMBERS: Final = frozenset({Kind.FLOAT, Kind.DECIMAL})
@@ -60,7 +66,16 @@ def alike(operation: Operation, operands: Sequence[Compiled], work: RowWork) -> 
     by = next((each.type for each in operands if _has_own_form(each.type)), None)
     if by is not None:
         return [_compared(operation, each, by, work) for each in operands]
+    _require_one_form(operation, operands)
     return constants_read(operation, operands)
+
+
+def _require_one_form(operation: Operation, operands: Sequence[Compiled]) -> None:
+    """Raise ``SubscribeStatementError`` for numbers, truth values and texts that stand beside each other."""
+    known = [each.type for each in operands if each.type is not None]
+    for each in known[1:]:
+        if _FORMS.get(each.kind, _TEXT) != _FORMS.get(known[0].kind, _TEXT):
+            raise _no_operator(operation, known[0], each.kind.value)
 
 
 def constants_read(operation: Operation, operands: Sequence[Compiled]) -> list[Compiled]:
@@ -107,18 +122,22 @@ def _compared(operation: Operation, operand: Compiled, by: SqlType, work: RowWor
         return operand
     if operand.type is None or _family(operand.type) != _family(by):
         other = "text" if operand.type is None else operand.type.kind.value
-        raise StatementFault.UNKNOWN_FUNCTION.error(
-            f"operator does not exist: {by.kind.value} "
-            f"{_SHOWN.get(operation.operator, operation.operator)} {other}",
-            operation.position,
-            f"compare {by.kind.value} with a text in quotes, or with a column of its type",
-        )
+        raise _no_operator(operation, by, other)
     read = order_reader(operand.type)
     if read is None:
         return operand
     if operand.type.kind in _LONG:
         read = _counted(read, work)
     return operand._replace(evaluate=reading(read, operand.evaluate))
+
+
+def _no_operator(operation: Operation, left: SqlType, right: str) -> SubscribeStatementError:
+    return StatementFault.UNKNOWN_FUNCTION.error(
+        f"operator does not exist: {left.kind.value} "
+        f"{_SHOWN.get(operation.operator, operation.operator)} {right}",
+        operation.position,
+        f"compare {left.kind.value} with a text in quotes, or with a column of its type",
+    )
 
 
 def _counted(read: Read, work: RowWork) -> Read:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -244,6 +245,33 @@ def test_values_of_other_types_are_not_compared(kind: Kind, condition: str) -> N
     with pytest.raises(SubscribeStatementError, match="operator does not exist") as caught:
         plan(f"SUBSCRIBE (SELECT id FROM t WHERE {condition})", SqlType(kind))
     assert caught.value.code == "unknown_function"
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "shown"),
+    [
+        (Kind.STRING, "v = id", "STRING = INT"),
+        (Kind.STRING, "5 < v", "INT < STRING"),
+        (Kind.STRING, "v IN ('a', 5)", "STRING IN INT"),
+        (Kind.UUID, "v BETWEEN 1 AND 2", "UUID >= INT"),
+        (Kind.ENUM, "v IS DISTINCT FROM true", "ENUM IS DISTINCT FROM BOOL"),
+        (Kind.INT, "v = v::text", "INT = STRING"),
+        (Kind.FLOAT, "v >= (id = 1)", "FLOAT >= BOOL"),
+        (Kind.DECIMAL, "v IN (1, true)", "DECIMAL IN BOOL"),
+        (Kind.BOOL, "v = id", "BOOL = INT"),
+        (Kind.BOOL, "nullif(v, 1)", "BOOL nullif INT"),
+    ],
+)
+def test_numbers_truth_values_and_texts_are_not_compared_with_each_other(
+    kind: Kind, condition: str, shown: str
+) -> None:
+    """A row would end the subscription, as late as it comes."""
+    with pytest.raises(
+        SubscribeStatementError, match=f"operator does not exist: {re.escape(shown)}$"
+    ) as caught:
+        plan(f"SUBSCRIBE (SELECT id FROM t WHERE {condition})", SqlType(kind))
+    assert (caught.value.code, caught.value.sqlstate) == ("unknown_function", "42883")
+    assert caught.value.position > 0
 
 
 @without_order
