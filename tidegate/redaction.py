@@ -20,9 +20,16 @@ _REDACTED: Final = "redacted"
 _SHORTEST: Final = 4
 #: Fewer characters of base 64 stand in other words by chance.
 _SHORTEST_BASE64: Final = 8
-_NAMES: Final = "sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password"
+#: Names of secrets, as parts of addresses, Kafka's settings and answers of others have them. A name may begin
+#: with more, as in ``ssl.key.password``. The token of a subscription is none.
+_NAMES: Final = (
+    r"[\w.-]{0,40}(?:pass(?:word|wd|phrase)|secret|(?:client|private|access|secret)[_.-]?key|"
+    r"(?:access|refresh|auth|bearer|session|id)[_.-]?token)"
+)
 #: A backslash before a quote is of the text around, which may be JSON.
-_PARAMETER: Final = re.compile(rf"\b({_NAMES})=((?:[^&'\"\s\\]|\\[^&'\"\s])+)", re.IGNORECASE)
+_PARAMETER: Final = re.compile(
+    rf"\b({_NAMES}=(?:\\{{0,3}}['\"])?)((?:[^&'\"\s\\]|\\[^&'\"\s])+)", re.IGNORECASE
+)
 #: The same as members of JSON, of a ``repr``, and of JSON that a text of JSON quotes.
 _MEMBERS: Final = tuple(
     re.compile(rf"(\b(?:{_NAMES}){quote}:\s{{0,9}}{quote})({value}+)", re.IGNORECASE | re.DOTALL)
@@ -32,6 +39,8 @@ _MEMBERS: Final = tuple(
         (r'\\"', r'(?:[^"\\]|\\\\\\?.|\\[^"\\])'),
     )
 )
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
+_ADDRESS_BASE64: Final = str.maketrans("+/", "-_")
 #: A run of characters in which an address may stand: no address goes beyond one.
 _WORD: Final = re.compile(r"[^\s'\"]+")
 #: The text behind the ``://`` of an address: a host, which is no login, or the user of one.
@@ -137,17 +146,17 @@ def _texts(secret: str) -> frozenset[str]:
 
 
 def _escaped(secret: str) -> set[str]:
-    """Return the text as parts of addresses have it."""
+    """Return the text as parts of addresses have it: the digits of a sign may be small or capital letters."""
     found = {quote(secret, errors="surrogatepass"), quote(secret, safe="", errors="surrogatepass")}
     found.add(quote_plus(secret, errors="surrogatepass"))
-    return found
+    return found | {_ESCAPE.sub(lambda sign: sign[0].lower(), each) for each in found}
 
 
 def _in_base64(secret: str) -> Iterator[str]:
     """Yield the base 64 of this text behind 0, 1 or 2 other bytes, without the characters at its edges.
 
     A header ``Authorization`` has a user's name before the password. The name decides which of the three
-    stands there, and the characters at the edges.
+    stands there, and the characters at the edges. Both alphabets count, that of addresses too.
     """
     text = secret.encode(errors="surrogatepass")
     for before in range(3):
@@ -156,6 +165,7 @@ def _in_base64(secret: str) -> Iterator[str]:
         found = written[first : 8 * (before + len(text)) // 6].decode()
         if len(found) >= _SHORTEST_BASE64:
             yield found
+            yield found.translate(_ADDRESS_BASE64)
 
 
 def _written(text: str) -> set[str]:
@@ -242,7 +252,7 @@ def _login(word: str, at: int, end: int) -> int:
 
 
 def _shown(match: re.Match[str]) -> str:
-    return match[0] if match[2].startswith(_REFERENCES) else f"{match[1]}={_REDACTED}"
+    return match[0] if match[2].startswith((*_REFERENCES, _REDACTED)) else f"{match[1]}{_REDACTED}"
 
 
 def _shown_member(match: re.Match[str]) -> str:

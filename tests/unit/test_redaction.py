@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+import re
+from base64 import b64encode, urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from time import process_time
 from urllib.parse import quote, quote_plus
 
@@ -56,13 +58,15 @@ def test_json_of_redacted_values_is_json(text: str, shown: str) -> None:
     }
 
 
-@pytest.mark.parametrize("secret", ["p@ss/w0rd of+mine", "grün-Schlüssel", "exactly-9"])
+@pytest.mark.parametrize("secret", ["p@ss/w0rd of+mine", "grün-Schlüssel", "exactly-9", "~~~???>>>ooo"])
 def test_a_secret_is_found_as_addresses_and_headers_write_it(secret: str) -> None:
     remember_secret(secret)
     for written in (quote(secret), quote(secret, safe=""), quote_plus(secret)):
         assert redacted(f"asked http://h/{written}?x") == "asked http://h/redacted?x"
-    for user in ("", "m:", "me:", "you:"):
-        text = f"Authorization: Basic {b64encode((user + secret).encode()).decode()}"
+        small = re.sub("%..", lambda sign: sign[0].lower(), written)
+        assert redacted(f"asked http://h/{small}?x") == "asked http://h/redacted?x"
+    for user, encode in product(("", "m:", "me:", "you:"), (b64encode, urlsafe_b64encode)):
+        text = f"Authorization: Basic {encode((user + secret).encode()).decode()}"
         assert "redacted" in redacted(text)
         hidden = redacted(text).removeprefix("Authorization: Basic ").replace("redacted", "")
         assert len(hidden) <= 4 * (len(user) + 2) // 3 + 4  # the user, and less than a sign at each end
@@ -120,6 +124,14 @@ def test_a_secret_is_found_in_an_answer_in_json_that_a_line_in_json_quotes(
         ('{"password": "secret://name"}', '{"password": "secret://name"}'),
         ('the "password=word\\" that', 'the "password=redacted\\" that'),
         ("password=wo\\rd\\\\&x=1", "password=redacted&x=1"),
+        ("POST client_id=a&client_secret=b&x=1", "POST client_id=a&client_secret=redacted&x=1"),
+        ("ssl.key.password=a, ssl.keystore.location=b", "ssl.key.password=redacted ssl.keystore.location=b"),
+        ('required username="u" password="it";', 'required username="u" password="redacted";'),
+        (json.dumps({"jaas": 'password="it";'}), json.dumps({"jaas": 'password="redacted";'})),
+        ("answered 400: access_token=abc", "answered 400: access_token=redacted"),
+        ('{"access_token": "abc", "token_type": "x"}', '{"access_token": "redacted", "token_type": "x"}'),
+        ("sasl_client_secret=secret://name&x=1", "sasl_client_secret=secret://name&x=1"),
+        ("go on with --token=abc", "go on with --token=abc"),
     ],
 )
 def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
@@ -144,6 +156,9 @@ def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
         "password': '\\",
         'password\\":\\"',
         "password=\\",
+        "a.b-",
+        "a-secret",
+        "password=\\\\'",
     ],
 )
 def test_it_takes_time_in_proportion(piece: str) -> None:
