@@ -20,6 +20,8 @@ _REDACTED: Final = "redacted"
 _SHORTEST: Final = 4
 #: Fewer characters of base 64 stand in other words by chance.
 _SHORTEST_BASE64: Final = 8
+#: A line of a secret with several, such as a key in PEM, is found alone if it has so many characters.
+_SHORTEST_LINE: Final = 16
 #: Names of secrets, as parts of addresses, Kafka's settings and answers of others have them. A name may begin
 #: with more, as in ``ssl.key.password``. The token of a subscription is none.
 _NAMES: Final = (
@@ -30,13 +32,16 @@ _NAMES: Final = (
 _PARAMETER: Final = re.compile(
     rf"\b({_NAMES}=(?:\\{{0,3}}['\"])?)((?:[^&'\"\s\\]|\\[^&'\"\s])+)", re.IGNORECASE
 )
+#: The same in quotes, where a value may have spaces.
+_QUOTED: Final = re.compile(rf"\b({_NAMES}=)(['\"])((?:(?!\2)[^\\\n]|\\.)+)\2", re.IGNORECASE)
 #: The same as members of JSON, of a ``repr``, and of JSON that a text of JSON quotes.
 _MEMBERS: Final = tuple(
-    re.compile(rf"(\b(?:{_NAMES}){quote}:\s{{0,9}}{quote})({value}+)", re.IGNORECASE | re.DOTALL)
-    for quote, value in (
-        ('"', r'(?:[^"\\]|\\.)'),
-        ("'", r"(?:[^'\\]|\\.)"),
-        (r'\\"', r'(?:[^"\\]|\\\\\\?.|\\[^"\\])'),
+    re.compile(rf"(\b(?:{_NAMES}){name_quote}:\s{{0,9}}{quote})({value}+)", re.IGNORECASE | re.DOTALL)
+    for name_quote, quote, value in (
+        ('"', '"', r'(?:[^"\\]|\\.)'),
+        ("'", "'", r"(?:[^'\\]|\\.)"),
+        ("'", '"', r'(?:[^"\\]|\\.)'),
+        (r'\\"', r'\\"', r'(?:[^"\\]|\\\\\\?.|\\[^"\\])'),
     )
 )
 _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
@@ -141,8 +146,14 @@ def remember_secret(secret: str) -> None:
 def _texts(secret: str) -> frozenset[str]:
     if len(secret) < _SHORTEST:
         return frozenset()
-    once = _written(secret)
+    once = _written(secret).union(_lines(secret))
     return frozenset(once.union(_escaped(secret), _in_base64(secret), *map(_written, once)))
+
+
+def _lines(secret: str) -> set[str]:
+    """Return the lines of a text that has several, such as a key in PEM, without those around the key."""
+    lines = secret.split("\n") if "\n" in secret else []
+    return {each for line in lines if len(each := line.strip()) >= _SHORTEST_LINE and "-----" not in each}
 
 
 def _escaped(secret: str) -> set[str]:
@@ -188,7 +199,7 @@ def redacted(text: str) -> str:
     for secret in _secrets.found_in(text):
         text = text.replace(secret, _REDACTED)
     if "=" in text:
-        text = _PARAMETER.sub(_shown, text)
+        text = _PARAMETER.sub(_shown, _QUOTED.sub(_shown_quoted, text))
     if '":' in text or "':" in text:
         for each in _MEMBERS:
             text = each.sub(_shown_member, text)
@@ -253,6 +264,11 @@ def _login(word: str, at: int, end: int) -> int:
 
 def _shown(match: re.Match[str]) -> str:
     return match[0] if match[2].startswith((*_REFERENCES, _REDACTED)) else f"{match[1]}{_REDACTED}"
+
+
+def _shown_quoted(match: re.Match[str]) -> str:
+    name, quote_sign, value = match.groups()
+    return match[0] if value.startswith(_REFERENCES) else f"{name}{quote_sign}{_REDACTED}{quote_sign}"
 
 
 def _shown_member(match: re.Match[str]) -> str:

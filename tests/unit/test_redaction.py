@@ -128,6 +128,9 @@ def test_a_secret_is_found_in_an_answer_in_json_that_a_line_in_json_quotes(
         ("ssl.key.password=a, ssl.keystore.location=b", "ssl.key.password=redacted ssl.keystore.location=b"),
         ('required username="u" password="it";', 'required username="u" password="redacted";'),
         (json.dumps({"jaas": 'password="it";'}), json.dumps({"jaas": 'password="redacted";'})),
+        ("sasl.password='a b', x='c d'", "sasl.password='redacted', x='c d'"),
+        ("{'password': \"it's\", 'x': 'y'}", "{'password': \"redacted\", 'x': 'y'}"),
+        ('password="secret://name"', 'password="secret://name"'),
         ("answered 400: access_token=abc", "answered 400: access_token=redacted"),
         ('{"access_token": "abc", "token_type": "x"}', '{"access_token": "redacted", "token_type": "x"}'),
         ("sasl_client_secret=secret://name&x=1", "sasl_client_secret=secret://name&x=1"),
@@ -159,6 +162,9 @@ def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
         "a.b-",
         "a-secret",
         "password=\\\\'",
+        "password='",
+        "password='a\"",
+        "'password': \"",
     ],
 )
 def test_it_takes_time_in_proportion(piece: str) -> None:
@@ -169,6 +175,13 @@ def test_it_takes_time_in_proportion(piece: str) -> None:
 
     cost(1_000)
     assert cost(80_000) < max(0.05, 12 * cost(20_000))
+
+
+def test_a_line_of_a_key_is_found_alone() -> None:
+    lines = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "BKcwggSjAgEAAoIBAQDAxyzzy0plugh0"]
+    remember_secret("\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----", ""]))
+    assert redacted(f"line 2 is {lines[1]}") == "line 2 is redacted"
+    assert redacted("no -----BEGIN PRIVATE KEY----- in it") == "no -----BEGIN PRIVATE KEY----- in it"
 
 
 def test_a_secret_that_a_feed_names_is_found_as_long_as_somebody_uses_it() -> None:
