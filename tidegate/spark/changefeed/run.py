@@ -108,10 +108,11 @@ def run_changefeeds(
     keep_files_private()
     access = ready.options.access
     needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri, access)
-    config = {**access.for_spark(), **consumers_for(ready.log.partitions)}
+    config = consumers_for(ready.log.partitions)
     alone = not has_session()
     name = query_name(ready.options.app_id)
-    with placed_session(name, placement, needs, config) as session, asked_to_end() as asked:
+    starting = placed_session(name, placement, needs, config, access.for_spark())
+    with starting as session, asked_to_end() as asked:
         if alone and as_json:
             configure_java_logs(session)
         with changefeed_query(session, ready, metrics, alone=alone) as query:

@@ -72,16 +72,20 @@ def has_session() -> bool:
 
 @contextmanager
 def placed_session(
-    name: str, placement: Placement, needs: Needs, config: Mapping[str, str] = _NOTHING
+    name: str,
+    placement: Placement,
+    needs: Needs,
+    config: Mapping[str, str] = _NOTHING,
+    logins: Mapping[str, str] = _NOTHING,
 ) -> Iterator[SparkSession]:
     """Yield a session where a job is placed, with executors that have what its tasks need.
 
     It is stopped at the end of the ``with``. If Spark runs in this process already, the job runs there, in a
     session with settings of its own, and nothing is stopped: other queries go on. The placement's properties
-    win over those of ``config``. Raises as ``start_session`` and ``prepare_executors`` do.
+    win over those of ``config`` and ``logins``. Raises as ``start_session`` and ``prepare_executors`` do.
     """
     is_ours = not has_session()
-    session = _new_session(name, placement, config) if is_ours else _session_beside()
+    session = _new_session(name, placement, config, logins) if is_ours else _session_beside()
     try:
         prepare_executors(session, placement.py_files, needs)
         yield session
@@ -90,13 +94,16 @@ def placed_session(
             session.stop()
 
 
-def _new_session(name: str, placement: Placement, config: Mapping[str, str]) -> SparkSession:
+def _new_session(
+    name: str, placement: Placement, config: Mapping[str, str], logins: Mapping[str, str]
+) -> SparkSession:
     try:
         return start_session(
             name,
             master=placement.master or None,
             jars=placement.jars,
             config={**config, **placement.conf},
+            logins={key: value for key, value in logins.items() if key not in placement.conf},
         )
     except SettingsError:
         raise
@@ -121,13 +128,15 @@ def start_session(
     master: str | None = None,
     jars: Sequence[Path] | None = (),
     config: Mapping[str, str] = _NOTHING,
+    logins: Mapping[str, str] = _NOTHING,
 ) -> SparkSession:
     """Return a session with the Kafka connector.
 
     The connector comes from ``jars``, or Spark resolves its Maven coordinates, unless ``spark-submit`` was
     given it. With ``jars=None`` the session has none. Without ``master`` Spark runs where ``spark-submit``
     says, or on this machine. Python workers run the Python of this process unless ``PYSPARK_PYTHON`` names
-    another. Raises ``SettingsError`` for a Java that Spark cannot use.
+    another. ``logins`` are properties of ``config`` that no command line may show. Raises ``SettingsError``
+    for a Java that Spark cannot use.
     """
     if not submitted():
         require_java()
@@ -142,6 +151,17 @@ def start_session(
     elif jars is not None and not submitted():
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    for key, value in {**_FOR_STREAMS, **config}.items():
-        builder = builder.config(key, value)
+    builder = builder.config(map={**_FOR_STREAMS, **config})
+    if logins:
+        _start_java(builder)
+        builder = builder.config(map=dict(logins))
     return builder.getOrCreate()
+
+
+def _start_java(builder: SparkSession.Builder) -> None:
+    """Start Spark's Java with the properties that there are, unless it runs.
+
+    They stand on its command line, which all users of the machine can read. Later ones do not.
+    """
+    conf = SparkConf().setAll(list(builder._options.items()))  # noqa: SLF001 - nothing else gives them
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001
