@@ -108,7 +108,18 @@ class SecretStore:
     def _in_environment(self, name: str) -> _Entry | None:
         variable = _variable(name)
         value = self.environment.get(variable)
+        if value is not None and not is_utf8(value):
+            raise SecretMissing(f"The secret {name} cannot be used: the variable {variable} is no UTF-8.")
         return None if value is None else _entry(value, self.environment.get(f"{variable}{_FOR}", ""))
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text of the environment was UTF-8: Python has other bytes there as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _variable(name: str) -> str:

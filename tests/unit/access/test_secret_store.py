@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -73,6 +74,17 @@ def test_one_that_is_missing_may_come(form: object, tmp_path: Path) -> None:
     store = form(tmp_path)  # type: ignore[operator]
     with pytest.raises(SecretMissing, match="TIDEGATE_SECRET_BANK, as a file bank"):
         store.get("bank", PLACE)
+
+
+def test_a_variable_that_is_no_utf8_is_a_sentence() -> None:
+    """A row's header with it ended each worker."""
+    latin = os.fsdecode("grün-wort".encode("latin-1"))
+    environment = {"TIDEGATE_SECRET_SHOP": latin, "TIDEGATE_SECRET_SHOP_FOR": "*"}
+    store = SecretStore(environment=environment)
+    for ask in (lambda: store.get("shop", PLACE), lambda: store.named_by_operator("shop")):
+        with pytest.raises(SecretMissing, match="TIDEGATE_SECRET_SHOP is no UTF-8") as refused:
+            ask()
+        assert "wort" not in str(refused.value)
 
 
 def test_a_secret_without_places_goes_nowhere(tmp_path: Path) -> None:

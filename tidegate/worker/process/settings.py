@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tidegate.access.destinations import Destinations
 from tidegate.access.destinations_file import read_destinations
 from tidegate.access.http_access import require_protected
 from tidegate.access.output_namespace import OutputNamespace
+from tidegate.access.secret_store import is_utf8
 from tidegate.errors import SettingsError
 from tidegate.kernel.kernel_mode import DEFAULT, KernelMode
 from tidegate.worker.process.settings_faults import fault_text
@@ -323,6 +324,13 @@ class Settings(BaseSettings):
         except SettingsError as error:
             raise ValueError(str(error)) from None
         return self
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_utf8(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str) and not is_utf8(value):
+            raise ValueError(f"{info.field_name} is no UTF-8")
+        return value
 
     @model_validator(mode="after")
     def _output_topics_are_patterns(self) -> Self:

@@ -54,6 +54,9 @@ def test_the_environment_is_read_and_overridden(monkeypatch: pytest.MonkeyPatch)
         ({"metrics_host": "worker.example"}, "others on the network reach"),
         ({"metrics_tls_key": "key.pem"}, "belong together"),
         ({"no_such_setting": "1"}, "no_such_setting"),
+        ({"metrics_host": "\udcff"}, "metrics_host is no UTF-8"),
+        ({"destinations_file": "\udcff"}, "destinations_file is no UTF-8"),
+        ({"sasl_password": "\udcff"}, "sasl_password is no UTF-8"),
     ],
 )
 def test_a_setting_at_fault_is_named(given: dict[str, str], named: str) -> None:
