@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from tidegate.changefeed.definition.stored_fields import items, whole
 from tidegate.errors import InputError, RetryError, brief
@@ -31,7 +31,8 @@ class _NoRedirects(HTTPRedirectHandler):
         """See ``HTTPRedirectHandler``."""
 
 
-_open = build_opener(_NoRedirects).open
+#: No proxy either: it would be told the token, and could answer in the worker's place.
+_open = build_opener(ProxyHandler({}), _NoRedirects).open
 
 
 def worker_url(data_dir: Path, app_id: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -52,3 +56,27 @@ def test_an_answer_that_drips_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tidegate.client.why.worker_status, "_ANSWER_S", 0.2)
     with answering(b" ", 0.01) as url, pytest.raises(InputError, match=r"in 0\.2 s"):
         fetch_status(url, 10)
+
+
+_ASK = """
+from tidegate.client.why.worker_status import fetch_status
+from tidegate.errors import RetryError
+
+try:
+    fetch_status("http://127.0.0.1:1", 10)
+except RetryError:
+    print("nobody is there")
+"""
+
+
+def test_no_proxy_is_told_the_token() -> None:
+    """The environment names one for all programs of the machine."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        named = {"http_proxy": f"http://127.0.0.1:{proxy.getsockname()[1]}", "no_proxy": ""}
+        environment = {**os.environ, **named, "TIDEGATE_METRICS_TOKEN": "for the worker"}
+        command = [sys.executable, "-c", _ASK]
+        asked = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=200, check=False
+        )
+        assert asked.stdout == "nobody is there\n", asked.stderr
+        assert select.select([proxy], [], [], 0)[0] == []
