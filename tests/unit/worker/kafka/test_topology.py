@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,6 +137,36 @@ def test_a_topic_that_is_gone_is_told_from_one_that_was_not_heard_of(clock: Time
     with pytest.raises(TopologyError, match="Local: Unknown partition"):
         insist("ids", question, metadata)
     assert 0.25 < clock.now_s < 0.26  # 200 pauses, then as above
+
+
+def _no_replicas(words: str) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, words))
+
+
+@pytest.mark.parametrize(
+    "behind", [".", " or in controlled shutdown.", ", or have all their log directories"]
+)
+def test_a_controller_that_takes_all_brokers_for_dead_is_asked_again(clock: Time, behind: str) -> None:
+    words = f"Unable to replicate the partition 1 time(s): All brokers are currently fenced{behind}"
+    refusals = iter([_no_replicas(words)] * 2)
+
+    def create() -> str:
+        for refusal in refusals:
+            raise refusal
+        return "created"
+
+    assert insist("creation", create, _told) == "created"
+
+
+def test_more_replicas_than_brokers_are_refused_at_once(clock: Time) -> None:
+    words = "The target replication factor of 3 cannot be reached because only 1 broker(s) are registered."
+
+    def create() -> str:
+        raise _no_replicas(words)
+
+    with pytest.raises(TopologyError, match=re.escape(words)):
+        insist("creation", create, _told)
+    assert clock.now_s == 0
 
 
 @pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError._SSL])
