@@ -30,7 +30,7 @@ from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
 from tests.kernel_everywhere import use_kernel_of_environment
-from tests.shared_broker import BrokerHost, shared_broker
+from tests.shared_broker import PATIENT, BrokerHost, shared_broker
 from tidegate import redaction
 
 # No deadline: on a machine that also runs a broker, a slow example says nothing about the code.
@@ -160,7 +160,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
     if _ADDRESS in told:
         yield shared_broker(told[_ADDRESS])
         return
-    with KafkaBroker() as running:
+    with KafkaBroker(settings=PATIENT) as running:
         yield running
 
 

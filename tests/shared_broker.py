@@ -23,9 +23,9 @@ from tests.class_archive import ClassArchive
 #: Where files are memory, on Linux.
 _MEMORY: Final = Path("/dev/shm")
 _MEMORY_BYTES: Final = 1 << 30  # far more than the 50 MiB of a run
-#: Nobody kills this broker, so no start waits for a dead one to be let go. On a busy machine it may send no
-#: heartbeat for seconds, and its controller then refuses whatever the tests ask for.
-_SETTINGS: Final = {"broker.session.timeout.ms": "60000"}
+#: The settings of a broker that nobody kills, so that no start waits for a dead one to be let go. On a busy
+#: machine it may send no heartbeat for seconds, and its controller then refuses whatever the tests ask for.
+PATIENT: Final = {"broker.session.timeout.ms": "60000"}
 
 
 class SharedBroker(KafkaBroker):
@@ -94,7 +94,7 @@ class BrokerHost:
             if self._broker is None:
                 self._data = self._data or directory_in_memory()
                 data = None if self._data is None else Path(self._data.name) / "data"
-                self._broker = KafkaBroker(data=data, settings=_SETTINGS).__enter__()
+                self._broker = KafkaBroker(data=data, settings=PATIENT).__enter__()
                 self._keep_checkpoint(self._broker.data)
                 self.archive.begin()
                 self._watch = BrokerWatch(self._broker, self._end_run)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from pyarrow import RecordBatch
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
@@ -20,13 +21,13 @@ from tests.contract.engine import Task
 from tests.contract.kafka_run import KafkaRun
 from tests.hand_log import at
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
-from tests.unit.client.topics import delete_before
+from tests.unit.client.topics import delete_before, wait_until_ended
 from tests.unit.processor.logs import PLAIN
 from tests.unit.spark.backfill.shortened_log import ShortenedLog
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.expectations import expected_versions
-from tidegate.client.jobs import Jobs
+from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError, RetryError, StatementError
 from tidegate.hlc import Timestamp
@@ -69,6 +70,7 @@ class Past:
             with Backfill(self.session, self.options, feed_id, self.said.append) as job:
                 job.run()
         finally:
+            wait_until_ended(self.run.bootstrap, {TopicPartition(jobs_topic(self.run.app_id), 0)})
             self.feed = self.jobs.feed(feed_id)
         return self.feed
 

@@ -150,7 +150,7 @@ def has_new_column(schema_text: str) -> bool:
 def metric(worker: WorkerProcess, name: str) -> float:
     """The sum of a metric's samples."""
     address = json.loads((worker.home / "worker.json").read_text())["url"]
-    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 

@@ -109,7 +109,7 @@ def wait_for_sink(
     try:
         while True:
             connect.states(connector)
-            reached = {place.partition: place.offset for place in consumer.committed(places, timeout=10)}
+            reached = {place.partition: place.offset for place in consumer.committed(places, timeout=60)}
             if all(reached[number] >= end or end == 0 for number, end in ends.items()):
                 return
             assert time.monotonic() < deadline, f"{group} is at {reached} of {dict(ends)}"

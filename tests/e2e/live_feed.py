@@ -6,10 +6,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from confluent_kafka import TopicPartition
+
 from sim.log.history import History
 from tests.destinations import DESTINATIONS
 from tests.e2e.live_load import LiveLoad
 from tests.e2e.worker_process import WorkerProcess
+from tests.unit.client.topics import wait_until_ended
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.statement.definition import define_feed
@@ -31,7 +34,7 @@ class LiveFeed:
         self, load: LiveLoad, home: str, sink: str, engine: Engine = Engine.WORKERS, begins_s: float = 60
     ) -> None:
         self._load = load
-        self._home, self._sink = KafkaConnection(home), KafkaConnection(sink)
+        self._home, self._sink = KafkaConnection(home, timeout_s=60), KafkaConnection(sink, timeout_s=60)
         now_ns = time.time_ns()
         statement = (
             f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://{sink}?topic_prefix={load.prefix}' "
@@ -82,6 +85,9 @@ class LiveFeed:
         versions = History.load(history)
         last = max(version.timestamp for version in versions)
         worker.wait_until(lambda: self.marker(worker) >= last, f"a marker at {last}", 120)
+        targets = self._topics.targets
+        places = {TopicPartition(each.topic, n) for each in targets for n in range(each.partitions)}
+        wait_until_ended(self._sink.bootstrap_servers, places)  # the worker tells of it a moment before
         report = self.audit(versions, start)
         assert report.covered >= last, str(report)
         return report

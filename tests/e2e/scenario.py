@@ -31,6 +31,9 @@ from tidegate.verify import AuditReport, ExpectedVersion, Verdict, audit
 
 PARTITIONS: Final = 3
 OUTPUT_PARTITIONS: Final = 3
+#: A session that expires long after every time limit of the tests. A worker that counts in them what it opens
+#: must not be thrown out because the machine stood still.
+LONG_SESSION_MS: Final = 600_000
 HEAD_RECORDS: Final = 5
 _LOOK_AGAIN_S: Final = 0.2
 _DECODER: Final = JsonDecoder(Envelope.WRAPPED)
@@ -62,7 +65,7 @@ class Scenario:
         self.directory = directory
         self.log = log
         self.workers: list[WorkerProcess] = []
-        self.connection = KafkaConnection(bootstrap)
+        self.connection = KafkaConnection(bootstrap, timeout_s=60)
         self.output = self.connection
         self.topic = f"{prefix}accounts"
         self.feed: Activate | None = None

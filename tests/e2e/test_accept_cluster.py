@@ -13,6 +13,7 @@ from stack.kafka import KafkaBroker
 from tests.e2e.live_feed import LiveFeed
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.worker_process import WorkerProcess
+from tests.shared_broker import PATIENT
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.feed import FeedState
@@ -37,7 +38,7 @@ class FailOver:
         self.feed = feed
         self.worker = worker
         self.there = there
-        connection = KafkaConnection(there.bootstrap)
+        connection = KafkaConnection(there.bootstrap, timeout_s=60)
         self.cluster = open_admin(connection, 30).cluster_id()
         self._arguments = (str(feed.id), "-b", home.bootstrap, "--app-id", load.app_id)
 
@@ -76,7 +77,7 @@ def fail_over(
 
     Where it has copies no row is on its way at that moment: it would stand there before earlier versions.
     """
-    former = KafkaBroker()
+    former = KafkaBroker(settings=PATIENT)
     former.start()
     try:
         feed = LiveFeed(load, home.bootstrap, former.bootstrap)
@@ -86,7 +87,7 @@ def fail_over(
         copied = _copied(former, feed) if mirrors else []
     finally:
         former.close()
-    with KafkaBroker(port=int(former.bootstrap.rpartition(":")[2])) as there:
+    with KafkaBroker(port=int(former.bootstrap.rpartition(":")[2]), settings=PATIENT) as there:
         if mirrors:
             for target in feed.topics.targets:
                 create_topic(there.bootstrap, target.topic, target.partitions)
@@ -105,7 +106,9 @@ def has_marked(feed: LiveFeed) -> bool:
 
 def _copied(cluster: KafkaBroker, feed: LiveFeed) -> list[TopicRecord]:
     """Return the records of a mirror: it has each partition up to some place, not the same in any two."""
-    records = list(OutputTopics.now(KafkaConnection(cluster.bootstrap), feed.topics.topics).records())
+    records = list(
+        OutputTopics.now(KafkaConnection(cluster.bootstrap, timeout_s=60), feed.topics.topics).records()
+    )
     places = sorted({(record.topic, record.partition) for record in records})
     copied = []
     for number, place in enumerate(places):

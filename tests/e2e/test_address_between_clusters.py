@@ -48,7 +48,7 @@ def put(sites: TwoClusters, cluster: KafkaBroker, topic: str, *last: Sequence[in
 
 def id_of(sites: TwoClusters, cluster: KafkaBroker) -> str:
     sites.turn_to(cluster)
-    return open_admin(KafkaConnection(sites.servers), 30).cluster_id()
+    return open_admin(KafkaConnection(sites.servers, timeout_s=60), 30).cluster_id()
 
 
 class Held:
@@ -57,7 +57,7 @@ class Held:
     def __init__(self, sites: TwoClusters, home: KafkaBroker, prefix: str) -> None:
         create_topic(home.bootstrap, jobs_topic(prefix), cleanup_policy="compact")
         self.app_id = prefix
-        self.connection = KafkaConnection(home.bootstrap, destinations=DESTINATIONS)
+        self.connection = KafkaConnection(home.bootstrap, destinations=DESTINATIONS, timeout_s=60)
         self.jobs = Jobs(self.connection, prefix)
         topic = f"{prefix}accounts"
         put(sites, sites.home, topic, [2_100, 2_900], [2_100, 2_900])

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import PARTITIONS, Scenario, bank_log
+from tests.shared_broker import PATIENT
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.writer import write_record
 from tidegate.errors import TidegateError
@@ -27,7 +28,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def creating_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(settings={"auto.create.topics.enable": "true", "num.partitions": "1"}) as running:
+    with KafkaBroker(
+        settings={**PATIENT, "auto.create.topics.enable": "true", "num.partitions": "1"}
+    ) as running:
         yield running
 
 

@@ -11,7 +11,7 @@ from rocksdict import Cache
 
 from tables import TABLES
 from tests.e2e.log_ends import wait_until_read
-from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.scenario import LONG_SESSION_MS, PARTITIONS, Scenario
 from tests.e2e.topics import alter, cut
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.state.position_hash import POSITION_KEY
@@ -65,7 +65,7 @@ def test_a_copy_that_is_not_what_was_written_is_read_again(
     half_read: Scenario, change: Callable[[StateChange], StateChange]
 ) -> None:
     damage(half_read, change)
-    worker = half_read.start_worker(instance_id="w0")
+    worker = half_read.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     worker.wait_until(lambda: worker.text.count("partition restored") == PARTITIONS, "all partitions")
     assert worker.text.count(_AGAIN) == PARTITIONS, worker.text
     assert "changelog_records=0" not in worker.text
@@ -74,7 +74,7 @@ def test_a_copy_that_is_not_what_was_written_is_read_again(
     restored = worker.ask("/status")["partitions"]
     assert all(row["restore_ms"] > 0 for row in restored)
     assert worker.stop() == 0, worker.text
-    again = half_read.start_worker(instance_id="w0")
+    again = half_read.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     again.wait_until(lambda: again.text.count("partition restored") == PARTITIONS, "all partitions")
     assert _AGAIN not in again.text
 
@@ -103,7 +103,7 @@ def test_what_the_changelogs_do_not_have_either_is_refused(half_read: Scenario) 
     admin = AdminClient({"bootstrap.servers": half_read.bootstrap})
     cut(admin, [TopicPartition(changelog, number, -1) for number in range(PARTITIONS)])  # up to its end
     alter(half_read, changelog, "cleanup.policy", "compact")
-    worker = half_read.start_worker(instance_id="w0")
+    worker = half_read.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     assert worker.wait() == EXIT_FATAL, worker.text
     assert _AGAIN in worker.text
     assert "A changelog of the application was deleted or cut" in worker.text

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.e2e.log_ends import read_through
-from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.scenario import LONG_SESSION_MS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -19,7 +19,7 @@ def wait_until_restored(worker: WorkerProcess) -> None:
 
 def test_a_restart_reads_nothing_from_the_changelogs(scenario: Scenario) -> None:
     read_through(scenario)
-    worker = scenario.start_worker(instance_id="w0")
+    worker = scenario.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     wait_until_restored(worker)
     assert worker.text.count("changelog_records=0") == PARTITIONS, worker.text
     scenario.append()
@@ -37,7 +37,7 @@ def test_nobody_else_reads_what_a_worker_keeps(scenario: Scenario) -> None:
 def test_a_deleted_directory_is_restored_from_the_changelogs(scenario: Scenario) -> None:
     read_through(scenario)
     shutil.rmtree(scenario.directory / "w0" / scenario.app_id)
-    worker = scenario.start_worker(instance_id="w0")
+    worker = scenario.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     wait_until_restored(worker)
     assert worker.text.count("there is no local copy") == PARTITIONS, worker.text
     assert "changelog_records=0" not in worker.text
@@ -49,7 +49,7 @@ def test_a_damaged_directory_is_restored_from_the_changelogs(scenario: Scenario)
     read_through(scenario)
     for manifest in (scenario.directory / "w0" / scenario.app_id).glob("partition-*/MANIFEST-*"):
         manifest.write_bytes(b"damaged")
-    worker = scenario.start_worker(instance_id="w0")
+    worker = scenario.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     wait_until_restored(worker)
     assert "is damaged" in worker.text
     scenario.append()

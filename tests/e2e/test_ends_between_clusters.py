@@ -69,7 +69,7 @@ def _of_workers(servers: str) -> TopicAdmin:
 
 
 def _of_spark(servers: str) -> TopicAdmin:
-    return open_admin(KafkaConnection(servers), _PATIENCE_S)
+    return open_admin(KafkaConnection(servers, timeout_s=60), _PATIENCE_S)
 
 
 @pytest.mark.parametrize("open_client", [_of_workers, _of_spark], ids=["workers", "spark"])

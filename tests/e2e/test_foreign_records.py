@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.e2e.log_ends import wait_until_read
-from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.scenario import LONG_SESSION_MS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.definition.stored_json import STORED_VERSION
@@ -104,7 +104,9 @@ def test_foreign_records_in_changelogs_do_not_come_into_the_state(scenario: Scen
     wait_until_read(scenario, worker)
     changelogs = write_to_changelogs(scenario)
     assert worker.stop() == 0, worker.text
-    anew = scenario.start_worker("w1")  # it has no copy: all of the changelogs are read
+    anew = scenario.start_worker(
+        "w1", session_timeout_ms=LONG_SESSION_MS
+    )  # it has no copy: all of the changelogs are read
     anew.wait_until(lambda: anew.text.count("partition restored") == PARTITIONS, "all partitions")
     for topic in changelogs:
         assert f"{topic}[" in anew.text
@@ -115,7 +117,7 @@ def test_foreign_records_in_changelogs_do_not_come_into_the_state(scenario: Scen
 
 def _metrics(worker: WorkerProcess) -> str:
     address = json.loads((worker.home / "worker.json").read_text())["url"]
-    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:
         return str(answer.read().decode())
 
 

@@ -6,11 +6,9 @@ import shutil
 
 import pytest
 
-from tests.e2e.scenario import Scenario
+from tests.e2e.scenario import LONG_SESSION_MS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.worker.process.ending import EXIT_FATAL
-
-_NEVER_MS = 600_000  # a session that expires long after every time limit of the tests
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -20,7 +18,9 @@ def _assignments(worker: WorkerProcess) -> int:
 
 
 def test_a_worker_stays_in_the_group_for_longer_than_a_poll_may_take(scenario: Scenario) -> None:
-    worker = scenario.start_worker("w0", ("-m", "tests.e2e.crashing_worker", "look-idle", "1"))
+    worker = scenario.start_worker(
+        "w0", ("-m", "tests.e2e.crashing_worker", "look-idle", "1"), session_timeout_ms=LONG_SESSION_MS
+    )
     scenario.create_feed(worker)
     scenario.append()
     scenario.wait_until_covered(worker)
@@ -38,21 +38,21 @@ def test_a_session_that_the_broker_refuses_ends_the_worker_with_a_sentence(scena
 def test_a_worker_that_was_killed_gets_its_partitions_back_before_its_session_expires(
     scenario: Scenario,
 ) -> None:
-    with scenario.start_worker(session_timeout_ms=_NEVER_MS) as first:
+    with scenario.start_worker(session_timeout_ms=LONG_SESSION_MS) as first:
         scenario.create_feed(first)
-    successor = scenario.start_worker(session_timeout_ms=_NEVER_MS)
+    successor = scenario.start_worker(session_timeout_ms=LONG_SESSION_MS)
     scenario.append()
     scenario.wait_until_covered(successor)
     assert successor.stop() == 0, successor.text
 
 
 def test_a_worker_that_stops_leaves_the_group_and_no_name_behind(scenario: Scenario) -> None:
-    first = scenario.start_worker(session_timeout_ms=_NEVER_MS)
+    first = scenario.start_worker(session_timeout_ms=LONG_SESSION_MS)
     scenario.create_feed(first)
     assert "members.json" in {file.name for file in first.home.iterdir()}
     assert first.stop() == 0, first.text
     assert "members.json" not in {file.name for file in first.home.iterdir()}
-    elsewhere = scenario.start_worker("w1", session_timeout_ms=_NEVER_MS)
+    elsewhere = scenario.start_worker("w1", session_timeout_ms=LONG_SESSION_MS)
     scenario.append()
     scenario.wait_until_covered(elsewhere)
 
@@ -61,12 +61,12 @@ def test_a_copy_of_a_live_data_directory_throws_its_owner_out_once_and_both_go_o
     scenario: Scenario,
 ) -> None:
     """The owner has nothing to write before it knows; if it had, it would be fenced (`test_zombie.py`)."""
-    first = scenario.start_worker()
+    first = scenario.start_worker(session_timeout_ms=LONG_SESSION_MS)
     scenario.create_feed(first)
     copy = scenario.directory / "copy" / scenario.app_id
     copy.mkdir(parents=True)
     shutil.copy(first.home / "members.json", copy)
-    second = scenario.start_worker("copy")
+    second = scenario.start_worker("copy", session_timeout_ms=LONG_SESSION_MS)
     second.wait_for("partition restored")
     first.wait_until(lambda: _assignments(first) > 1, "it to have joined the group again")
     scenario.append()

@@ -233,7 +233,7 @@ class Worker:
         (told,) = self._data.glob("*/worker.json")
         address = json.loads(told.read_text())["url"] + "/metrics"
         while True:
-            with urllib.request.urlopen(address, timeout=10) as answer:
+            with urllib.request.urlopen(address, timeout=60) as answer:
                 found = re.search(rf"^{metric} (\S+)$", answer.read().decode(), re.MULTILINE)
             assert found is not None, metric
             if float(found[1]) > 0:

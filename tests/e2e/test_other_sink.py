@@ -16,6 +16,7 @@ from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
 from tests.hand_log import HandTable
+from tests.shared_broker import PATIENT
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
@@ -44,7 +45,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("oth
 @pytest.fixture
 def other() -> Iterator[KafkaBroker]:
     """The other cluster. It is not started yet, and its address is known."""
-    broker = KafkaBroker()
+    broker = KafkaBroker(settings=PATIENT)
     yield broker
     broker.close()
 
@@ -55,7 +56,7 @@ class TwoClusters:
     def __init__(self, scenario: Scenario, other: KafkaBroker) -> None:
         self.scenario = scenario
         self.other = other
-        self.there = KafkaConnection(other.bootstrap)
+        self.there = KafkaConnection(other.bootstrap, timeout_s=60)
         self.jobs = Jobs(scenario.connection, scenario.app_id)
 
     def define(self, feed_id: str = "away", resolved_topic: str = "") -> FeedDefinition:
@@ -180,7 +181,7 @@ def test_a_feed_whose_sink_comes_to_mean_another_cluster_is_held_until_its_own_i
     stored = away.current_state.sink_cluster
     scenario.append(half(scenario))
     other.stop()
-    with KafkaBroker(port=int(other.bootstrap.rpartition(":")[2])) as stranger:
+    with KafkaBroker(port=int(other.bootstrap.rpartition(":")[2]), settings=PATIENT) as stranger:
         admin = TopicAdmin(AdminClient({"bootstrap.servers": stranger.bootstrap}), stranger.bootstrap, 1)
         found = admin.cluster_id()
         admin.create_unless_there(TopicSpec(scenario.topic, OUTPUT_PARTITIONS, {}))
@@ -217,11 +218,13 @@ def test_a_marker_that_waits_for_its_cluster_is_not_written_on_another(
     other.stop()
     with ThreadPoolExecutor(1) as thread:
         marker = thread.submit(producer.commit_once, [Record(topic, 0, None, b"elsewhere")])
-        with KafkaBroker(port=int(other.bootstrap.rpartition(":")[2])) as stranger:
+        with KafkaBroker(port=int(other.bootstrap.rpartition(":")[2]), settings=PATIENT) as stranger:
             create_topic(stranger.bootstrap, topic)
             with pytest.raises(DeliveryError, match="was not committed"):
                 marker.result(60)
-            assert not list(OutputTopics.now(KafkaConnection(stranger.bootstrap), [topic]).records())
+            assert not list(
+                OutputTopics.now(KafkaConnection(stranger.bootstrap, timeout_s=60), [topic]).records()
+            )
 
 
 class MarkersThere:
@@ -281,11 +284,11 @@ def test_a_cluster_that_the_feed_was_on_before_takes_no_marker_that_waits_for_an
         # A coordinator that begins again completes the transaction of the first marker a moment later.
         records = list[TopicRecord]()
         while not records:
-            records = [*OutputTopics.now(KafkaConnection(former.bootstrap), [topic]).records()]
+            records = [*OutputTopics.now(KafkaConnection(former.bootstrap, timeout_s=60), [topic]).records()]
         assert [record.value for record in records] == [b"told"]
 
     port = int(other.bootstrap.rpartition(":")[2])
-    with ThreadPoolExecutor(4) as threads, closing(KafkaBroker(port=port)) as former:
+    with ThreadPoolExecutor(4) as threads, closing(KafkaBroker(port=port, settings=PATIENT)) as former:
         asyncio.run(scenario(threads, former))
 
 

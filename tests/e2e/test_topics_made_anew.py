@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.e2e.log_ends import wait_until_read
-from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.scenario import LONG_SESSION_MS, PARTITIONS, Scenario
 from tests.e2e.topics import create, delete
 from tidegate.client.output import OutputTopics
 from tidegate.worker.process.ending import EXIT_FATAL
@@ -73,7 +73,7 @@ def test_one_changelog_made_anew_is_refused_without_a_copy_too(half_read: Scenar
 def test_all_changelogs_made_anew_have_the_log_read_again(half_read: Scenario) -> None:
     for table in ("ranges", "intents", "descriptors", "feeds"):
         delete(half_read, f"{half_read.app_id}-{table}-changelog")
-    worker = half_read.start_worker(instance_id="w0")
+    worker = half_read.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     worker.wait_for("was deleted and created again")
     half_read.append()
     report = half_read.wait_until_covered(worker)

@@ -84,7 +84,9 @@ def answer(scenario: Scenario) -> dict[str, Any]:
 def look_at(scenario: Scenario) -> ShownFeed:
     """The feed as the page of feeds of `tidegate serve` shows it."""
     data_dirs = (scenario.directory / "w0",)
-    lookup = FeedLookup(KafkaConnection(scenario.bootstrap), scenario.app_id, data_dirs=data_dirs)
+    lookup = FeedLookup(
+        KafkaConnection(scenario.bootstrap, timeout_s=60), scenario.app_id, data_dirs=data_dirs
+    )
     (found,) = lookup.look().feeds
     return found
 

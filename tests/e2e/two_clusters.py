@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from stack.kafka import KafkaBroker
 from tests.moving_address import MovingAddress
+from tests.shared_broker import PATIENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,6 @@ class TwoClusters:
 def two_clusters() -> Iterator[TwoClusters]:
     """Start both; the address means neither yet."""
     with closing(MovingAddress()) as address:
-        settings = {"advertised.listeners": f"PLAINTEXT://{address.address}"}
+        settings = {**PATIENT, "advertised.listeners": f"PLAINTEXT://{address.address}"}
         with KafkaBroker(settings=settings) as home, KafkaBroker(settings=settings) as away:
             yield TwoClusters(address, home, away)

@@ -117,7 +117,7 @@ class WorkerProcess:
     def ask(self, path: str) -> Any:
         """The JSON that its status server answers."""
         address = json.loads((self.home / "worker.json").read_text())["url"]
-        with urllib.request.urlopen(address + path, timeout=10) as answer:
+        with urllib.request.urlopen(address + path, timeout=60) as answer:
             return json.load(answer)
 
     def __enter__(self) -> Self:

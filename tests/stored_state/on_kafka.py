@@ -106,7 +106,7 @@ def log_is_processed(app: str, ends: Sequence[int]) -> bool:
     consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": app})
     try:
         places = [TopicPartition(TOPICS.log, number) for number in range(len(ends))]
-        return [place.offset for place in consumer.committed(places, timeout=10)] == list(ends)
+        return [place.offset for place in consumer.committed(places, timeout=60)] == list(ends)
     finally:
         consumer.close()
 
@@ -118,7 +118,7 @@ def worker_settings(home: Path) -> dict[str, str]:
         "app_id": APPS[Engine.WORKERS],
         "topic_prefix": TOPICS.prefix,
         "data_dir": str(home / "data"),
-        "session_timeout_ms": "6000",
+        "session_timeout_ms": "600000",  # a machine that stands still throws nobody out
         "batch_records": "50",
     }
     return {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
@@ -159,7 +159,7 @@ def output_of(app_feeds: Sequence[Activate]) -> dict[OutputPartition, list[Emitt
     """The output topics of feeds, as they are now."""
     found: dict[OutputPartition, list[Emitted]] = {}
     topics = [target.topic for feed in app_feeds for target in feed.targets]
-    for record in OutputTopics.now(KafkaConnection(BOOTSTRAP), topics).records():
+    for record in OutputTopics.now(KafkaConnection(BOOTSTRAP, timeout_s=60), topics).records():
         time_ms = None if record.key is None else record.timestamp_ms
         headers = tuple((name, value or b"") for name, value in record.headers)
         emitted = Emitted(record.key, record.value, time_ms, headers)

@@ -36,7 +36,7 @@ class Topic:
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap = bootstrap
         self.name = name
-        self.kafka: tuple[str, ...] = ("-b", bootstrap)
+        self.kafka: tuple[str, ...] = ("--timeout", "60", "-b", bootstrap)
         create_topic(bootstrap, name, 2, **self.config)
 
     def row(self, key: int, ms: int) -> TopicRecord:
@@ -68,7 +68,7 @@ class Fed(Topic):
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
         super().__init__(bootstrap, f"{prefix}accounts")
-        self.kafka = ("-b", bootstrap, "--app-id", prefix)
+        self.kafka = ("--timeout", "60", "-b", bootstrap, "--app-id", prefix)
         create_topic(bootstrap, jobs_topic(prefix), cleanup_policy="compact")
         create_topic(bootstrap, f"{prefix}raftlog")
         self._describe(prefix)

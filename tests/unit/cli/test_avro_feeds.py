@@ -53,7 +53,7 @@ class Application:
     def __init__(self, broker: KafkaBroker, app_id: str) -> None:
         create_topic(broker.bootstrap, jobs_topic(app_id), cleanup_policy="compact")
         self.bootstrap, self.app_id = broker.bootstrap, app_id
-        self.kafka = ("-b", broker.bootstrap, "--app-id", app_id)
+        self.kafka = ("--timeout", "60", "-b", broker.bootstrap, "--app-id", app_id)
 
     def has_written(self, feed: Written) -> str:
         """Put a feed's records on its topics, and the feed on the jobs topic; gives its id."""

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.broker
 def kafka(broker: KafkaBroker, topic_prefix: str) -> tuple[str, ...]:
     """The options of an application whose jobs topic is there."""
     create_topic(broker.bootstrap, jobs_topic(topic_prefix), cleanup_policy="compact")
-    return ("-b", broker.bootstrap, "--app-id", topic_prefix)
+    return ("--timeout", "60", "-b", broker.bootstrap, "--app-id", topic_prefix)
 
 
 def test_create_prints_the_id_alone_on_standard_output(kafka: tuple[str, ...]) -> None:

@@ -109,7 +109,7 @@ def kafka(broker: KafkaBroker, topic_prefix: str) -> tuple[str, ...]:
     state = StateRecord(_FEED.feed_id, _FEED.definition.epoch, FeedState.RUNNING, ZERO, _FEED.targets)
     for record in (DefinitionRecord(_FEED.definition), state):
         write_record(KafkaConnection(broker.bootstrap), place, record.key, record.to_bytes())
-    return ("--app-id", app_id, "-b", broker.bootstrap)
+    return ("--timeout", "60", "--app-id", app_id, "-b", broker.bootstrap)
 
 
 def test_workers_are_asked_together_and_the_answer_is_a_sentence(kafka: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import tidegate.worker.kafka.jobs_follower
 import tidegate.worker.process.ending
 from stack.kafka import KafkaBroker
+from tests.shared_broker import PATIENT
 from tests.unit.worker.ended_process import Ended
 
 
@@ -29,5 +30,5 @@ def reasons(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
 @pytest.fixture(scope="session")
 def other_broker() -> Iterator[KafkaBroker]:
     """Another cluster. A test that stops it starts it again."""
-    with KafkaBroker() as running:
+    with KafkaBroker(settings=PATIENT) as running:
         yield running

@@ -39,7 +39,7 @@ def feed(broker: KafkaBroker, topic_prefix: str) -> HandFeed:
 def subscribed(feed: HandFeed, *arguments: str) -> Result:
     """Return what the command prints for the feed."""
     kafka = ("-b", feed.connection.bootstrap_servers, "--app-id", feed.app_id, "--topic-prefix", feed.prefix)
-    return run("subscribe", *arguments, *kafka)
+    return run("subscribe", "--timeout", "60", *arguments, *kafka)
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
