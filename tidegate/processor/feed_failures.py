@@ -17,6 +17,7 @@ from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.waiting import Unreachable
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import RangeId
+from tidegate.rows.stored_descriptor import DescriptorHead
 from tidegate.rows.table_key import without_tenant
 
 
@@ -51,6 +52,16 @@ def fail_table(feeds: PartitionFeeds, table_id: int, error: FeedError) -> None:
     for feed in feeds.active:
         if table_id in feed.table_ids:
             feeds.fail(feed.id, error)
+
+
+def fail_dropped(feeds: PartitionFeeds, table: DescriptorHead) -> None:
+    """Fail every feed of a table if this version says that it is gone: no operation deletes its rows."""
+    if table.dropped:
+        error = FeedError(
+            f"table {table.name!r} was dropped at {table.modified}: its rows stand in the output without a "
+            "deletion. Create a feed without it"
+        )
+        fail_table(feeds, table.id, error)
 
 
 def fail_unreachable(feeds: PartitionFeeds, lost: Unreachable) -> None:

@@ -17,6 +17,7 @@ from tidegate.processor.breaking import refused_record
 from tidegate.processor.containment import Input, unforeseen_in
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
+    fail_dropped,
     fail_hidden,
     fail_mutated,
     fail_overtaken,
@@ -205,7 +206,8 @@ class LogStep:
         offset = Offset(record.offset)
         place = f"offset {offset} of log partition {self._state.partition}"
         for update in updates:
-            if self._rows.is_new(update):
+            is_new = self._rows.is_new(update)
+            if is_new:
                 self._deliveries.emit(result)
             try:
                 self._rows.learn(update, place, lowest)
@@ -216,6 +218,9 @@ class LogStep:
                 cause = f"version {update.version} of table {update.table_id}: {error}"
                 fail_table(self._feeds, update.table_id, FeedError(f"{cause} (it stands at {place})"))
                 result.incidents.append(Incident(self._state.partition, offset, None, None, cause))
+            else:
+                if is_new and (head := self._rows.catalog.head(update.table_id, update.version)):
+                    fail_dropped(self._feeds, head)
 
 
 def _lowest_row(chunk: Snapshot) -> Timestamp:
