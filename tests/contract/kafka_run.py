@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.contract.case import topics_of
 from tests.contract.comparison import markers, records_at
 from tests.contract.engine import Output, Task
 from tests.destinations import DESTINATIONS
+from tests.unit.client.topics import wait_until_ended
 from tidegate.changefeed.definition.feed import Engine
 from tidegate.changefeed.encoding.resolved_topic import (
     OffsetMarkerDecoder,
@@ -38,6 +40,9 @@ from tidegate.verify import TopicRecord
 
 #: What a broker takes by default, and more than a producer does.
 _RECORD_BYTES_MAX: Final = 1_048_588
+
+#: How long a broker may take that much else is asked of: a run may have hundreds of topics.
+_TOPICS_S: Final = 120.0
 
 #: Records of any time, also of the future, which a broker refuses by default.
 _OF_LOG: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
@@ -87,18 +92,23 @@ class KafkaRun:
 
     def create_topics(self) -> None:
         """The log, the jobs, and what the feeds write to."""
+        topics = [
+            NewTopic(f"{self.prefix}raftlog", len(self.task.log), config=_OF_LOG),
+            NewTopic(f"{self.app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
+            *(NewTopic(topic, count, config={"retention.ms": "-1"}) for topic, count in self._counts.items()),
+        ]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_topics(topics, request_timeout=_TOPICS_S).values():
+            future.result()
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        """The partition counts of what the feeds write to."""
         counts = {target.topic: target.partitions for feed in self.feeds for target in feed.targets}
         for feed in self.feeds:
             if feed.definition.options.resolved_topic:
                 counts[feed.definition.options.resolved_topic] = marker_partitions(feed.targets)
-        topics = [
-            NewTopic(f"{self.prefix}raftlog", len(self.task.log), config=_OF_LOG),
-            NewTopic(f"{self.app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
-            *(NewTopic(topic, count, config={"retention.ms": "-1"}) for topic, count in counts.items()),
-        ]
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_topics(topics).values():
-            future.result(30)
+        return counts
 
     def write_jobs(self) -> None:
         """The feeds, about to be activated."""
@@ -130,6 +140,12 @@ class KafkaRun:
 
     # ---- after
 
+    def wait_until_ended(self) -> None:
+        """Return once readers see the last transaction of the feeds: a moment after it was answered."""
+        counts = self._counts.items()
+        places = {TopicPartition(topic, number) for topic, count in counts for number in range(count)}
+        wait_until_ended(self.bootstrap, places)
+
     def is_covered(self) -> bool:
         """Whether the feeds with a marker at every advance have their last one on every partition."""
         output = self.read()
@@ -145,11 +161,15 @@ class KafkaRun:
         return True
 
     def delete_topics(self) -> None:
-        """All topics of the run: clients of later tests ask for all topics that there are."""
+        """All topics of the run: clients of later tests ask for all topics that there are.
+
+        Topics that cannot be deleted fail no test: that they are gone is no claim of any.
+        """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(self.prefix)]
-        for future in admin.delete_topics(names).values():
-            future.result(30)
+        with suppress(KafkaException):
+            found = admin.list_topics(timeout=_TOPICS_S).topics
+            names = [name for name in found if name.startswith(self.prefix)]
+            wait(admin.delete_topics(names, request_timeout=_TOPICS_S).values())
 
     def read(self) -> Output:
         """The output topics as they are now, by the names that the task gives them."""

@@ -40,7 +40,7 @@ class SparkEngine:
                 return run.read()
 
     def query(self, run: KafkaRun) -> None:
-        """Run the query over what is there."""
+        """Run the query over what is there; returns once readers see all that it wrote."""
         options = QueryOptions(
             run.connection,
             run.app_id,
@@ -51,3 +51,4 @@ class SparkEngine:
         )
         with changefeed_query(self._session, ready_query(options)) as query:
             assert query.awaitTermination(_FINISH_S), query.status
+        run.wait_until_ended()
