@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -27,6 +29,7 @@ from tidegate.worker.process.ending import EXIT_REFUSED
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
+_TOLD_S = 60.0
 _SETTINGS = {
     **PATIENT,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -48,7 +51,10 @@ def strict(strict_broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Ite
 
 
 def forbid(scenario: Scenario, topic: str, forbidden: AclOperation) -> None:
-    """Deny everybody this operation on the topic; a topic with a rule needs one that allows the others."""
+    """Deny everybody this operation on the topic; a topic with a rule needs one that allows the others.
+
+    Returns once the broker tells of the rules: it takes them a moment after the answer.
+    """
     rules = [
         _everybody(topic, forbidden, AclPermissionType.DENY),
         _everybody(topic, AclOperation.ALL, AclPermissionType.ALLOW),
@@ -56,6 +62,15 @@ def forbid(scenario: Scenario, topic: str, forbidden: AclOperation) -> None:
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
     for made in admin.create_acls(rules).values():
         made.result(30)
+    deadline = time.monotonic() + _TOLD_S
+    while len(admin.describe_acls(_rules_of(topic)).result(30)) < len(rules):
+        assert time.monotonic() < deadline, f"{topic} has got rules, and the broker does not tell of them"
+        time.sleep(0.1)
+
+
+def _rules_of(topic: str) -> AclBindingFilter:
+    pattern, any_of_them = ResourcePatternType.LITERAL, (AclOperation.ANY, AclPermissionType.ANY)
+    return AclBindingFilter(ResourceType.TOPIC, topic, pattern, None, None, *any_of_them)
 
 
 def _everybody(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:

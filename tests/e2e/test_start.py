@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    ResourceType,
-)
 
 from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.topics import alter, grow
 from tidegate.worker.process.ending import EXIT_REFUSED
 
 pytestmark = pytest.mark.broker
@@ -27,9 +20,7 @@ def start_once(scenario: Scenario) -> None:
 
 def test_a_log_that_grew_is_refused(scenario: Scenario) -> None:
     start_once(scenario)
-    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
-    log = f"{scenario.prefix}raftlog"
-    admin.create_partitions([NewPartitions(log, PARTITIONS + 1)])[log].result(30)
+    grow(scenario, f"{scenario.prefix}raftlog", PARTITIONS + 1)
     worker = scenario.start_worker()
     assert worker.wait() == EXIT_REFUSED, worker.text
     assert "cannot grow under an application" in worker.text
@@ -37,11 +28,8 @@ def test_a_log_that_grew_is_refused(scenario: Scenario) -> None:
 
 def test_a_changelog_that_forgets_is_refused(scenario: Scenario) -> None:
     start_once(scenario)
-    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
     topic = f"{scenario.app_id}-ranges-changelog"
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    alter(scenario, topic, "cleanup.policy", "delete")
     worker = scenario.start_worker()
     assert worker.wait() == EXIT_REFUSED, worker.text
     assert f"The topic {topic} has cleanup.policy=delete" in worker.text

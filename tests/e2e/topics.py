@@ -11,6 +11,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -19,7 +20,7 @@ from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.unit.client.topics import wait_until_forgotten, wait_until_known
 
 _FORGOTTEN_S = 30.0
-_TOLD_S = 30.0
+_TOLD_S = 60.0
 
 
 def delete(scenario: Scenario, topic: str) -> AdminClient:
@@ -45,11 +46,31 @@ def create(admin: AdminClient, topic: str) -> None:
 
 
 def alter(scenario: Scenario, topic: str, name: str, value: str) -> None:
-    """Change a setting of the topic."""
+    """Change a setting of the topic; returns once the broker tells it, which is a moment after the answer."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
     admin.incremental_alter_configs([resource])[resource].result(30)
+    deadline = time.monotonic() + _TOLD_S
+    while _setting(admin, topic, name) != value:
+        assert time.monotonic() < deadline, f"{topic} got {name}={value}, and the broker does not tell it"
+        time.sleep(0.1)
+
+
+def _setting(admin: AdminClient, topic: str, name: str) -> str | None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    found: str | None = admin.describe_configs([resource])[resource].result(30)[name].value
+    return found
+
+
+def grow(scenario: Scenario, topic: str, partitions: int) -> None:
+    """Give the topic as many partitions; returns once the broker tells of them: a moment after the answer."""
+    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    deadline = time.monotonic() + _TOLD_S
+    while len(admin.list_topics(topic, timeout=_TOLD_S).topics[topic].partitions) < partitions:
+        assert time.monotonic() < deadline, f"{topic} has grown, and the broker does not tell of it"
+        time.sleep(0.1)
 
 
 def cut(admin: AdminClient, places: Sequence[TopicPartition]) -> None:
