@@ -49,7 +49,9 @@ def _spark(request: pytest.FixtureRequest) -> Engine:
     return SparkEngine(request.getfixturevalue("spark_session"), broker.bootstrap, directory)
 
 
+#: What takes long on a busy machine, and has limits of its own: a run of all cases, and to start Spark.
 _RUN_S: Final = 900
+_LONG: Final = frozenset({"outputs", "spark_session"})
 
 _ENGINES: Final = (
     pytest.param(_reference, id="reference", marks=pytest.mark.together),
@@ -93,9 +95,12 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test of each engine waits for a run of all cases, which has limits of its own."""
+    """The first test of each engine waits for a run of all cases, and that of each process for Spark.
+
+    Any test can be the first: processes that have nothing left to do take tests from others.
+    """
     for item in items:
-        if "outputs" in getattr(item, "fixturenames", ()):
+        if not _LONG.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.timeout(_RUN_S))
 
 

@@ -181,7 +181,7 @@ def test_a_batch_reads_few_records_and_a_query_of_what_is_there_reads_all_of_it(
     frame = session.readStream.format("tidegate").options(**options_of(feed, batch_records="4")).load()
     take = frame.writeStream.foreachBatch(batches.take).option("checkpointLocation", str(tmp_path))
     query = take.trigger(availableNow=True).start()
-    assert query.awaitTermination(100), "it ends by itself"
+    assert query.awaitTermination(240), "it ends by itself"
     rows = [row for _, batch in batches.found for row in batch]
     assert sorted((key, balance) for _, key, balance in rows) == sorted(
         (key, at) for key in (1, 2) for at in range(5, 11)
