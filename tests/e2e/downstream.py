@@ -22,7 +22,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows import Catalog, Row
 
-_FEED_S: Final = 60.0
+_FEED_S: Final = 120.0
 _SINK_S: Final = 90.0
 _LOOK_AGAIN_S: Final = 0.2
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "connect"

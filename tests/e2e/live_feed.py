@@ -31,7 +31,7 @@ class LiveFeed:
     """A feed on both tables of ``load`` that goes to the cluster at ``sink``; the load is at ``home``."""
 
     def __init__(
-        self, load: LiveLoad, home: str, sink: str, engine: Engine = Engine.WORKERS, begins_s: float = 60
+        self, load: LiveLoad, home: str, sink: str, engine: Engine = Engine.WORKERS, begins_s: float = 240
     ) -> None:
         self._load = load
         self._home, self._sink = KafkaConnection(home, timeout_s=60), KafkaConnection(sink, timeout_s=60)

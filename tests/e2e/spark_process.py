@@ -94,7 +94,7 @@ class SparkCommand:
     def stop(self) -> int:
         """Ask it to end; returns its exit status."""
         self._process.send_signal(signal.SIGINT)
-        return self._process.wait(60)
+        return self.wait()
 
     def __enter__(self) -> Self:
         return self

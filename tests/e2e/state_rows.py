@@ -39,7 +39,7 @@ def wait_until_state_is_that_without_a_crash(scenario: Scenario, worker: WorkerP
     expected = _without_a_crash(scenario)
     assert any(table is StateTable.INTENTS for _, table, _ in expected), "no transaction is open here"
     wait_until_read(scenario, worker)
-    worker.wait_until(lambda: _committed(scenario) == expected, "the state of a run without a crash", 30)
+    worker.wait_until(lambda: _committed(scenario) == expected, "the state of a run without a crash", 90)
 
 
 def _without_a_crash(scenario: Scenario) -> Rows:

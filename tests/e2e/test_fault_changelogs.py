@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 _CACHE = Cache(1 << 20)
 _TABLE = HandTable.of(104, "plain")
 _COMMITS = 40
-_CLEANED_S = 60.0  # the broker looks for something to clean every 15 s
+_CLEANED_S = 180.0  # the broker looks for something to clean every 15 s
 _LOOK_AGAIN_S = 1.0
 
 

@@ -28,7 +28,7 @@ from stack.places import CHECKOUT
 from tidegate.worker.process.settings import Settings
 
 _SERVICE_TREE: Final = ("agents", "app", "pipeline", "schemas", "sim", "stack", "tables")
-_COMMAND_S: Final = 60
+_COMMAND_S: Final = 180
 _LOOK_AGAIN_S: Final = 0.05
 _OURS: Final = ("PYTHON", "TIDEGATE_", "XDG_")
 

@@ -99,7 +99,7 @@ def test_a_feed_without_its_registry_is_pending_with_a_sentence_and_holds_nobody
             assert shown["error"].startswith("waiting for its schema registry. ")
             assert "hush" not in str(shown)
         for name, (_, words) in _REFUSED.items():
-            view = shop.jobs.wait(FeedId(name), 30)
+            view = shop.jobs.wait(FeedId(name), 60)
             assert (view.status, words in shop.listed(FeedId(name))["error"]) == (FeedState.FAILED, True)
         scenario.append()
         shop.wait_until_covered(worker, beside)
@@ -156,7 +156,7 @@ def test_a_feed_registers_nothing_under_a_subject_of_others(shop: ShopFeeds) -> 
         worker = scenario.start_worker()
         scenario.write_head(worker)
         prefixed = f"{avro(registry.url)}, avro_schema_prefix='acme'"
-        view = shop.jobs.wait(shop.ask_for("first", prefixed), 30)
+        view = shop.jobs.wait(shop.ask_for("first", prefixed), 60)
         assert (view.status, view.targets) == (FeedState.FAILED, ())
         assert f"has the subject {taken.subject} already" in shop.listed(FeedId("first"))["error"]
         other = shop.created("other", prefixed)

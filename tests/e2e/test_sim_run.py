@@ -175,8 +175,8 @@ def test_a_running_store_splits_and_merges_as_it_is_told(
     thread.start()
     assert running.wait(_READ_S)
     store = ControlledStore(broker.bootstrap, topic_prefix)
-    left = ask(store, AdminSplit(RangeId(1)))
-    merged = ask(store, AdminMerge(RangeId(1)))
+    left = ask(store, AdminSplit(RangeId(1)), timeout_s=_READ_S)
+    merged = ask(store, AdminMerge(RangeId(1)), timeout_s=_READ_S)
     with pytest.raises(InputError, match="range 99"):
         ask(store, AdminSplit(RangeId(99)), timeout_s=1)
     stop.set()
