@@ -74,17 +74,18 @@ def before_one(owner: type, method: str, is_one: Callable[..., bool]) -> Callabl
 
 
 class Calls:
-    """Counts calls of several threads; the n-th dies."""
+    """Counts calls of several threads; the n-th dies, or does what it is to do ``then``."""
 
-    def __init__(self, nth: int) -> None:
+    def __init__(self, nth: int, then: Callable[[], None] = die) -> None:
         self._left = nth
+        self._then = then
         self._lock = threading.Lock()
 
     def count(self) -> None:
         with self._lock:
             self._left -= 1
             if not self._left:
-                die()
+                self._then()
 
 
 def after_the_rows(nth: int) -> None:
@@ -188,13 +189,15 @@ def in_an_open_marker(nth: int) -> None:
 
 
 def freeze_before_commit(nth: int) -> None:
-    """Stop at the n-th commit, its rows acknowledged, until somebody lets the process go on."""
-    original, left = PartitionWriter.commit, [nth]
+    """Stop at the n-th commit of batches with rows, until somebody lets the process go on.
+
+    The rows are acknowledged then.
+    """
+    original, calls = PartitionWriter.commit, Calls(nth, lambda: os.kill(os.getpid(), signal.SIGSTOP))
 
     def patched(self: PartitionWriter, results: Any) -> None:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGSTOP)
+        if has_rows(results):
+            calls.count()
         original(self, results)
 
     PartitionWriter.commit = patched  # type: ignore[method-assign]

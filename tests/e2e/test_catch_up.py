@@ -13,6 +13,7 @@ from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
+from tidegate.raftlog.entry import Command, CommitIntent, WriteValue
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -50,16 +51,16 @@ def test_what_was_committed_above_a_cursor(broker: KafkaBroker, topic_prefix: st
         worker = load.start_worker("w0")
         _let_pass(load, 2)
         cursor = Timestamp(time.time_ns(), 5)
-        _let_pass(load, 4)
-        before_ns = time.time_ns()
+        load.wait_until(
+            lambda: _committed(load, cursor, _a_second_ago()) >= _ROWS_PER_S, "versions above the cursor"
+        )
+        before = _a_second_ago()
         load.create_feed(f"updated, resolved, cursor='{cursor}'")
         assert _start(load) == cursor
         _let_pass(load, 3)
         report = load.finish()
         assert report.verdict is Verdict.PASSED, str(report)
-        caught_up = [
-            v for v in load.history if cursor < v.timestamp < Timestamp(before_ns - NANOS_PER_SECOND)
-        ]
+        caught_up = [v for v in load.history if cursor < v.timestamp < before]
         assert caught_up, "nothing had been committed between the cursor and the feed"
         assert worker.stop() == 0, worker.text
         assert "incident" not in worker.text
@@ -150,6 +151,16 @@ def _expect_free_topics(load: LiveLoad) -> None:
     """Another feed may have the topics."""
     load.create_feed("initial_scan='no'")
     assert load.feed.status is FeedState.RUNNING
+
+
+def _a_second_ago() -> Timestamp:
+    return Timestamp(time.time_ns() - NANOS_PER_SECOND)
+
+
+def _committed(load: LiveLoad, above: Timestamp, below: Timestamp) -> int:
+    """The number of versions between the two that the log has."""
+    ops = (op for entry in load.log if isinstance(entry, Command) for op in entry.ops or ())
+    return sum(isinstance(op, WriteValue | CommitIntent) and above < op.timestamp < below for op in ops)
 
 
 def _start(load: LiveLoad) -> Timestamp:

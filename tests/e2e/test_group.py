@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import LONG_SESSION_MS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.worker.process.ending import EXIT_FATAL
@@ -15,6 +16,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 def _assignments(worker: WorkerProcess) -> int:
     return worker.text.count("partitions assigned")
+
+
+def _rests(worker: WorkerProcess) -> bool:
+    """Whether the worker has begun with its feed, and none of its rows is on the way."""
+    status = worker.ask("/status")
+    return bool(status["feeds"]) and not any(row["inflight_rows"] for row in status["partitions"])
 
 
 def test_a_worker_stays_in_the_group_for_longer_than_a_poll_may_take(scenario: Scenario) -> None:
@@ -63,6 +70,8 @@ def test_a_copy_of_a_live_data_directory_throws_its_owner_out_once_and_both_go_o
     """The owner has nothing to write before it knows; if it had, it would be fenced (`test_zombie.py`)."""
     first = scenario.start_worker(session_timeout_ms=LONG_SESSION_MS)
     scenario.create_feed(first)
+    wait_until_read(scenario, first)
+    first.wait_until(lambda: _rests(first), "the feed's frontier")
     copy = scenario.directory / "copy" / scenario.app_id
     copy.mkdir(parents=True)
     shutil.copy(first.home / "members.json", copy)

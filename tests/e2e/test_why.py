@@ -149,7 +149,7 @@ def test_a_stuck_transaction_is_named_and_then_the_source_that_closes_nothing(sc
     before = shown.records
     scenario.append()
     scenario.wait_until_covered(worker)
-    assert answer(scenario)["cause"] == "closed_timestamp"
+    worker.wait_until(lambda: answer(scenario)["cause"] == "closed_timestamp", "the frontier at its end")
     after = look_at(scenario).records
     assert before is not None
     assert after is not None

@@ -14,7 +14,7 @@ def test_a_zombie_is_fenced_at_its_next_commit(scenario: Scenario) -> None:
     with scenario.start_worker("w0") as first:
         scenario.create_feed(first)
         assert first.stop() == 0, first.text
-    zombie = scenario.start_worker("w0", ("-m", "tests.e2e.crashing_worker", "freeze-before-commit", "6"))
+    zombie = scenario.start_worker("w0", ("-m", "tests.e2e.crashing_worker", "freeze-before-commit", "3"))
     zombie.wait_for("partition restored")
     scenario.append()
     zombie.wait_until_frozen()
