@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from confluent_kafka import Producer
@@ -29,6 +29,7 @@ from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.operations.report import FeedReport
 from tidegate.worker.output.worker_sinks import WorkerSinks
+from tidegate.worker.process.ending import leaving_by
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 
@@ -159,9 +160,22 @@ class Flow:
         """Nothing flows."""
 
 
-async def begun(held: FrontierPartition, count: int) -> list[FeedReport]:
+class Ends:
+    """What would have ended the process, had it been a worker's: the tests share this one with others."""
+
+    def __init__(self) -> None:
+        self.reasons: list[BaseException | None] = []
+
+    def leave(self, error: BaseException | None, status: int) -> NoReturn:
+        """Keep the reason, and end the task or thread."""
+        self.reasons.append(error)
+        raise AssertionError(f"the worker has ended with {status}, for {error!r}") from error
+
+
+async def begun(held: FrontierPartition, count: int, ends: Ends) -> list[FeedReport]:
     """Return what the publishers report, once ``count`` of them have begun."""
     while True:
+        assert not ends.reasons, ends.reasons
         reports = [report for publisher in held.publishers.values() if (report := publisher.report())]
         if len(reports) == count:
             return reports
@@ -182,6 +196,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
     no_start = replace(its_state, start=None)  # nobody of ours writes that
     jobs.commit("feed-d", DefinitionRecord(startless), no_start)
     dead.append(jobs.die_while_writing("feed-b", progress("b", 300)))
+    ends = Ends()
 
     async def main() -> None:
         follower = JobsFollower(jobs.settings)
@@ -202,7 +217,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
         held = FrontierPartition(app, 0)
         try:
             async with asyncio.timeout(60):
-                reports = await begun(held, 3)
+                reports = await begun(held, 3, ends)
             assert {report.feed: report.high_water for report in reports} == {
                 "a": str(Timestamp(100)),
                 "b": str(Timestamp(100)),
@@ -212,5 +227,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
             await held.release()
             await asyncio.to_thread(follower.close)
 
-    asyncio.run(main())
+    with leaving_by(ends.leave):
+        asyncio.run(main())
+    assert not ends.reasons, ends.reasons
     assert len(dead) == 2  # they lived, as producers, until here
