@@ -37,7 +37,6 @@ def test_an_empty_value_that_nothing_explains_is_shown_as_its_bytes() -> None:
     assert line_of(record, JsonDecoder(Envelope.WRAPPED)) == "pets[2]@7 unreadable: key b'[1]' value b''"
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize(
     ("row", "shown"),
     [
@@ -59,6 +58,7 @@ def test_control_characters_of_json_are_escaped_as_json_escapes_them() -> None:
     assert json.loads(line.partition(" -> ")[2]) == {"after": {"a": "\x9b2J"}}
 
 
+@pytest.mark.broker
 def test_tail_from_the_beginning_ends_where_the_topic_ended(connection: KafkaConnection, topic: str) -> None:
     write(connection.bootstrap_servers, [record(topic, 0, "a"), record(topic, 1, "b")])
     read = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=False))

@@ -199,6 +199,7 @@ def test_lost_history_is_skipped_if_asked_for_and_told(feed: HandFeed) -> None:
     assert "are never delivered" in skipped.stderr
 
 
+@pytest.mark.broker
 def test_a_snapshot_in_chunks_has_its_token_behind_the_last_one(feed: HandFeed) -> None:
     for key in range(3, 20_000):
         feed.write(key % 2, 8, key, {"id": key, "balance": key, "note": "n" * 100})
