@@ -56,7 +56,9 @@ _LONG: Final = frozenset({"outputs", "spark_session"})
 _ENGINES: Final = (
     pytest.param(_reference, id="reference", marks=pytest.mark.together),
     pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
-    pytest.param(_spark, id="spark", marks=[pytest.mark.broker, pytest.mark.together]),
+    pytest.param(
+        _spark, id="spark", marks=[pytest.mark.broker, pytest.mark.together, pytest.mark.timeout(_RUN_S)]
+    ),
 )
 
 
