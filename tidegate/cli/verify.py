@@ -107,9 +107,13 @@ def _expected(
     assert feed is not None
     versions = service_module("sim.log.history").History.load(history)
     catalog = read_catalog(connection, f"{topic_prefix}raftlog")
-    topics = {target.table_id: target.topic for target in feed.targets if target.topic in chosen.topics}
+    targets = [target for target in feed.targets if target.topic in chosen.topics]
+    topics = {target.table_id: target.topic for target in targets}
+    names = {target.table_id: target.table for target in targets}
     schema_ids = feed.schema_ids(connection.destinations)
-    return expected_versions(versions, catalog, feed.options, topics, schema_ids, start=feed.start)
+    return expected_versions(
+        versions, catalog, feed.options, topics, schema_ids, start=feed.start, names=names
+    )
 
 
 def _shown(output: OutputTopics) -> Iterator[TopicRecord]:

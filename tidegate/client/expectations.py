@@ -6,17 +6,19 @@ invented or changed on the way. It does not find an encoder's own mistake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
+from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema, frame_prefix
-from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.encoder import as_named, compile_encoder
 from tidegate.changefeed.encoding.envelopes.registry import needs_previous
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
-from tidegate.rows import Catalog, Datum, TableCodec
+from tidegate.rows import Catalog, Datum, TableCodec, TableDescriptor
 from tidegate.verify import ExpectedVersion
 
 
@@ -48,19 +50,21 @@ def expected_versions(
     schema_ids: SchemaIds = _no_registry,
     *,
     start: Timestamp | None = None,
+    names: Mapping[int, TableName] = MappingProxyType({}),
 ) -> Iterator[ExpectedVersion]:
     """Yield the records that a feed has to write for these versions; ``topics`` are those of its tables, by
     table id.
 
     ``start`` is the feed's start. An initial scan shows, for each key, the newest version at or below it,
     unless that is a deletion. Without ``start`` every version has a record, as for a feed without a scan.
-    ``schema_ids`` returns the id of a schema, if the feed's format has schemas.
+    ``schema_ids`` returns the id of a schema, if the feed's format has schemas. ``names`` are those by which
+    the feed knows its tables; of a table that is not there it is the one of each version.
 
     The versions of a key have to come in the order of their timestamps, from the first one that was ever
     written: so each one's previous value is known. A deletion's tombstone is not listed, since the audit
     compares the two. Raises ``RowError`` for a version that cannot be decoded, and ``UnsupportedTable``.
     """
-    encoding = _Encoding(catalog, options, schema_ids)
+    encoding = _Encoding(catalog, options, schema_ids, names)
     scanned: dict[tuple[int, bytes], CommittedVersion] = {}
     for version, replaced in _with_replaced(versions, topics, keep=needs_previous(options)):
         if start is not None and version.timestamp <= start:
@@ -76,8 +80,11 @@ def expected_versions(
 class _Encoding:
     """Makes the records of one feed from versions."""
 
-    def __init__(self, catalog: Catalog, options: FeedOptions, schema_ids: SchemaIds) -> None:
+    def __init__(
+        self, catalog: Catalog, options: FeedOptions, schema_ids: SchemaIds, names: Mapping[int, TableName]
+    ) -> None:
         self._catalog = catalog
+        self._names = names
         self._options = options
         self._schema_ids = schema_ids
         self._needs_previous = needs_previous(options)
@@ -90,7 +97,6 @@ class _Encoding:
 
         A scan reads its rows by the table version that is valid at the scan's timestamp.
         """
-        options = self._options
         codec = self._catalog.at(version.table_id, scanned_at or version.timestamp)
         row = codec.decode(version.key, version.value)
         if row is None:
@@ -98,7 +104,7 @@ class _Encoding:
         if self._needs_previous:
             row = row._replace(previous=_previous(codec, version.key, replaced))
         row = row._replace(scanned_at=scanned_at)
-        encoder = _encoder(self._encoders, codec, options)
+        encoder = self._encoder(codec.descriptor)
         key, value = encoder.encode(row, version.timestamp)
         headers = [] if encoder.headers is None else encoder.headers(row)
         if encoder.limit is not None:
@@ -106,6 +112,13 @@ class _Encoding:
         if encoder.schemas is not None:
             key, value = _framed(encoder.schemas, key, value, self._schema_ids)
         yield ExpectedVersion(topic, key, version.timestamp, value, tuple(headers), scanned_at)
+
+    def _encoder(self, table: TableDescriptor) -> RecordEncoder:
+        version = table.id, table.version
+        if version not in self._encoders:
+            named = as_named(table, self._names.get(table.id))
+            self._encoders[version] = compile_encoder(named, self._options)
+        return self._encoders[version]
 
 
 def _with_replaced(
@@ -134,12 +147,3 @@ def _previous(codec: TableCodec, key: bytes, replaced: bytes) -> tuple[Datum, ..
     """
     row = codec.decode(key, replaced)
     return () if row is None or row.values is None else row.values
-
-
-def _encoder(
-    encoders: dict[tuple[int, int], RecordEncoder], codec: TableCodec, options: FeedOptions
-) -> RecordEncoder:
-    version = codec.descriptor.id, codec.descriptor.version
-    if version not in encoders:
-        encoders[version] = compile_encoder(codec.descriptor, options)
-    return encoders[version]

@@ -163,10 +163,11 @@ def _version(version: VersionPlan, lanes: list[LaneOf], room: _Room) -> bytes:
 
 def _lane_of(lane: LanePlan) -> LaneOf:
     templates = lane.templates
-    to = None if templates.schemas is None else SchemedTopic(*lane.to, templates.schemas)
+    schemas, to = templates.schemas, lane.to
+    schemed = None if schemas is None else SchemedTopic(to.topic, to.partitions, schemas)
     # A tombstone has no value either, and values of lanes with tombstones have text.
     empty = None if templates.tombstones else templates.empty
-    return LaneOf(lane.feed, lane.to.topic, to, templates.headers, empty)
+    return LaneOf(lane.feed, to.topic, schemed, templates.headers, empty)
 
 
 def _rows(version: VersionPlan, first_lane: int, room: _Room) -> bytes:

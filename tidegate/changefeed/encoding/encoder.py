@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.changefeed.definition.extra_headers import constant_headers
 from tidegate.changefeed.definition.feed import FeedDefinition, TableName
 from tidegate.changefeed.definition.options import FeedOptions, Format, OnOversize
@@ -31,6 +33,17 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
         limit = RowLimit(options.max_row_bytes, encoder.schemas is not None, tuple(constants))
         encoder = encoder._replace(limit=limit)
     return encoder
+
+
+def as_named(table: TableDescriptor, name: TableName | None) -> TableDescriptor:
+    """Return the table under the name that a feed knows it by; ``None`` stands for its own.
+
+    A table may be renamed. The topic, subjects and schemas of a feed have the name of its statement for ever,
+    and so have its rows: topics, schemas and readers fit together (docs/envelopes.md).
+    """
+    if name is None or TableName.of(table) == name:
+        return table
+    return replace(table, name=name.name, schema=name.schema, database=name.database)
 
 
 def row_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.encoder import as_named, compile_encoder
 from tidegate.changefeed.encoding.partition import partition_of
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.text.row_bytes import ROW_BYTES_MAX, too_large
@@ -27,10 +28,13 @@ _NO_LIMIT: Final = 2**63 - 1
 
 
 class Destination(NamedTuple):
-    """The topic that the rows of a table go to, and its partition count."""
+    """The topic that the rows of a table go to, its partition count, and the name that the feed knows the
+    table by; ``None``: the table's own.
+    """
 
     topic: str
     partitions: int
+    name: TableName | None = None
 
 
 @dataclass(slots=True)
@@ -144,7 +148,7 @@ class _TableEmitter:
         self.table = table
         self._encode, self._headers, self._limit = encoder.encode, encoder.headers, encoder.limit
         self._tombstones = encoder.tombstones
-        self._topic, self._partitions = destination
+        self._topic, self._partitions, _ = destination
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         """Append the row's record. Behind that of a deletion append a tombstone, if the encoder wants one."""
@@ -199,7 +203,8 @@ def _naming(table: TableDescriptor, error: FeedError) -> RowError:
 
 
 def _table_emitter(table: TableDescriptor, options: FeedOptions, destination: Destination) -> _TableEmitter:
-    encoder = compile_encoder(table, options)
+    encoder = compile_encoder(as_named(table, destination.name), options)
     if encoder.schemas is None:
         return _TableEmitter(table, encoder, destination)
-    return _SchemedTableEmitter(table, encoder, SchemedTopic(*destination, encoder.schemas))
+    topic = SchemedTopic(destination.topic, destination.partitions, encoder.schemas)
+    return _SchemedTableEmitter(table, encoder, topic)

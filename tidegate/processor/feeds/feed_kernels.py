@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.encoder import row_templates
+from tidegate.changefeed.encoding.encoder import as_named, row_templates
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.feeds.feed_table import PartitionFeeds
@@ -149,8 +149,9 @@ def version_plan(
         emitter = feed.emitter
         if emitter is None or table.id not in emitter.destinations:
             continue
+        named = as_named(table, emitter.destinations[table.id].name)
         try:
-            templates = row_templates(table, emitter.options)
+            templates = row_templates(named, emitter.options)
         except Exception:
             templates = None  # the first row fails the feed, in Python's words
         if templates is None:

@@ -68,7 +68,8 @@ class PartitionFeed:
         self._take(message)
         self.status = FeedStatus.ACTIVE
         destinations = {
-            target.table_id: Destination(target.topic, target.partitions) for target in message.targets
+            target.table_id: Destination(target.topic, target.partitions, target.table)
+            for target in message.targets
         }
         self.emitter = Emitter(message.definition.options, message.start, destinations)
 

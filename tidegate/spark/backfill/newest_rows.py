@@ -256,7 +256,8 @@ class ScannedRows:
             if reason := self._rows.unfit(table_id):
                 raise FeedError(reason)
         destinations = {
-            target.table_id: Destination(target.topic, target.partitions) for target in scan.targets
+            target.table_id: Destination(target.topic, target.partitions, target.table)
+            for target in scan.targets
         }
         self._emitter = Emitter(scan.definition.options, scan.start, destinations)
 
