@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
@@ -38,6 +39,8 @@ from tidegate.worker.process.settings import Settings
 
 FEED = activation([HandTable.of(104, "plain").descriptor], output_partitions=1)
 (SPAN,) = FEED.targets[0].spans
+#: A broker answers within this time, however busy the machine is.
+_ANSWERS_S: Final = 60.0
 
 
 class Held:
@@ -123,13 +126,18 @@ class Publishing:
 
     def written(self) -> list[int]:
         """The markers on their topic."""
-        records = OutputTopics.now(KafkaConnection(self.settings.bootstrap_servers), [self.topic]).records()
-        return [int(record.value or b"") for record in records]
+        return markers_on(self.settings.bootstrap_servers, self.topic)
 
     async def until_marked(self, publisher: FeedPublisher, wall: int) -> None:
         """Repeat a checkpoint, as partitions do, until its marker is there."""
         while wall not in await asyncio.to_thread(self.written):
             publisher.apply(checkpoint(wall))
+
+
+def markers_on(servers: str, topic: str) -> list[int]:
+    """The markers on a topic of the cluster at these addresses."""
+    records = OutputTopics.now(KafkaConnection(servers, timeout_s=_ANSWERS_S), [topic]).records()
+    return [int(record.value or b"") for record in records]
 
 
 def checkpoint(wall: int) -> PartitionProgress:

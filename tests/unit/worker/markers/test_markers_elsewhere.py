@@ -16,11 +16,9 @@ from confluent_kafka import TopicPartition
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic, wait_until_ended
-from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, until
-from tidegate.client.kafka import transaction
-from tidegate.client.kafka.connection import KafkaConnection
+from tests.unit.worker.markers.publishing import FEED, Held, Publishing, checkpoint, markers_on, until
+from tidegate.client.kafka import topic_admin, transaction
 from tidegate.client.kafka.transaction import GivenUpError, Record
-from tidegate.client.output import OutputTopics
 from tidegate.delivery import back_off
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError
@@ -77,13 +75,12 @@ class Elsewhere(Publishing):
                 try:
                     yield publisher, follower
                 finally:
-                    await asyncio.wait_for(publisher.close(), 30)
+                    await asyncio.wait_for(publisher.close(), 100)
         finally:
             await asyncio.to_thread(follower.close)
 
     def written(self) -> list[int]:
-        records = OutputTopics.now(KafkaConnection(self._other), [self.topic]).records()
-        return [int(record.value or b"") for record in records]
+        return markers_on(self._other, self.topic)
 
     def written_at_last(self) -> list[int]:
         """The same once each transaction that was committed can be read. None may be left open.
@@ -98,12 +95,15 @@ class Elsewhere(Publishing):
 
 
 @pytest.fixture
-def elsewhere(broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str) -> Iterator[Elsewhere]:
-    with (
-        ThreadPoolExecutor(2) as threads,
-        closing(Elsewhere(broker, other_broker, topic_prefix, threads)) as made,
-    ):
-        yield made
+def elsewhere(
+    broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Elsewhere]:
+    with ThreadPoolExecutor(2) as threads:
+        with monkeypatch.context() as patient:  # both clusters are there
+            patient.setattr(topic_admin, "_ENDS_S", 60.0)
+            made = Elsewhere(broker, other_broker, topic_prefix, threads)
+        with closing(made):
+            yield made
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +123,14 @@ def test_the_sink_has_the_publisher_until_that_has_ended(elsewhere: Elsewhere) -
         assert elsewhere.sink.publishers == 0
 
     asyncio.run(scenario())
+
+
+async def _open(writer: OtherMarkers) -> None:
+    """Open it as its publisher does: again while the cluster, which may have begun just now, is slow."""
+    async with asyncio.timeout(100):
+        while not writer.is_open:
+            with suppress(RetryError):
+                await writer.open()
 
 
 async def persisted(follower: JobsFollower, wall: int) -> None:
@@ -192,7 +200,7 @@ def test_a_feed_that_is_let_go_of_while_its_marker_waits_keeps_no_client(
 
     async def main() -> ref[WorkerTransactionalProducer]:
         writer = OtherMarkers(elsewhere.sink, elsewhere.ids, REAL, elsewhere.state)
-        await writer.open()
+        await _open(writer)
         assert writer._producer is not None
         producer = ref(writer._producer)
         await asyncio.to_thread(other_broker.stop)
@@ -219,7 +227,7 @@ def test_a_marker_that_has_no_answer_gives_its_thread_back_and_is_written_again(
 
     async def main() -> None:
         writer = OtherMarkers(elsewhere.sink, elsewhere.ids, REAL, elsewhere.state)
-        await writer.open()
+        await _open(writer)
         await asyncio.to_thread(other_broker.stop)
         with monkeypatch.context() as impatient:
             impatient.setattr(bounded_call, "PATIENCE_S", 0.5)
@@ -227,7 +235,7 @@ def test_a_marker_that_has_no_answer_gives_its_thread_back_and_is_written_again(
                 await writer.write([Record(elsewhere.topic, 0, None, b"10")])
         assert not writer.is_open
         await asyncio.to_thread(other_broker.start)
-        await writer.open()
+        await _open(writer)
         await writer.write([Record(elsewhere.topic, 0, None, b"20")])
         await writer.close()
 

@@ -20,7 +20,6 @@ from tidegate.client.kafka import transaction
 from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.markers import bounded_call, progress_producer
 from tidegate.worker.markers.feed_publisher import FeedPublisher
-from tidegate.worker.process import ending
 
 pytestmark = pytest.mark.broker
 
@@ -58,13 +57,8 @@ class Replicated(Impatient):
 
 
 @pytest.fixture(autouse=True)
-def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Require that no process ends in these tests, and let nobody wait for long."""
-    ends: list[BaseException] = []
-    monkeypatch.setattr(ending, "end_process", ends.append)
+def let_nobody_wait_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "_CALL_S", 0.5)
-    yield
-    assert not ends
 
 
 @contextmanager
