@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -15,8 +16,10 @@ from tidegate.errors import RetryError
 from tidegate.serve.known_feeds import KnownFeeds, LookTimes
 from tidegate.subscribe.updates.relation import Relations
 
+_COMES_S = 100.0
+#: Times within which each look ends that is not held back, and such in which none ends that is.
+_PATIENT = LookTimes(patience_s=_COMES_S, wait_s=_COMES_S)
 _FAST = LookTimes(patience_s=0.05, wait_s=0.05)
-_COMES_S = 20.0
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -57,8 +60,17 @@ class Looks:
             raise self.failure
         return _Seen(number)
 
-    def known(self, times: LookTimes = _FAST) -> KnownFeeds:
-        return KnownFeeds(self.look, times, lambda: self.now)
+    def known(self) -> KnownFeeds:
+        return KnownFeeds(self.look, _PATIENT, lambda: self.now)
+
+    @contextmanager
+    def held_back(self, known: KnownFeeds) -> Iterator[None]:
+        """No look ends in this context, and no statement waits for long."""
+        self.may.clear()
+        known._times = _FAST
+        yield
+        known._times = _PATIENT
+        self.may.set()
 
 
 async def number(asked: Coroutine[Any, Any, Any]) -> int:
@@ -71,7 +83,7 @@ async def number(asked: Coroutine[Any, Any, Any]) -> int:
 @in_loop
 async def test_a_look_serves_for_five_seconds_and_the_next_statement_waits_for_another() -> None:
     looks = Looks()
-    known = looks.known(LookTimes())
+    known = looks.known()
     assert await number(known.now()) == 1
     looks.now += 5
     assert await number(known.now()) == 1
@@ -85,9 +97,8 @@ async def test_statements_are_planned_by_what_is_known_while_a_look_is_slow() ->
     known = looks.known()
     await known.now()
     looks.now += 59
-    looks.may.clear()
-    assert await asyncio.gather(*(number(known.now()) for _ in range(9))) == [1] * 9
-    looks.may.set()
+    with looks.held_back(known):
+        assert await asyncio.gather(*(number(known.now()) for _ in range(9))) == [1] * 9
     assert await number(known.newer(looks.now)) == 2
     assert looks.count == 2
 
@@ -98,10 +109,8 @@ async def test_what_is_known_for_too_long_serves_nobody_and_nobody_waits_without
     known = looks.known()
     await known.now()
     looks.now += 61
-    looks.may.clear()
-    with pytest.raises(RetryError, match="being looked up"):
+    with looks.held_back(known), pytest.raises(RetryError, match="being looked up"):
         await known.now()
-    looks.may.set()
     looks.now += 1
     await known.refresh()
     assert await number(known.now()) == 3  # a refresh takes no look that began before it
@@ -110,18 +119,16 @@ async def test_what_is_known_for_too_long_serves_nobody_and_nobody_waits_without
 @in_loop
 async def test_before_the_first_look_is_done_nobody_waits_without_end() -> None:
     looks = Looks()
-    looks.may.clear()
     known = looks.known()
-    with pytest.raises(RetryError, match="being looked up"):
+    with looks.held_back(known), pytest.raises(RetryError, match="being looked up"):
         await known.now()
-    looks.may.set()
     assert await number(known.newer(looks.now)) == 1
 
 
 @in_loop
 async def test_a_statement_that_cannot_be_planned_has_a_look_that_begins_after_it() -> None:
     looks = Looks()
-    known = looks.known(LookTimes())
+    known = looks.known()
     await known.now()
     looks.now += 2
     assert await number(known.newer(looks.now)) == 2
@@ -140,7 +147,7 @@ async def test_a_statement_that_cannot_be_planned_has_a_look_that_begins_after_i
 @in_loop
 async def test_mistakes_in_statements_cause_one_look_a_second() -> None:
     looks = Looks()
-    known = looks.known(LookTimes())
+    known = looks.known()
     await known.now()
     for _ in range(100):
         await known.newer(looks.now)
@@ -151,7 +158,7 @@ async def test_mistakes_in_statements_cause_one_look_a_second() -> None:
 @in_loop
 async def test_a_look_that_fails_is_the_failure_of_those_that_wait_and_the_next_begins_another() -> None:
     looks = Looks()
-    known = looks.known(LookTimes())
+    known = looks.known()
     looks.failure = RetryError("it does not answer")
     failures = await asyncio.gather(*(known.now() for _ in range(5)), return_exceptions=True)
     assert {str(failure) for failure in failures} == {"it does not answer"}
@@ -164,7 +171,7 @@ async def test_a_look_that_fails_is_the_failure_of_those_that_wait_and_the_next_
 async def test_a_client_that_is_gone_ends_no_look_of_the_feeds() -> None:
     looks = Looks()
     looks.may.clear()
-    known = looks.known(LookTimes())
+    known = looks.known()
     gone = asyncio.ensure_future(known.now())
     stays = asyncio.ensure_future(number(known.now()))
     await asyncio.sleep(0)

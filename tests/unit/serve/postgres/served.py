@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ class Served:
             "user": "ada",
             "dbname": "bank",
             "autocommit": True,
-            "connect_timeout": 20,
+            "connect_timeout": 100,
             **others,
         }
 
@@ -64,9 +64,13 @@ class RawClient:
 
     async def login(self, user: str = "ada") -> None:
         """Send the startup message, and read all that comes before the first query: there are no users."""
-        await self.send(startup_message({"user": user}))
-        while (await self.message())[0] != b"Z":
-            pass
+        assert await self.tries_to_log_in(user), "the connection ended before its login"
+
+    async def tries_to_log_in(self, user: str = "ada") -> bool:
+        """The same. Returns ``False`` where the connection ends before."""
+        with suppress(ConnectionError):
+            await self.send(startup_message({"user": user}))
+        return (await self.until(b"Z"))[-1][0] == b"Z"
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)

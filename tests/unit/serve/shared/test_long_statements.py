@@ -130,6 +130,8 @@ def test_a_short_statement_overtakes_long_ones() -> None:
 def test_statements_whose_batches_are_not_cut_leave_threads_for_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    gc.collect()
+    caplog.clear()  # what tests before have left behind
     begun, goes_on = threading.Event(), threading.Event()
 
     def pause() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from tests.unit.serve.postgres.served import bound_buffers
 from tidegate.serve.addresses import ListenAddress
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
+from tidegate.serve.web.bounded_http import BoundedHttp
 from tidegate.serve.web.front import WebFront
 from tidegate.serve.web.guard import WebAccess
 from tidegate.serve.web.watched_feeds import WatchedFeeds
@@ -34,6 +36,30 @@ class ServedWeb:
     @property
     def place(self) -> str:
         return f"127.0.0.1:{self.front.address[1]}"
+
+    @property
+    def connection(self) -> BoundedHttp:
+        """The server's side of the only HTTP connection."""
+        assert self.front._server is not None
+        (found,) = self.front._server.server_state.connections
+        assert isinstance(found, BoundedHttp)
+        return found
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that the only connection has left; endless while its client is not waited for."""
+        timer = self.connection._deadline
+        return math.inf if timer is None else timer.when() - asyncio.get_running_loop().time()
+
+    def give(self, request_s: float) -> None:
+        """Give the clients of all connections this time from now on."""
+        assert self.front._server is not None
+        protocol: Any = self.front._server.config.http_protocol_class
+        protocol.request_s = request_s
+        for each in self.front._server.server_state.connections:
+            if isinstance(each, BoundedHttp):
+                each._stop_watching()
+                each._watch()
 
     async def get(
         self, path: str, tls: ssl.SSLContext | None = None, before: str = "", **headers: str

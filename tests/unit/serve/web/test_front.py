@@ -8,9 +8,9 @@ import importlib
 import importlib.util
 import itertools
 import json
+import math
 import shutil
 import ssl
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.unit.client.why.hand_evidence import evidence, held
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, random_commits, until
 from tests.unit.serve.postgres.served import bound_buffers, run
-from tests.unit.serve.web.served_web import LOOPBACK, LargePage, serving_web
+from tests.unit.serve.web.served_web import LOOPBACK, LargePage, ServedWeb, serving_web
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.serve.feeds.feed_lookup import FeedsLook
 from tidegate.serve.feeds.shown_feed import explained_feed
@@ -35,6 +35,8 @@ from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.updates.relation import Relation
 
 FILES = Path("tidegate/serve/web/files")
+#: A bound that no machine reaches within a test.
+_LONG_S = 60.0
 
 
 def test_the_page_has_its_files_and_a_policy() -> None:
@@ -135,7 +137,7 @@ def test_tls_is_spoken(tmp_path: Path) -> None:
 
 def test_connections_and_requests_have_bounds() -> None:
     async def test() -> None:
-        limits = ServeLimits(web_connections=2, request_bytes=4_000, startup_s=0.2)
+        limits = ServeLimits(web_connections=2, request_bytes=4_000, startup_s=_LONG_S)
         source = MemorySubscriptions()
         source.commit(5, (1, 1, "a"))
         async with serving_web(source, limits=limits) as served:
@@ -149,9 +151,11 @@ def test_connections_and_requests_have_bounds() -> None:
             assert [each.status for each in refused][-1] == 503
             for each in (first, *refused):
                 each.close()
+        async with serving_web(limits=ServeLimits(startup_s=0.2)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
             writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
-            assert await reader.read() == b""
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
             writer.close()
 
     run(test)
@@ -162,18 +166,33 @@ def test_handshakes_of_tls_have_a_time_and_are_counted(tmp_path: Path) -> None:
     trusted = ssl.create_default_context(cadata=authority.cert.decode())
 
     async def test() -> None:
-        limits = ServeLimits(web_connections=2, startup_s=2.0)
+        limits = ServeLimits(web_connections=2, startup_s=_LONG_S)
         async with serving_web(limits=limits, tls=authority.server_context(tmp_path)) as served:
-            silent = [await asyncio.open_connection("127.0.0.1", served.front.address[1]) for _ in range(5)]
-            ended = [asyncio.ensure_future(reader.read()) for reader, _ in silent]
+            ended, writers = await silent_handshakes(served, 5)
             done, begun = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
             assert (len(done), len(begun)) == (1, 4), "one more than twice the bound"
-            assert await asyncio.gather(*ended) == [b""] * 5
-            for _, writer in silent:
+            for writer in writers:
                 writer.close()
+        limits = replace(limits, startup_s=0.2)
+        async with serving_web(limits=limits, tls=authority.server_context(tmp_path)) as served:
+            ended, writers = await silent_handshakes(served, 4)
+            assert await asyncio.gather(*ended) == [b""] * 4
+            for writer in writers:
+                writer.close()
+            assert served.front._listener is not None
+            served.front._listener._handshake_s = _LONG_S
+            served.give(_LONG_S)
             assert (await served.get("/health", trusted)).status == 200
 
     run(test)
+
+
+async def silent_handshakes(
+    served: ServedWeb, count: int
+) -> tuple[list[asyncio.Future[bytes]], list[asyncio.StreamWriter]]:
+    """Connect so often and say nothing. Returns what is read of each, and the connections."""
+    silent = [await asyncio.open_connection("127.0.0.1", served.front.address[1]) for _ in range(count)]
+    return [asyncio.ensure_future(reader.read()) for reader, _ in silent], [writer for _, writer in silent]
 
 
 @pytest.mark.parametrize(
@@ -188,11 +207,14 @@ def test_handshakes_of_tls_have_a_time_and_are_counted(tmp_path: Path) -> None:
 )
 def test_a_client_that_sends_a_byte_now_and_then_is_ended(head: bytes) -> None:
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=0.3)) as served:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
             writer.write(head)
             if head:
                 assert (await reader.readline()).split()[1] in (b"200", b"413")
+            else:
+                await until(lambda: served.front.connections == 1, "it is there")
+            served.give(0.3)
             reading = asyncio.ensure_future(reader.read())
             with contextlib.suppress(ConnectionError):
                 writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
@@ -207,12 +229,17 @@ def test_a_client_that_sends_a_byte_now_and_then_is_ended(head: bytes) -> None:
 
 def test_requests_on_one_connection_go_on_beyond_the_bound_of_each() -> None:
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=0.3)) as served:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
-            begun = time.monotonic()
-            while time.monotonic() < begun + 1:
+            await until(lambda: served.front.connections == 1, "it is there")
+            timers = [served.connection._deadline]
+            for _ in range(5):
                 writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+                timers.append(served.connection._deadline)
+            ends_at = [timer.when() for timer in timers if timer is not None]
+            assert ends_at == sorted(set(ends_at)), "each request has a time of its own"
+            assert [timer is not None and timer.cancelled() for timer in timers] == [True] * 5 + [False]
             writer.close()
 
     run(test)
@@ -227,14 +254,18 @@ def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_no
     tls = (authority.server_context(tmp_path), trusted) if over_tls else (None, None)
 
     async def test() -> None:
-        limits = ServeLimits(startup_s=0.3)
+        limits = ServeLimits(startup_s=_LONG_S)
         async with serving_web(limits=limits, feeds=LargePage(), tls=tls[0]) as served:
-            silent, slow = [await served.get("/feeds", tls[1]) for _ in range(2)]
+            slow = await served.get("/feeds", tls[1])
+            await until(lambda: 8 * _LONG_S < served.left_s <= 9 * _LONG_S, "as long again for each MiB")
             for _ in range(8):
                 await slow.reader.readexactly(LargePage.BYTES // 8)
-                await asyncio.sleep(0.1)  # in all almost three times the bound
             slow.close()
-            await until(lambda: served.front.connections == 0, "the silent one is ended")
+            await until(lambda: served.front.connections == 0, "it is gone")
+            silent = await served.get("/feeds", tls[1])
+            await until(lambda: served.left_s < math.inf, "it waits for its client")
+            served.give(0.02)
+            await until(lambda: served.front.connections == 0, "it is ended")
             with contextlib.suppress(ConnectionError, ssl.SSLError):
                 assert len(await silent.reader.read()) < LargePage.BYTES
             silent.close()
@@ -244,14 +275,15 @@ def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_no
 
 def test_a_client_that_has_read_a_long_answer_has_no_longer_for_its_next_request() -> None:
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=0.3), feeds=LargePage()) as served:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S), feeds=LargePage()) as served:
             answer = await served.get("/feeds")
             assert len(await answer.body()) == LargePage.BYTES
-            begun = time.monotonic()
+            assert served.left_s > 8 * _LONG_S, "it may still read: the server does not know that it has"
             answer.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+            await until(lambda: served.left_s <= _LONG_S, "it has the time of a request")
+            served.give(0.02)
             with contextlib.suppress(ConnectionError):
                 assert await answer.reader.read() == b""
-            assert time.monotonic() - begun < 8 * 0.3, "a share for each MiB would be 2.7 s"
             answer.close()
 
     run(test)
@@ -261,12 +293,14 @@ def test_answers_that_nobody_reads_hold_no_connection() -> None:
     """Requests in a row, of which each waits for the answer before it to be read."""
 
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=0.3)) as served:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
             bound_buffers(writer.get_extra_info("socket"))
             writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a socket has it
             writer.write(b"GET /tidegate.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
             await until(lambda: served.front.connections == 1, "it is there")
+            await until(lambda: served.connection._is_full, "it waits for its client")
+            served.give(0.3)
             await until(lambda: served.front.connections == 0, "it is ended")
             writer.close()
             del reader
@@ -278,11 +312,11 @@ def test_a_stream_outlasts_the_bound_of_its_request() -> None:
     async def test() -> None:
         source = MemorySubscriptions()
         source.commit(5, (1, 1, "a"))
-        async with serving_web(source, limits=ServeLimits(startup_s=0.05)) as served:
+        async with serving_web(source, limits=ServeLimits(startup_s=_LONG_S)) as served:
             answer = await served.subscribe("SUBSCRIBE accounts")
             await answer.message()
             await answer.message()
-            await asyncio.sleep(0.1)  # beyond the bound, which is that of the request alone
+            assert served.left_s == math.inf, "the bound is that of the request alone"
             source.commit(6, 1)
             assert len((await answer.message())["rows"]) == 1
             answer.close()
@@ -318,6 +352,7 @@ def test_no_bytes_end_the_server_or_hang_it(sent: list[bytes]) -> None:
             writer.write_eof()
             await reader.read()
             writer.close()
+            served.give(_LONG_S)
             answer = await served.get("/health")
             assert answer.status == 200
             answer.close()
