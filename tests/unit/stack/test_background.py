@@ -20,7 +20,7 @@ from stack.processes.identity import ProcessIdentity
 from stack.processes.record import RunRecord
 from stack.processes.server import Request, ServerPlan
 from stack.recipes import catalogue as recipes
-from tests.unit.stack.toy import Toy
+from tests.unit.stack.toy import Toy, comes_to_answer
 
 RECORD = "toy/server.json"
 
@@ -39,6 +39,7 @@ def reap(record: RunRecord) -> None:
 def test_a_server_that_is_up_answers_and_is_listed() -> None:
     record, already = up("toy")
     assert not already
+    assert comes_to_answer(record.address)
     assert [(health.record, health.answers) for health in status()] == [(record, True)]
 
 

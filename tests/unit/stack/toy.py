@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 from signal import Signals
 
 from stack.ports import LOOPBACK, choose_port
 from stack.processes.server import Conduct, Request, ServerPlan
+
+_ANSWERS_S = 60.0
 
 # `hang`: ignores the polite request to end. `fail`: prints its reason and dies before it listens.
 _SERVER = """
@@ -52,3 +55,12 @@ class Toy:
                 return client.recv(1) == b"!"  # the kernel accepts for a frozen process; only it can greet
         except OSError:
             return False
+
+
+def comes_to_answer(address: str) -> bool:
+    """Whether the server answers, however busy the machine is: one question waits for half a second."""
+    until = time.monotonic() + _ANSWERS_S
+    while not Toy().answers(address):
+        if time.monotonic() >= until:
+            return False
+    return True

@@ -11,7 +11,7 @@ from stack.processes import launch as launching
 from stack.processes.child import Child
 from stack.processes.launch import launch
 from stack.processes.server import Request
-from tests.unit.stack.toy import Toy
+from tests.unit.stack.toy import Toy, comes_to_answer
 
 
 class Mute(Toy):
@@ -29,7 +29,7 @@ def test_a_launched_server_answers(tmp_path: Path) -> None:
     toy = Toy()
     plan = toy.plan(request(tmp_path))
     running = launch(toy, plan, leashed=True)
-    assert toy.answers(plan.address)
+    assert comes_to_answer(plan.address)
     running.stop()
     assert not toy.answers(plan.address)
 

@@ -10,7 +10,7 @@ import pytest
 from stack.errors import ServerFailed
 from stack.ports import accepts_connections
 from stack.processes.owned import OwnedServer
-from tests.unit.stack.toy import Toy
+from tests.unit.stack.toy import Toy, comes_to_answer
 
 
 def owned(data: Path | None = None, **settings: str) -> OwnedServer:
@@ -25,7 +25,7 @@ def server() -> Iterator[OwnedServer]:
 
 def test_it_is_up_for_as_long_as_it_is_wanted() -> None:
     with owned() as server:
-        assert Toy().answers(server.address)
+        assert comes_to_answer(server.address)
     assert not accepts_connections(server.address)
 
 
@@ -36,7 +36,7 @@ def test_it_comes_back_at_the_same_address_as_another_process(server: OwnedServe
     end(server)
     assert not accepts_connections(address)
     server.start()
-    assert Toy().answers(address)
+    assert comes_to_answer(address)
     assert server.address == address
     assert server.pid != pid
 
@@ -49,7 +49,7 @@ def test_a_frozen_one_answers_once_it_goes_on(server: OwnedServer) -> None:
     server.pause()
     assert not Toy().answers(server.address)
     server.resume()
-    assert Toy().answers(server.address)
+    assert comes_to_answer(server.address)
 
 
 def test_what_does_not_run_cannot_be_frozen(server: OwnedServer) -> None:

