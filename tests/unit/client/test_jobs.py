@@ -217,11 +217,18 @@ def test_an_unknown_feed_cannot_be_dropped(jobs: Jobs) -> None:
 
 def test_a_first_worker_is_waited_for_when_that_is_asked(broker: KafkaBroker, topic_prefix: str) -> None:
     waits: list[str] = []
-    topic = jobs_topic(topic_prefix)
-    worker = threading.Timer(0.5, create_topic, [broker.bootstrap, topic], {"cleanup_policy": "compact"})
-    worker.start()
+    worker = threading.Thread(
+        target=create_topic,
+        args=[broker.bootstrap, jobs_topic(topic_prefix)],
+        kwargs={"cleanup_policy": "compact"},
+    )
+
+    def begin_worker() -> None:
+        waits.append("once")
+        worker.start()
+
     connection = KafkaConnection(broker.bootstrap)
-    jobs = Jobs(connection, topic_prefix, appear_s=20, waits=lambda: waits.append("once"))
+    jobs = Jobs(connection, topic_prefix, appear_s=120, waits=begin_worker)
     worker.join()
     jobs.create(definition())
     assert jobs.feed(ID).status is FeedState.PENDING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from confluent_kafka import TopicCollection, TopicPartition
@@ -12,13 +13,10 @@ from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import COMES_S, HandFeed, account
-from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
 pytestmark = pytest.mark.broker
-
-#: How long a thread waits for records that do not come.
-_READS_S = 2.0
 
 
 @pytest.fixture
@@ -48,28 +46,34 @@ def _place(feed: HandFeed) -> FeedPartition:
 
 
 def _read_all(feed: HandFeed, reader: FeedReader) -> None:
-    """Read until nothing comes any more, not even the message that says where the partition ends."""
-    until, took_s = time.monotonic() + COMES_S, 0.0
-    while took_s < 0.5 or reader.positions[_place(feed)] < 3:
+    """Read all that is written."""
+    until = time.monotonic() + COMES_S
+    while reader.positions[_place(feed)] < 3:
         assert time.monotonic() < until
-        began = time.monotonic()
-        reader.poll(0.5)
-        took_s = time.monotonic() - began
+        reader.poll(0.1)
 
 
 def test_the_first_offsets_are_known_at_once_while_another_thread_reads(
     feed: HandFeed, reader: FeedReader
 ) -> None:
     _read_all(feed, reader)
+    reads = Event()
+
+    def read_more() -> list[PartitionRecords]:
+        while True:
+            reads.set()
+            if found := reader.poll(COMES_S):
+                return found
+
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(reader.poll, _READS_S)
-        began, asked = time.monotonic(), 0
-        while time.monotonic() < began + _READS_S / 4:  # the thread is in the client for most of this time
-            assert reader.lows == {_place(feed): 0}
-            asked += 1
-        assert not reading.done()
-        assert reading.result(COMES_S) == []
-    assert asked > 100
+        reading = pool.submit(read_more)
+        assert reads.wait(COMES_S)
+        told = [reader.lows for _ in range(100)]
+        was_done = reading.done()
+        feed.mark(11)
+        ((place, _),) = reading.result(COMES_S)
+    assert (told, was_done) == ([{_place(feed): 0}] * 100, False)
+    assert place == _place(feed)
 
 
 def test_records_that_are_deleted_raise_the_first_offset(

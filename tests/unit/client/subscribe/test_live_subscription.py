@@ -367,7 +367,10 @@ def test_a_compacted_topic_is_refused(broker: KafkaBroker, topic_prefix: str) ->
 
 def test_a_topic_with_more_partitions_than_the_feed_writes_to_is_refused(feed: HandFeed) -> None:
     admin = AdminClient({"bootstrap.servers": feed.connection.bootstrap_servers})
-    admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result(30)
+    admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result(60)
+    until = time.monotonic() + COMES_S
+    while len(admin.list_topics(feed.topic, timeout=COMES_S).topics[feed.topic].partitions) < 3:
+        assert time.monotonic() < until, "the broker answers before it tells of them"
     with pytest.raises(InputError, match="has 3 partitions"):
         opened(feed)
 
