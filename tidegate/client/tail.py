@@ -13,7 +13,7 @@ from tidegate.client.kafka.cluster import Bounds, Cluster, partitions_of
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.shown_text import shown_text
-from tidegate.errors import InputError, MalformedRecord
+from tidegate.errors import BrokerUnavailable, InputError, MalformedRecord
 from tidegate.processor.containment import unforeseen_in
 from tidegate.verify import TopicPartition, TopicRecord
 
@@ -66,8 +66,26 @@ def _read_until(
     ended: Callable[[], bool],
 ) -> Generator[TopicRecord, None, None]:
     nexts = yield from _follow(connection, starts, ended)
-    # A new reader: one that has seen an end does not know of records behind it.
-    yield from _read_to_ends(connection, nexts, _bounds_left(cluster, nexts))
+    bounds = _bounds_left(cluster, nexts)
+    while True:
+        try:
+            # A new reader: one that has seen an end does not know of records behind it.
+            for record in _read_to_ends(connection, nexts, bounds):
+                nexts[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                yield record
+        except (InputError, BrokerUnavailable):
+            left = _existing(cluster, bounds)
+            if left.keys() == bounds.keys():
+                raise
+            bounds = left  # a topic was deleted just now: no broker answers for it any more
+        else:
+            return
+
+
+def _existing(cluster: Cluster, bounds: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
+    """Return the bounds of the topics that still exist."""
+    topics = frozenset(cluster.existing(place.topic for place in bounds))
+    return {place: each for place, each in bounds.items() if place.topic in topics}
 
 
 def _read_to_ends(

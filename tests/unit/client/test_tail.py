@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.unit.client.feeds import definition, failed
 from tests.unit.client.topic_texts import record, texts
-from tests.unit.client.topics import create_topic, delete_topic, write
+from tests.unit.client.topics import create_topic, delete_topic, wait_until_forgotten, write
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.definition.oversize import Oversize
 from tidegate.changefeed.encoding.csv_records import CsvDecoder
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client import tail
 from tidegate.client.followed_feed import SILENCE_S, FollowedFeed
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.tail import TailFrom, line_of, tail_topics
@@ -114,11 +118,42 @@ def test_of_topics_that_are_deleted_at_the_end_there_is_nothing_more(
         if looks == 5:
             write(connection.bootstrap_servers, [record(deleted, 0, "gone"), record(topic, 1, "last")])
             delete_topic(connection.bootstrap_servers, deleted)
+            wait_until_forgotten(AdminClient({"bootstrap.servers": connection.bootstrap_servers}), deleted)
         return looks == 5
 
     topics = [deleted, topic]
     followed = list(tail_topics(connection, topics, TailFrom.BEGINNING, follow=True, ended=ended))
     assert sorted(each.value or b"" for each in followed if each.topic == topic) == [b"last", b"old"]
+
+
+@pytest.mark.broker
+def test_of_a_topic_that_goes_while_its_last_records_are_read_there_is_nothing_more(
+    connection: KafkaConnection, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ends are known by then. What has come to the others is read, and once."""
+    create_topic(connection.bootstrap_servers, deleted := f"{topic}-deleted")
+    bounds_left, read_to_ends = tail._bounds_left, tail._read_to_ends
+
+    def ended() -> bool:
+        write(connection.bootstrap_servers, [record(name, 0, "last") for name in (deleted, topic)])
+        return True
+
+    def bounds_before_it_goes(*arguments: Any) -> Any:
+        bounds = bounds_left(*arguments)
+        delete_topic(connection.bootstrap_servers, deleted)
+        wait_until_forgotten(AdminClient({"bootstrap.servers": connection.bootstrap_servers}), deleted)
+        return bounds
+
+    def read_soon(connection: KafkaConnection, starts: Any, bounds: Any) -> Any:
+        """Nobody answers for the one that is gone. That is waited for a second, and all else for long."""
+        has_gone = any(place.topic == deleted for place in bounds)
+        return read_to_ends(replace(connection, timeout_s=1.0) if has_gone else connection, starts, bounds)
+
+    monkeypatch.setattr(tail, "_bounds_left", bounds_before_it_goes)
+    monkeypatch.setattr(tail, "_read_to_ends", read_soon)
+    topics = [deleted, topic]
+    followed = list(tail_topics(connection, topics, TailFrom.BEGINNING, follow=True, ended=ended))
+    assert [each.value for each in followed if each.topic == topic] == [b"last"]
 
 
 @pytest.mark.broker
